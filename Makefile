@@ -1,0 +1,40 @@
+# Two commands are enough on a fresh machine with Python 3.11, make and git: `make demo` and `make test`.
+PYTHON ?= python3.11
+PYTHON := $(shell command -v $(PYTHON) || command -v python3)
+BIN := .venv/bin
+BENCH_DATA ?= $(MEMSYNC_BENCH_DATA)
+
+.PHONY: demo test lint types imports tests bench clean
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: .venv/.installed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
+
+test: lint types imports tests
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed-dev
+	$(BIN)/mypy
+
+imports: .venv/.installed-dev
+	$(BIN)/lint-imports
+
+tests: .venv/.installed-dev
+	$(BIN)/pytest
+
+bench: .venv/.installed-dev
+	$(BIN)/python -m benchmarks $(if $(BENCH_DATA),--data $(BENCH_DATA))
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,85 @@
+"""What the commands share: settings from the global options, JSON output, progress on a terminal's stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from memsync.memory import Memory
+    from memsync.ports import Progress
+    from memsync.settings import Settings
+
+
+def load(context: click.Context) -> Settings:
+    """Return the settings that the global options name."""
+    from memsync.settings import load_settings
+
+    config, root = context.obj
+    return load_settings(config=Path(config) if config else None, root=Path(root) if root else None)
+
+
+@contextmanager
+def opened(context: click.Context) -> Iterator[Memory]:
+    """Yield the memory that the global options name, and close it."""
+    from memsync.wiring import connect
+
+    with connect(load(context)) as memory:
+        yield memory
+
+
+def print_json(value: object) -> None:
+    """Print exactly one JSON document on stdout."""
+    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def plain(value: Any) -> Any:
+    """Return a result of the model as JSON can hold it: dataclasses as objects, tuples as lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value
+
+
+def printable(path: str) -> str:
+    """Return a path as one line of a terminal can show it: control characters escaped, everything else as it is."""
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in path)
+
+
+@contextmanager
+def progress_on_stderr() -> Iterator[Progress | None]:
+    """Yield a progress callback that draws a bar on stderr, or None when stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (TextColumn("{task.description:<18}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield show
+
+
+def waiting_on_stderr() -> Callable[[str], None]:
+    """Return a callback that says for whom a command waits."""
+    return lambda holder: click.echo(f"memsync: waiting for {holder}, which is syncing the same index", err=True)

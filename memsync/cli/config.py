@@ -1,0 +1,33 @@
+"""`memsync config`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from memsync.cli.common import load, print_json
+
+
+@click.group()
+def config() -> None:
+    """Look at the settings."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def show(context: click.Context, as_json: bool) -> None:
+    """Print every setting, its value and where that came from."""
+    settings = load(context)
+    values = {**settings.values, "memsync.root": str(settings.root), "index.dir": str(settings.index_dir)}
+    if as_json:
+        found = {name: {"value": value, "source": settings.sources[name]} for name, value in values.items()}
+        print_json({"settings": found, "kinds": dict(settings.kinds), "tiers": dict(settings.tiers)})
+        return
+    width = max(map(len, values))
+    for name, value in values.items():
+        click.echo(f"{name:<{width}}  {json.dumps(value, ensure_ascii=False)}  ({settings.sources[name]})")
+    for table, globs in (("kinds", settings.kinds), ("tiers", settings.tiers)):
+        for glob, value in globs.items():
+            click.echo(f"{table}.{json.dumps(glob)} = {value}")

@@ -1,0 +1,29 @@
+"""`memsync get`."""
+
+from __future__ import annotations
+
+import click
+
+from memsync.cli.common import opened, plain, print_json
+
+
+@click.command()
+@click.argument("location")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def get(context: click.Context, location: str, as_json: bool) -> None:
+    """Print the lines that LOCATION names, from the file as it is now.
+
+    \b
+    memsync get SOUL.md
+    memsync get daily/2026-11-21.md:12
+    memsync get daily/2026-11-21.md:12:5      five lines from line 12
+    memsync get daily/2026-11-21.md:12-16     as search prints it
+    memsync get projects/store.md#decision    a section, by its heading
+    """
+    with opened(context) as memory:
+        excerpt = memory.get(location)
+    if as_json:
+        print_json(plain(excerpt))
+    else:
+        click.echo(excerpt.text)

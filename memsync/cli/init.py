@@ -1,0 +1,33 @@
+"""`memsync init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from memsync.cli.common import print_json, printable
+
+
+@click.command()
+@click.argument("directory", default=".", metavar="[DIR]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def init(directory: str, as_json: bool) -> None:
+    """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
+
+    Never overwrites a file; in a folder that has notes already it adds only what is missing.
+    """
+    from memsync.writing.scaffold import create_root
+
+    made = create_root(Path(directory).expanduser())
+    if as_json:
+        print_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
+        return
+    for name in made.created:
+        click.echo(f"created  {name}")
+    for name in made.kept:
+        click.echo(f"kept     {name}")
+    if made.notes:
+        click.echo(f"{made.notes} notes were here already; none was touched")
+    here = "" if made.root == Path.cwd() else f"cd {printable(str(made.root))} && "
+    click.echo(f"\nNext: {here}memsync sync && memsync search who is this for")

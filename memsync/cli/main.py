@@ -1,0 +1,91 @@
+"""The `memsync` command. Each subcommand's module is loaded when it is called, so that starting costs little."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from memsync import __version__
+from memsync.errors import MemsyncError
+
+COMMANDS = {
+    "init": "memsync.cli.init:init",
+    "search": "memsync.cli.search:search",
+    "get": "memsync.cli.get:get",
+    "sync": "memsync.cli.sync:sync",
+    "rebuild": "memsync.cli.sync:rebuild",
+    "verify": "memsync.cli.sync:verify",
+    "status": "memsync.cli.status:status",
+    "doctor": "memsync.cli.status:doctor",
+    "config": "memsync.cli.config:config",
+}
+INTERRUPTED_EXIT_CODE = 130
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="memsync")
+@click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
+@click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
+@click.pass_context
+def cli(context: click.Context, config_path: str | None, root: str | None) -> None:
+    """Search your Markdown memory by meaning and by word; every answer names path and line.
+
+    \b
+    memsync init ~/notes                  make a memory root, or adopt a folder of notes
+    memsync sync                          bring the index up to date
+    memsync search which store did we choose
+    memsync get daily/2026-11-21.md:12:5  print what a hit points to
+    """
+    context.obj = (config_path, root)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
+    try:
+        code = cli.main(
+            args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
+        )
+    except click.UsageError as error:
+        error.show()
+        code = 2
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except MemsyncError as error:
+        report(error)
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("memsync: interrupted; what was done so far is kept", err=True)
+        code = INTERRUPTED_EXIT_CODE
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has what it wanted; the interpreter must not try to flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def report(error: MemsyncError) -> None:
+    """Print an error and what to do about it on stderr."""
+    click.echo(f"memsync: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"  {error.hint}", err=True)

@@ -1,0 +1,86 @@
+"""Search results for people: citation, heading path, date, snippet with the matched words marked.
+
+Colour only on a terminal, and not where NO_COLOR is set. The citation comes first on its line, as `path:line`, which
+editors and terminals make clickable.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from memsync.cli.common import printable
+from memsync.model import Hit, SearchResult
+
+
+def render(result: SearchResult, *, full: bool, explain: bool) -> None:
+    """Print hits on stdout, warnings and what an empty answer means on stderr."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for position, hit in enumerate(result.hits):
+        if position:
+            click.echo()
+        _hit(hit, full=full, explain=explain, colour=colour)
+    if explain:
+        _explanation(result)
+    for warning in result.warnings:
+        click.echo(f"memsync: {warning}", err=True)
+    if not result.hits:
+        fresh = (
+            "some changed files were not searched"
+            if result.freshness.stale
+            else "the files were searched as they are now"
+        )
+        click.echo(f"memsync: nothing found; {fresh}", err=True)
+
+
+def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
+    def style(text: str, **how: object) -> str:
+        return click.style(text, **how) if colour else text  # type: ignore[arg-type]  # because click types each style apart
+
+    path, _, lines = hit.citation.rpartition(":")
+    where = " › ".join(hit.heading_path) or hit.title
+    about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
+    click.echo(f"{style(printable(path), fg='cyan')}:{style(lines, fg='green')}  {style(printable(about), dim=True)}")
+    if full:
+        click.echo(_visible(hit.text))
+    else:
+        click.echo(_marked(hit, colour))
+    if explain:
+        ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
+        click.echo(style(f"  score {hit.score:.3f}: {ranks or 'neighbour of what was found'}", dim=True))
+
+
+def _marked(hit: Hit, colour: bool) -> str:
+    """Return the snippet with its highlights marked, indented by two spaces."""
+    parts, position = [], 0
+    for start, end in hit.highlights:
+        parts.append(_visible(hit.snippet[position:start]))
+        found = _visible(hit.snippet[start:end])
+        parts.append(click.style(found, bold=True, fg="yellow") if colour else found)
+        position = end
+    parts.append(_visible(hit.snippet[position:]))
+    return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
+
+
+def _visible(text: str) -> str:
+    """Return a note's text without control characters: it must not be able to drive the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
+def _explanation(result: SearchResult) -> None:
+    timings = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.timings.items())
+    filters = {name: value for name, value in _set_filters(result).items()}
+    fresh = result.freshness
+    click.echo()
+    click.echo(f"mode: {result.mode}; filters: {filters or 'none'}")
+    click.echo(f"stages: {timings}")
+    click.echo(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
+
+
+def _set_filters(result: SearchResult) -> dict[str, object]:
+    from dataclasses import fields
+
+    both = ((field.name, getattr(result.filters, field.name)) for field in fields(result.filters))
+    return {name: value for name, value in both if value}

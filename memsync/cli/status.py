@@ -1,0 +1,60 @@
+"""`memsync status` and `memsync doctor`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from memsync.cli.common import load, opened, plain, print_json, printable
+from memsync.errors import MemsyncError
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def status(context: click.Context, as_json: bool) -> None:
+    """Print what the index holds. It does not look for changed files: `search` and `sync` do."""
+    with opened(context) as memory:
+        found = memory.status()
+    if as_json:
+        print_json(plain(found))
+        return
+    space = found.space or "none yet"
+    if found.building_space:
+        space += f"\n  building    {found.building_space} ({found.building_pending} vectors to go)"
+    click.echo(
+        f"memory root   {printable(found.root)}\n"
+        f"notes         {found.notes:,} ({found.chunks:,} chunks, {found.passages:,} passages)\n"
+        f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending)\n"
+        f"space         {space}\n"
+        f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
+        f"last sync     {found.last_sync or 'never'}"
+    )
+    for title, items in (("warnings", found.warnings), ("failures", found.failures)):
+        if items:
+            click.echo(f"{title}      {len(items)}")
+            for item in items:
+                click.echo(f"  {printable(item.path)}: {item.reason}")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def doctor(context: click.Context, as_json: bool) -> None:
+    """Check everything memsync depends on, and say what to do about each fault. Exits with 1 if there is one."""
+    from memsync.doctor import Check, check_all
+
+    try:
+        checks = check_all(load(context))
+    except MemsyncError as error:
+        checks = [Check("settings", False, error.message, error.hint)]
+    if as_json:
+        print_json({"healthy": all(check.ok for check in checks), "checks": plain(checks)})
+    else:
+        for check in checks:
+            click.echo(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {check.finding}")
+            if check.advice:
+                click.echo(f"{'':18} {check.advice}")
+    if not all(check.ok for check in checks):
+        sys.exit(1)

@@ -1,0 +1,90 @@
+"""`memsync sync`, `rebuild` and `verify`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from memsync.cli.common import opened, plain, print_json, printable, progress_on_stderr, waiting_on_stderr
+
+if TYPE_CHECKING:
+    from memsync.model import SyncReport
+
+_WAIT = click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for another sync.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@click.command()
+@_WAIT
+@click.option("--accept-root", is_flag=True, help="The root was replaced by another folder on purpose.")
+@_JSON
+@click.pass_context
+def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) -> None:
+    """Make the index equal to the files: text first, then vectors.
+
+    Interrupt it at any time: the next one goes on where it was. Exits with 1 when a file or the model failed.
+    """
+    with opened(context) as memory, progress_on_stderr() as progress:
+        report = memory.sync(progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr(), accept_root=accept_root)
+    _finish(report, as_json)
+
+
+@click.command()
+@_WAIT
+@click.option("--drop-vectors", is_flag=True, help="Compute every vector again.")
+@_JSON
+@click.pass_context
+def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bool) -> None:
+    """Build the index anew from the files; the old one answers until the new one is complete."""
+    with opened(context) as memory, progress_on_stderr() as progress:
+        report = memory.rebuild(keep_vectors=not drop_vectors, progress=progress, wait_seconds=wait)
+    _finish(report, as_json)
+
+
+@click.command()
+@_WAIT
+@click.option("--recompute", is_flag=True, help="Compute every vector again instead of comparing cached ones.")
+@_JSON
+@click.pass_context
+def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) -> None:
+    """Check that the index is what the files say: build a second one beside it and compare.
+
+    Exits with 1 and prints the first difference when there is one.
+    """
+    with opened(context) as memory, progress_on_stderr() as progress:
+        difference = memory.verify(recompute=recompute, progress=progress, wait_seconds=wait)
+    if as_json:
+        print_json({"equal": difference is None, "difference": plain(difference)})
+    elif difference is None:
+        click.echo("the index is equal to one built from the files")
+    else:
+        click.echo(f"the index differs from the files at line {difference.line} of the dump:")
+        click.echo(f"  indexed: {difference.indexed}\n  rebuilt: {difference.rebuilt}\nRun: memsync rebuild")
+    if difference is not None:
+        sys.exit(1)
+
+
+def _finish(report: SyncReport, as_json: bool) -> None:
+    for warning in report.warnings:
+        click.echo(f"memsync: {warning}", err=True)
+    if as_json:
+        print_json(plain(report))
+    else:
+        click.echo(
+            f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
+            f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
+            f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
+        )
+    for failure in report.failed:
+        click.echo(f"memsync: {printable(failure.path)}: {failure.reason}", err=True)
+    if report.failed:
+        sys.exit(1)

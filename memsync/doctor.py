@@ -1,0 +1,112 @@
+"""`memsync doctor`: each thing memsync depends on, tried, with what to do when it fails."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memsync.errors import MemsyncError
+from memsync.settings import Settings
+from memsync.wiring import backend_versions, make_embedder, make_index
+
+MINIMUM_FREE_BYTES = 200_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was tried: what was found, and what to do if it is not well."""
+
+    name: str
+    ok: bool
+    finding: str
+    advice: str = ""
+
+
+def check_all(settings: Settings) -> list[Check]:
+    """Try everything, in the order in which things depend on each other. Never raises for what it checks."""
+    return [
+        _guarded("python", lambda: _python()),
+        _guarded("sqlite", lambda: _sqlite()),
+        _guarded("root", lambda: _root(settings)),
+        _guarded("index", lambda: _index(settings)),
+        _guarded("permissions", lambda: _permissions(settings)),
+        _guarded("disk", lambda: _disk(settings)),
+        _guarded("model", lambda: _model(settings)),
+    ]
+
+
+def _guarded(name: str, check: Callable[[], tuple[bool, str, str]]) -> Check:
+    try:
+        return Check(name, *check())
+    except MemsyncError as error:
+        return Check(name, False, error.message, error.hint)
+    except (OSError, ImportError) as error:
+        return Check(name, False, str(error), "Reinstall memsync, or repair what the message names.")
+
+
+def _python() -> tuple[bool, str, str]:
+    ok = sys.version_info >= (3, 11)
+    return ok, f"{platform.python_version()} on {platform.system()}", "" if ok else "Install Python 3.11 or later."
+
+
+def _sqlite() -> tuple[bool, str, str]:
+    library, vec0 = backend_versions()
+    return (
+        True,
+        f"SQLite {library} with FTS5, sqlite-vec {vec0} (Python's own SQLite {sqlite3.sqlite_version} is not used)",
+        "",
+    )
+
+
+def _root(settings: Settings) -> tuple[bool, str, str]:
+    ok = os.access(settings.root, os.R_OK | os.X_OK)
+    conflicts = [entry.name for entry in os.scandir(settings.root) if "conflict" in entry.name.lower()]
+    finding = f"{settings.root}" + (f"; copies left by a sync client: {', '.join(conflicts[:5])}" if conflicts else "")
+    return (
+        ok,
+        finding,
+        "Compare the copies and remove one of each."
+        if conflicts
+        else ""
+        if ok
+        else "Give yourself the right to read it.",
+    )
+
+
+def _index(settings: Settings) -> tuple[bool, str, str]:
+    index = make_index(settings)
+    with index.reading() as reader:
+        counts = reader.counts()
+    warnings = "; ".join(index.warnings)
+    index.close()
+    finding = f"{settings.index_dir}: {counts.notes} notes, {counts.pending} vectors pending"
+    return not warnings, warnings or finding, "Run: memsync sync" if warnings or counts.pending else ""
+
+
+def _permissions(settings: Settings) -> tuple[bool, str, str]:
+    mode = stat.S_IMODE(os.stat(settings.index_dir).st_mode)
+    ok = mode & 0o077 == 0
+    return ok, f"index folder {mode:04o}", "" if ok else f"Run: chmod 700 {settings.index_dir}"
+
+
+def _disk(settings: Settings) -> tuple[bool, str, str]:
+    free = shutil.disk_usage(settings.index_dir).free
+    ok = free >= MINIMUM_FREE_BYTES
+    return (
+        ok,
+        f"{free / 1e9:.1f} GB free at the index",
+        "" if ok else "Free some space, or move the index with index.dir.",
+    )
+
+
+def _model(settings: Settings) -> tuple[bool, str, str]:
+    embedder = make_embedder(settings["embedder.model"], settings["embedder.threads"])
+    dimension = len(embedder.embed_query("which store did we choose"))
+    ok = dimension == embedder.space.dimension
+    return ok, f"{embedder.space.name} answers", "" if ok else "Run: memsync rebuild --drop-vectors"

@@ -1,0 +1,91 @@
+"""Every error memsync raises on purpose.
+
+    MemsyncError                    10
+    ├── UsageError                   2   the question itself is wrong: a filter, a mode, a location
+    ├── ConfigError                  3   config.toml or MEMSYNC_* cannot be used as written
+    ├── RootError                    4   the memory root is missing, unreadable or not the one indexed
+    ├── NoteError                    5   a note cannot be read: absent, outside the root, not a regular file
+    ├── IndexFailure                 6   the index cannot be used
+    │   ├── IndexBusy                7   another process holds the lock
+    │   ├── IndexDamaged             6   not a database, or a broken one: set aside and rebuilt
+    │   └── IndexTooNew              6   written by a later version of memsync
+    ├── EmbedderError                8   the embedding model failed
+    │   └── UnknownModel             8   no such model
+    └── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
+
+The number is the process's exit code. 0 is success; 1 is an answer that is "no": nothing matched, `verify`
+found a difference, `doctor` found a fault, a note failed to sync.
+"""
+
+from __future__ import annotations
+
+
+class MemsyncError(Exception):
+    """Base of all errors; `hint` says what to do about it, `exit_code` is what the CLI returns."""
+
+    exit_code = 10
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(MemsyncError):
+    """The request cannot be understood; nothing was read."""
+
+    exit_code = 2
+
+
+class ConfigError(MemsyncError):
+    """A setting is unknown, of the wrong type or not allowed where it stands."""
+
+    exit_code = 3
+
+
+class RootError(MemsyncError):
+    """The memory root is missing, unreadable, or a different folder than the one indexed."""
+
+    exit_code = 4
+
+
+class NoteError(MemsyncError):
+    """A note cannot be read: it is absent, not a regular file, or outside the memory root."""
+
+    exit_code = 5
+
+
+class IndexFailure(MemsyncError):
+    """The index cannot be opened, read or written."""
+
+    exit_code = 6
+
+
+class IndexDamaged(IndexFailure):
+    """The database file is not one, or is broken."""
+
+
+class IndexTooNew(IndexFailure):
+    """The index was written by a later version of memsync."""
+
+
+class IndexBusy(IndexFailure):
+    """Another process holds the lock that this work needs."""
+
+    exit_code = 7
+
+
+class EmbedderError(MemsyncError):
+    """The embedding model failed to load or to answer."""
+
+    exit_code = 8
+
+
+class UnknownModel(EmbedderError):
+    """No embedding model has this name."""
+
+
+class FilesystemError(MemsyncError):
+    """A file that memsync itself writes cannot be written."""
+
+    exit_code = 9

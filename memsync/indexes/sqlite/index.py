@@ -1,0 +1,216 @@
+"""The SQLite index: connections, transactions, and what happens when the file is not what it should be."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+
+from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure
+from memsync.indexes.sqlite import schema
+from memsync.indexes.sqlite.reader import FrequencyCache, SqliteReader
+from memsync.indexes.sqlite.writer import SqliteWriter
+
+if TYPE_CHECKING:
+    from memsync.ports import Index
+
+_COPY_VECTORS = """
+BEGIN IMMEDIATE;
+INSERT INTO space SELECT id, name, description, dimension, 'retired' FROM source.space;
+INSERT INTO vector SELECT * FROM source.vector;
+COMMIT;
+"""
+
+VEC0_CHUNK_ROWS = 1024
+"""Rows vec0 allocates at once; a table of fewer than this many is never worth compacting."""
+
+
+class SqliteIndex:
+    """One database file. Each thread reads through a connection of its own; one writes at a time.
+
+    `warnings` says what had to be done to open it, for the user to be told.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self._local = threading.local()
+        self._readers: list[apsw.Connection] = []
+        self._guard = threading.Lock()
+        self._write_lock = threading.RLock()
+        self._epoch = 0
+        self._frequencies = FrequencyCache()
+        self._writer = self._open()
+        self._inode = os.stat(path).st_ino
+
+    def _open(self) -> apsw.Connection:
+        """Open the writing connection; a file that is no database is set aside and begun anew."""
+        try:
+            return self._prepare()
+        except IndexDamaged as error:
+            aside = set_aside(self.path)
+            self.warnings.append(f"{error}; it was set aside as {aside.name} and is rebuilt from the files")
+            return self._prepare()
+
+    def _prepare(self) -> apsw.Connection:
+        with _translated(self.path):
+            connection = schema.connect(self.path)
+            try:
+                schema.prepare(connection)
+            except BaseException:
+                connection.close(True)
+                raise
+            return connection
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteReader]:
+        """Yield a consistent view; nested calls in one thread share it."""
+        self._reopen_if_replaced()
+        connection = self._reader()
+        with _translated(self.path):
+            if connection.in_transaction:
+                yield SqliteReader(connection, self.path, self._frequencies)
+                return
+            connection.execute("BEGIN")
+            try:
+                yield SqliteReader(connection, self.path, self._frequencies)
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteWriter]:
+        """Yield a write transaction that is committed at the end, or rolled back when the body raises."""
+        self._reopen_if_replaced()
+        with self._write_lock, _translated(self.path):
+            self._writer.execute("BEGIN IMMEDIATE")
+            writer = SqliteWriter(self._writer, self.path)
+            try:
+                yield writer
+                writer.finish()
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def compact(self, *, bulk: bool) -> None:
+        """Rebuild vec0 tables of which under half is live and empty the log; after a bulk load merge the word index."""
+        with self.writing() as writer:
+            writer.compact_vectors(VEC0_CHUNK_ROWS)
+            if bulk:
+                writer.optimize_words()
+        with self._write_lock, _translated(self.path):
+            free, total = self._writer.pragma("freelist_count"), self._writer.pragma("page_count")
+            if free > 1_000 and free * 3 > total:
+                self._writer.execute("VACUUM")
+            with suppress(apsw.BusyError):  # a reader holds the log open; it is emptied another time
+                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def beside(self, *, keep_vectors: bool) -> SqliteIndex:
+        """Return an empty index next to this one, with a copy of the vector cache if it is kept."""
+        path = self.path.with_name(f"{self.path.name}.beside-{os.getpid()}")
+        _remove(path)
+        other = SqliteIndex(path)
+        if keep_vectors:
+            with _translated(self.path):
+                other._writer.execute("ATTACH ? AS source", (str(self.path),))
+                schema.run_all(other._writer, _COPY_VECTORS)
+                other._writer.execute("DETACH source")
+        return other
+
+    def take_over(self, other: Index) -> None:
+        """Put `other`'s file in this one's place. Other processes notice by the inode and open it anew."""
+        assert isinstance(other, SqliteIndex)
+        other.compact(bulk=True)
+        other.close()
+        with self._write_lock:
+            self.close()
+            # A log that belongs to another database must never be found beside the new one.
+            for suffix in ("-wal", "-shm"):
+                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            other.path.replace(self.path)
+            self._writer = self._open()
+            self._inode = os.stat(self.path).st_ino
+            self._epoch += 1
+
+    def discard(self) -> None:
+        """Close this index and remove its files."""
+        self.close()
+        _remove(self.path)
+
+    def close(self) -> None:
+        """Close every connection, also those of threads that have ended."""
+        with self._guard:
+            for connection in [*self._readers, self._writer]:
+                connection.close(True)
+            self._readers.clear()
+
+    def _reader(self) -> apsw.Connection:
+        epoch, connection = getattr(self._local, "reader", (-1, None))
+        if connection is None or epoch != self._epoch:
+            with _translated(self.path):
+                connection = schema.connect(self.path, readonly=True)
+            self._local.reader = (self._epoch, connection)
+            with self._guard:
+                self._readers.append(connection)
+        assert isinstance(connection, apsw.Connection)
+        return connection
+
+    def _reopen_if_replaced(self) -> None:
+        """Follow the path, not the file once opened: a deleted database would go on answering from beyond."""
+        try:
+            inode = os.stat(self.path).st_ino
+        except FileNotFoundError:
+            inode = 0
+        if inode == self._inode:
+            return
+        with self._write_lock:
+            self._writer.close(True)
+            self._writer = self._open()
+            self._inode = os.stat(self.path).st_ino
+            self._epoch += 1
+            self.warnings.append("the index was removed or replaced while in use; it is filled again from the files")
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged database and its log out of the way, and return the new name."""
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
+    for suffix in ("", "-wal", "-shm"):
+        source = path.with_name(path.name + suffix)
+        if source.exists():
+            source.rename(aside.with_name(aside.name + suffix))
+    return aside
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours, each with what to do."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise IndexBusy(
+            f"the index {path} is being written by another process", hint="Try again in a moment."
+        ) from error
+    except apsw.FullError as error:
+        raise FilesystemError(
+            f"no space left for the index {path}", hint="Free some disk space and sync again."
+        ) from error
+    except apsw.ReadOnlyError as error:
+        raise FilesystemError(f"the index {path} cannot be written", hint="Check its permissions.") from error
+    except apsw.IOError as error:
+        raise IndexFailure(f"the index {path} cannot be read or written: {error}", hint="Check the disk.") from error
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        raise IndexDamaged(f"the index {path} is damaged: {error}", hint="Run: memsync rebuild") from error
+    except apsw.SQLError as error:
+        raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync rebuild") from error

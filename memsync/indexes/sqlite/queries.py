@@ -1,0 +1,156 @@
+"""Every statement that reads, one constant each; above it what it returns and in which order.
+
+Named parameters everywhere; lists travel as JSON text and are opened with json_each.
+"""
+
+from __future__ import annotations
+
+# A chunk's moments: of its timed entries, else the note's date, else the file's mtime in local time.
+_NOTE_DATE = "CASE WHEN n.date <> '' THEN n.date ELSE strftime('%Y-%m-%dT%H:%M', n.mtime_ns / 1000000000, 'unixepoch', 'localtime') END"
+_FIRST = f"CASE WHEN c.first_time <> '' THEN c.first_time ELSE {_NOTE_DATE} END"
+_LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
+
+# One pair of --where against the chunk's attributes (a list of [key, value]) and the note's front matter (scalars, or
+# lists that hold the value). JSON's true and false are compared as written.
+_TEXT_OF_FRONT_MATTER = "CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END"
+_WHERE_PAIR = f"""
+    EXISTS (
+        SELECT 1 FROM json_each(c.attributes) a
+        WHERE a.value ->> 0 = w.value ->> 0
+          AND (lower(a.value ->> 1) = lower(w.value ->> 1)
+               OR (a.value ->> 0 = 'class' AND instr(' ' || (a.value ->> 1) || ' ', ' ' || (w.value ->> 1) || ' ')))
+    ) OR EXISTS (
+        SELECT 1 FROM json_each(n.front_matter) f
+        WHERE f.key = w.value ->> 0
+          AND (lower({_TEXT_OF_FRONT_MATTER}) = lower(w.value ->> 1)
+               OR (f.type = 'array' AND EXISTS (
+                      SELECT 1 FROM json_each(f.value) i WHERE lower(CAST(i.value AS TEXT)) = lower(w.value ->> 1))))
+    )"""
+
+# Which chunks the filters leave. A NULL parameter does not narrow; a tag also names the tags beneath it (a/b).
+_CONDITIONS = f"""
+        (:archived OR NOT n.archived)
+    AND (:kinds IS NULL OR n.kind IN (SELECT value FROM json_each(:kinds)))
+    AND (:tiers IS NULL OR n.tier IN (SELECT value FROM json_each(:tiers)))
+    AND (:sessions IS NULL OR n.session IN (SELECT value FROM json_each(:sessions)))
+    AND (:folders IS NULL OR EXISTS (
+            SELECT 1 FROM json_each(:folders) WHERE substr(n.path, 1, length(value)) = value))
+    AND (:globs IS NULL OR EXISTS (SELECT 1 FROM json_each(:globs) WHERE n.path GLOB value))
+    AND (:roles IS NULL OR EXISTS (
+            SELECT 1 FROM json_each(:roles) WHERE c.role = value OR substr(c.role, 1, length(value) + 1) = value || ':'))
+    AND (:tags IS NULL OR EXISTS (
+            SELECT 1 FROM tag t, json_each(:tags) w
+            WHERE t.chunk = c.id AND (t.name = w.value COLLATE NOCASE
+                  OR substr(t.name, 1, length(w.value) + 1) = w.value || '/' COLLATE NOCASE)))
+    AND (:after = '' OR substr({_LAST}, 1, length(:after)) >= :after)
+    AND (:before = '' OR substr({_FIRST}, 1, length(:before)) <= :before)
+    AND (:pairs IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR})))
+    AND (:required IS NULL OR c.id IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :required))
+    AND (:excluded IS NULL OR c.id NOT IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :excluded))
+"""
+
+# bm25() with one weight a column of chunk_fts: body, heading and date, context, cjk. Lower is better in FTS5.
+_BM25 = "bm25(chunk_fts, 1.0, 1.0, 0.5, 1.0)"
+
+# How many chunks there are, and how many match one word.
+CHUNK_COUNT = "SELECT count(*) FROM chunk"
+WORD_COUNT = "SELECT count(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
+
+# (chunk id, bm25) of the best chunks for :match, best first.
+KEYWORD = f"""
+SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
+WHERE chunk_fts MATCH :match ORDER BY distance LIMIT :limit
+"""
+
+# The same among the chunks that the filters leave. The plus keeps FTS5 from looking up each chunk by itself, which is
+# ten times slower than reading all matches and testing them.
+KEYWORD_FILTERED = f"""
+SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
+WHERE chunk_fts MATCH :match
+  AND +chunk_fts.rowid IN (SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
+ORDER BY distance LIMIT :limit
+"""
+
+# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order.
+NEAREST = """
+SELECT passage.id, vector.value FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND k = :limit) near
+JOIN passage ON passage.id = near.rowid
+JOIN vector ON vector.hash = passage.hash AND vector.space = :space
+"""
+
+# The same among the passages of the chunks that the filters leave.
+NEAREST_FILTERED = f"""
+SELECT passage.id, vector.value FROM (
+    SELECT rowid FROM vec_{{space}} WHERE embedding MATCH vec_int8(:vector) AND k = :limit
+       AND rowid IN (SELECT c.passage FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
+) near
+JOIN passage ON passage.id = near.rowid
+JOIN vector ON vector.hash = passage.hash AND vector.space = :space
+"""
+
+# (chunk id, passage id) of every chunk with one of the passages in :passages.
+CHUNKS_OF_PASSAGES = """
+SELECT c.id, c.passage FROM chunk c WHERE c.passage IN (SELECT value FROM json_each(:passages))
+"""
+
+# The same among the chunks that the filters leave.
+CHUNKS_OF_PASSAGES_FILTERED = f"""
+SELECT c.id, c.passage FROM chunk c JOIN note n ON n.id = c.note
+WHERE c.passage IN (SELECT value FROM json_each(:passages)) AND {_CONDITIONS}
+"""
+
+# Ids of the chunks of single entries that the filters leave, latest first: the answer to a query of filters alone.
+LATEST = f"""
+SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE json_array_length(c.entries) = 1 AND {_CONDITIONS}
+ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
+"""
+
+# What a hit is made of, in no order; the columns of IndexedChunk.
+CHUNKS = f"""
+SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, p.hash, c.heading_path, c.role,
+       c.entries, n.kind, n.tier, n.title, {_NOTE_DATE}, n.importance, n.pinned,
+       n.size, n.mtime_ns, n.ctime_ns, n.inode
+FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage
+WHERE c.id IN (SELECT value FROM json_each(:ids))
+"""
+
+# (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
+STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
+
+# (hash, compressed text) of passages that wait for a vector in :space, in the order of their ids.
+PENDING = """
+SELECT p.id, p.hash, p.text FROM pending w JOIN passage p ON p.id = w.passage
+WHERE w.space = :space AND p.id > :after ORDER BY p.id LIMIT :limit
+"""
+
+# One row of figures: notes, chunks, passages.
+COUNTS = "SELECT (SELECT count(*) FROM note), (SELECT count(*) FROM chunk), (SELECT count(*) FROM passage)"
+
+# (path, warning) of every warning, by path.
+WARNINGS = "SELECT n.path, w.value FROM note n, json_each(n.warnings) w ORDER BY n.path, w.key"
+
+# The canonical dump: everything that is a function of files, settings and model, and nothing that is not (ids, stamps).
+DUMP_NOTES = """
+SELECT 'note', path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
+       lower(hex(digest)), parsed_by
+FROM note ORDER BY path
+"""
+DUMP_CHUNKS = """
+SELECT 'chunk', n.path, c.ordinal, c.section, c.start_line, c.end_line, c.start_column, c.end_column, c.heading_path,
+       c.role, c.first_time, c.last_time, c.attributes, c.entries, lower(hex(c.words)), lower(hex(p.hash))
+FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage ORDER BY n.path, c.ordinal
+"""
+DUMP_TAGS = """
+SELECT 'tag', n.path, c.ordinal, t.name FROM tag t JOIN chunk c ON c.id = t.chunk JOIN note n ON n.id = c.note
+ORDER BY n.path, c.ordinal, t.name
+"""
+DUMP_LINKS = """
+SELECT 'link', n.path, l.line, l.target, l.anchor, l.label, l.wiki FROM link l JOIN note n ON n.id = l.note
+ORDER BY n.path, l.line, l.target, l.anchor, l.label
+"""
+DUMP_PASSAGES = "SELECT 'passage', lower(hex(hash)), lower(hex(text)) FROM passage ORDER BY hash"
+DUMP_VECTORS = """
+SELECT 'vector', lower(hex(p.hash)), lower(hex(v.embedding)), lower(hex(c.value))
+FROM vec_{space} v JOIN passage p ON p.id = v.rowid JOIN vector c ON c.hash = p.hash AND c.space = {space}
+ORDER BY p.hash
+"""

@@ -1,0 +1,270 @@
+"""Everything the index answers, within one read transaction."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from memsync.indexes.sqlite import queries
+from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
+from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
+from memsync.model import (
+    Candidate,
+    EmbeddingSpace,
+    Entry,
+    Filters,
+    IndexCounts,
+    IndexedChunk,
+    IndexedFile,
+    NotePath,
+    PendingPassage,
+    Query,
+)
+
+if TYPE_CHECKING:
+    from memsync.indexes.sqlite.vectors import Vector
+
+MAX_NEAREST = 4_096
+"""vec0 refuses a larger k."""
+MAX_FREQUENCIES = 10_000
+
+
+class FrequencyCache:
+    """How many chunks hold a word, as of one generation: what searches of an unchanged index need not count again."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._counts: dict[str, int] = {}
+
+    def of(self, generation: int) -> dict[str, int]:
+        """Return the counts of this generation, empty ones for a new generation or when too many have come together."""
+        if generation != self._generation or len(self._counts) > MAX_FREQUENCIES:
+            self._generation, self._counts = generation, {}
+        return self._counts
+
+
+class SqliteReader:
+    """The reading half of the Index port over one connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
+        self._db = connection
+        self._path = path
+        self._frequencies = frequencies.of(self.generation()) if frequencies else {}
+
+    def generation(self) -> int:
+        """Return a number that grows with every committed write."""
+        return int(self.meta("generation") or 0)
+
+    def meta(self, key: str) -> str:
+        """Return a stored value, or an empty string."""
+        return str(self._value("SELECT value FROM meta WHERE key = ?", (key,)) or "")
+
+    def stamps(self) -> dict[NotePath, IndexedFile]:
+        """Return every indexed note with its stamp."""
+        return {row[0]: IndexedFile._make(row[1:]) for row in self._rows(queries.STAMPS)}
+
+    # -------------------------------------------------------------------------------------- candidates
+
+    def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks that hold the query's words, best first.
+
+        The score is bm25 over the sum of the words' idf, which is what a chunk of ordinary length holding every word
+        once gets: a word that stands nowhere counts too, so that a question about something else scores low.
+        """
+        match = any_of(query.words)
+        if not match:
+            return []
+        if self._narrows(query):
+            rows = self._rows(queries.KEYWORD_FILTERED, {"match": match, "limit": limit, **_parameters(query)})
+        else:
+            rows = self._rows(queries.KEYWORD, {"match": match, "limit": limit})
+        scored = list(rows)
+        ceiling = self._ceiling(query.words) if scored else 1.0
+        return _ranked((chunk_id, -distance / ceiling) for chunk_id, distance in scored)
+
+    def _ceiling(self, words: Sequence[str]) -> float:
+        """Return the sum of FTS5's idf over single words; phrases add to a score but not to what can be asked of it."""
+        total = self._frequency("", queries.CHUNK_COUNT, ())
+        idfs = []
+        for word in words:
+            if not is_single_word(word):
+                continue
+            found = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
+            idfs.append(max(1e-6, math.log((total - found + 0.5) / (found + 0.5))))
+        return max(sum(idfs), 1e-6)
+
+    def _frequency(self, word: str, statement: str, parameters: tuple[str, ...]) -> int:
+        if word not in self._frequencies:
+            self._frequencies[word] = int(self._value(statement, parameters))
+        return self._frequencies[word]
+
+    def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:
+        """Return the chunks nearest to `vector`; the score is the exact cosine of the stored float16 vectors.
+
+        int8 distances give a shortlist a quarter longer than asked, which exact cosines then rank.
+        """
+        space = self._space_row("active")
+        if space is None:
+            return []
+        number, dimension = space
+        parameters: dict[str, Any] = {
+            "vector": to_int8(to_float16(vector, dimension)),
+            "limit": min(limit + limit // 4, MAX_NEAREST),
+            "space": number,
+        }
+        narrows = self._narrows(query)
+        filters = _parameters(query) if narrows else {}
+        statement = queries.NEAREST_FILTERED if narrows else queries.NEAREST
+        near = list(self._rows(statement.format(space=number), parameters | filters))
+        scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
+        statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
+        chunks = self._rows(statement, {"passages": json.dumps(list(scores)), **filters})
+        return _ranked((chunk_id, scores[passage]) for chunk_id, passage in chunks)[:limit]
+
+    def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks that the filters leave, latest first; their scores only say the order."""
+        rows = self._rows(queries.LATEST, {"limit": limit, **_parameters(query)})
+        return [Candidate(chunk_id, rank, 1.0 / rank) for rank, (chunk_id,) in enumerate(rows, 1)]
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
+        """Return the chunks with these ids."""
+        rows = self._rows(queries.CHUNKS, {"ids": json.dumps(list(chunk_ids))})
+        return {row[0]: _chunk(row) for row in rows}
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def active_space(self) -> EmbeddingSpace | None:
+        """Return the space that answers searches."""
+        return self._space("active")
+
+    def pending(self, space: EmbeddingSpace) -> int:
+        """Return how many passages wait for their vector in `space`; all of them when it is unknown."""
+        number = self._space_number(space)
+        if number is None:
+            return int(self._value("SELECT count(*) FROM passage"))
+        return int(self._value("SELECT count(*) FROM pending WHERE space = ?", (number,)))
+
+    def pending_passages(self, space: EmbeddingSpace, after: int, limit: int) -> list[PendingPassage]:
+        """Return passages that wait for their vector, by id, beginning behind id `after`."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        rows = self._rows(queries.PENDING, parameters)
+        return [PendingPassage(number, digest, zlib.decompress(text).decode()) for number, digest, text in rows]
+
+    # ------------------------------------------------------------------------------------------ status
+
+    def counts(self) -> IndexCounts:
+        """Return what the index holds."""
+        notes, chunks, passages = next(iter(self._rows(queries.COUNTS)))
+        active, building = self._space("active"), self._space("building")
+        pending = self.pending(active) if active else passages
+        return IndexCounts(
+            notes=notes,
+            chunks=chunks,
+            passages=passages,
+            vectors=passages - pending,
+            pending=pending,
+            active_space=active.name if active else "",
+            building_space=building.name if building else "",
+            building_pending=self.pending(building) if building else 0,
+            index_bytes=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
+        )
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """Return (path, warning) of every note that was not understood in full."""
+        return [(path, text) for path, text in self._rows(queries.WARNINGS)]
+
+    def dump(self) -> Iterator[str]:
+        """Yield the canonical dump, one JSON list a line."""
+        statements = [
+            queries.DUMP_NOTES,
+            queries.DUMP_CHUNKS,
+            queries.DUMP_TAGS,
+            queries.DUMP_LINKS,
+            queries.DUMP_PASSAGES,
+        ]
+        active = self._space_row("active")
+        if active is not None:
+            statements.append(queries.DUMP_VECTORS.format(space=active[0]))
+        for statement in statements:
+            for row in self._rows(statement):
+                yield json.dumps(row, ensure_ascii=False)
+
+    # ----------------------------------------------------------------------------------------- private
+
+    def _rows(self, statement: str, parameters: Any = ()) -> Iterator[tuple[Any, ...]]:
+        return self._db.execute(statement, parameters)
+
+    def _value(self, statement: str, parameters: Any = ()) -> Any:
+        return self._db.execute(statement, parameters).get
+
+    def _narrows(self, query: Query) -> bool:
+        """Tell whether anything is left out; without filters that is only so while archived notes exist."""
+        if query.phrases or query.exclusions or query.filters != Filters(archived=query.filters.archived):
+            return True
+        return not query.filters.archived and bool(self._value("SELECT 1 FROM note WHERE archived LIMIT 1"))
+
+    def _space_row(self, state: str) -> tuple[int, int] | None:
+        row: tuple[int, int] | None = self._value("SELECT id, dimension FROM space WHERE state = ?", (state,))
+        return row
+
+    def _space(self, state: str) -> EmbeddingSpace | None:
+        description = self._value("SELECT description FROM space WHERE state = ?", (state,))
+        return EmbeddingSpace(**json.loads(description)) if description else None
+
+    def _space_number(self, space: EmbeddingSpace) -> int | None:
+        number: int | None = self._value("SELECT id FROM space WHERE name = ?", (space.name,))
+        return number
+
+
+def describe_space(space: EmbeddingSpace) -> str:
+    """Return a space as the JSON text that the `space` table keeps."""
+    return json.dumps(asdict(space), sort_keys=True)
+
+
+def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
+    ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
+    return [Candidate(chunk_id, rank, score) for rank, (chunk_id, score) in enumerate(ordered, 1)]
+
+
+def _parameters(query: Query) -> dict[str, Any]:
+    """Return the parameters of the filter conditions; None where a filter is not set."""
+    filters = query.filters
+
+    def listed(values: Sequence[Any]) -> str | None:
+        return json.dumps(list(values)) if values else None
+
+    return {
+        "archived": filters.archived,
+        "kinds": listed(filters.kinds),
+        "tiers": listed(filters.tiers),
+        "sessions": listed(filters.sessions),
+        "folders": listed(filters.folders),
+        "globs": listed(filters.path_globs),
+        "roles": listed(filters.roles),
+        "tags": listed(filters.tags),
+        "after": filters.after,
+        "before": filters.before,
+        "pairs": listed([list(pair) for pair in filters.where]),
+        "required": all_of(query.phrases) or None,
+        "excluded": any_of(query.exclusions) or None,
+    }
+
+
+def _chunk(row: tuple[Any, ...]) -> IndexedChunk:
+    entries = [Entry(*entry) for entry in json.loads(row[10])]
+    return IndexedChunk(*row[:8], json.loads(row[8]), row[9], entries, *row[11:17], row[17:21])
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,208 @@
+"""The database's tables, as numbered migrations, and how a connection is opened.
+
+The number of the last migration stands in `user_version`. A migration that would have to read every note again says
+so by returning to version 0: the tables are dropped and the next sync fills them from the files; vectors are kept.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import apsw
+
+from memsync.errors import FilesystemError, IndexFailure, IndexTooNew
+
+BUSY_TIMEOUT_MS = 10_000
+
+MIGRATIONS = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
+
+    CREATE TABLE note (
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL,
+        tier TEXT NOT NULL,
+        title TEXT NOT NULL,
+        date TEXT NOT NULL,             -- from the file's text or name; empty: its mtime counts
+        session TEXT NOT NULL,
+        importance REAL NOT NULL,
+        pinned INTEGER NOT NULL,
+        archived INTEGER NOT NULL,
+        front_matter TEXT NOT NULL,     -- JSON
+        warnings TEXT NOT NULL,         -- JSON list
+        size INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL,
+        ctime_ns INTEGER NOT NULL,
+        inode INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        stamped_ns INTEGER NOT NULL,
+        parsed_by TEXT NOT NULL         -- parser version and the settings it depends on
+    ) STRICT;
+    CREATE INDEX note_archived ON note (archived) WHERE archived;
+
+    CREATE TABLE passage (
+        id INTEGER PRIMARY KEY,
+        hash BLOB NOT NULL UNIQUE,
+        text BLOB NOT NULL              -- zlib
+    ) STRICT;
+
+    CREATE TABLE chunk (
+        id INTEGER PRIMARY KEY,
+        note INTEGER NOT NULL REFERENCES note (id),
+        ordinal INTEGER NOT NULL,
+        passage INTEGER NOT NULL REFERENCES passage (id),
+        section INTEGER NOT NULL,
+        start_line INTEGER NOT NULL,
+        end_line INTEGER NOT NULL,
+        start_column INTEGER NOT NULL,
+        end_column INTEGER NOT NULL,
+        heading_path TEXT NOT NULL,     -- JSON list
+        role TEXT NOT NULL,
+        first_time TEXT NOT NULL,       -- of its timed entries; empty without any
+        last_time TEXT NOT NULL,
+        attributes TEXT NOT NULL,       -- JSON list of [key, value], of all its entries
+        entries TEXT NOT NULL,          -- JSON list of the fields of Entry, shortened from the right
+        words BLOB NOT NULL             -- digest of what chunk_fts holds of it
+    ) STRICT;
+    CREATE INDEX chunk_note ON chunk (note, ordinal);
+    CREATE INDEX chunk_passage ON chunk (passage);
+
+    CREATE TABLE tag (
+        name TEXT NOT NULL COLLATE NOCASE,
+        chunk INTEGER NOT NULL REFERENCES chunk (id),
+        PRIMARY KEY (name, chunk)
+    ) WITHOUT ROWID, STRICT;
+    CREATE INDEX tag_chunk ON tag (chunk);
+
+    CREATE TABLE link (
+        note INTEGER NOT NULL REFERENCES note (id),
+        target TEXT NOT NULL,
+        anchor TEXT NOT NULL,
+        label TEXT NOT NULL,
+        line INTEGER NOT NULL,
+        wiki INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX link_note ON link (note);
+
+    CREATE TABLE space (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        description TEXT NOT NULL,      -- JSON object: the fields of EmbeddingSpace
+        dimension INTEGER NOT NULL,
+        state TEXT NOT NULL             -- 'active' answers searches, 'building' will, 'retired' only keeps vectors
+    ) STRICT;
+
+    CREATE TABLE vector (               -- a cache: outlives the passages
+        hash BLOB NOT NULL,
+        space INTEGER NOT NULL REFERENCES space (id),
+        value BLOB NOT NULL,            -- float16, little-endian, unit length
+        PRIMARY KEY (hash, space)
+    ) WITHOUT ROWID, STRICT;
+
+    CREATE TABLE pending (              -- passages that wait for their vector
+        space INTEGER NOT NULL REFERENCES space (id),
+        passage INTEGER NOT NULL REFERENCES passage (id),
+        PRIMARY KEY (space, passage)
+    ) WITHOUT ROWID, STRICT;
+
+    CREATE VIRTUAL TABLE chunk_fts USING fts5 (
+        body, heading, context, cjk,
+        content='', contentless_delete=1,
+        tokenize="porter unicode61 remove_diacritics 2"
+    );
+    """,
+)
+SCHEMA_VERSION = len(MIGRATIONS)
+
+
+def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    """Open the database with vec0 loaded; create file and folder, private to the user, when missing.
+
+    Raises IndexFailure when it is no usable database, FilesystemError when it cannot be created.
+    """
+    if not readonly:
+        _create_private(path)
+    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
+    try:
+        connection = apsw.Connection(str(path), flags=flags)
+    except apsw.CantOpenError as error:
+        raise FilesystemError(
+            f"index {path} cannot be opened: {error}", hint="Check its folder's permissions."
+        ) from error
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    load_vec0(connection)
+    return connection
+
+
+def prepare(connection: apsw.Connection) -> None:
+    """Set the journal mode and bring the schema to the present version.
+
+    Raises IndexTooNew for a database of a later memsync; apsw errors pass through for the caller to judge.
+    """
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "normal")
+    version = connection.pragma("user_version")
+    if version > SCHEMA_VERSION:
+        raise IndexTooNew(
+            f"the index has schema version {version}, this memsync knows {SCHEMA_VERSION}",
+            hint="Upgrade memsync, or remove the index: it is rebuilt from the files.",
+        )
+    if version == SCHEMA_VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have migrated while this one waited for the lock.
+        for number in range(connection.pragma("user_version"), SCHEMA_VERSION):
+            run_all(connection, MIGRATIONS[number])
+        connection.pragma("user_version", SCHEMA_VERSION)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def capabilities() -> tuple[str, str]:
+    """Return the versions of SQLite and vec0 after having made a table of each kind. Raises IndexFailure."""
+    connection = apsw.Connection(":memory:")
+    load_vec0(connection)
+    try:
+        run_all(connection, MIGRATIONS[0] + "CREATE VIRTUAL TABLE near USING vec0 (embedding int8[8]);")
+    except apsw.SQLError as error:
+        raise IndexFailure(
+            f"SQLite lacks what memsync needs: {error}", hint="Reinstall apsw and sqlite-vec."
+        ) from error
+    return apsw.sqlite_lib_version(), str(connection.execute("SELECT vec_version()").get)
+
+
+def run_all(connection: apsw.Connection, statements: str) -> None:
+    """Run every statement of a script: APSW stops at the first row unless the cursor is exhausted."""
+    for _ in connection.execute(statements):
+        pass
+
+
+def load_vec0(connection: apsw.Connection) -> None:
+    """Load sqlite-vec's vec0 without importing sqlite_vec, which would import numpy."""
+    spec = importlib.util.find_spec("sqlite_vec")
+    if spec is None or spec.origin is None:
+        raise IndexFailure("sqlite-vec is not installed", hint="Run: pip install sqlite-vec")
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(str(Path(spec.origin).with_name("vec0")))
+    except apsw.ExtensionLoadingError as error:
+        raise IndexFailure(f"vec0 cannot be loaded: {error}", hint="Reinstall sqlite-vec for this platform.") from error
+    finally:
+        connection.enable_load_extension(False)
+
+
+def _create_private(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise FilesystemError(
+            f"index {path} cannot be created: {error.strerror}",
+            hint="Set index.dir in config.toml to a folder you can write.",
+        ) from error

@@ -1,0 +1,286 @@
+"""Everything that changes the index, within one write transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from memsync.indexes.cjk import cjk_words
+from memsync.indexes.sqlite.reader import SqliteReader, describe_space
+from memsync.indexes.sqlite.vectors import to_float16, to_int8
+from memsync.indexes.words import context_words, heading_words
+from memsync.model import Chunk, EmbeddingSpace, Entry, FileStamp, Note, NotePath, PendingPassage, PutResult
+
+if TYPE_CHECKING:
+    from memsync.indexes.sqlite.vectors import Vector
+
+_TEXT_LEVEL = 6
+
+_PUT_NOTE = """
+INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
+                  size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET
+    kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date, session = excluded.session,
+    importance = excluded.importance, pinned = excluded.pinned, archived = excluded.archived,
+    front_matter = excluded.front_matter, warnings = excluded.warnings, size = excluded.size,
+    mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, digest = excluded.digest,
+    stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by
+RETURNING id
+"""
+_OLD_CHUNKS = """
+SELECT c.id, p.hash, c.words FROM chunk c JOIN passage p ON p.id = c.passage WHERE c.note = ? ORDER BY c.ordinal DESC
+"""
+_CHUNK_COLUMNS = """note, ordinal, passage, section, start_line, end_line, start_column, end_column, heading_path, role,
+    first_time, last_time, attributes, entries, words"""
+_INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
+_INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
+# Passages that no chunk holds any more.
+_ORPHANS = """
+SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
+AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
+"""
+
+
+class SqliteWriter(SqliteReader):
+    """The writing half of the Index port."""
+
+    def finish(self) -> None:
+        """Count the transaction, so that readers can tell that something changed."""
+        self.set_meta("generation", str(self.generation() + 1))
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Store a small value under a name."""
+        self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+
+    # ------------------------------------------------------------------------------------------- notes
+
+    def put_note(self, note: Note, chunks: Sequence[Chunk], stamp: FileStamp, parsed_by: str) -> PutResult:
+        """Replace all rows of a note and its stamp.
+
+        A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most chunks
+        alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
+        """
+        note_id = self._put_note_row(note, stamp, parsed_by)
+        old: dict[tuple[bytes, bytes], list[int]] = {}
+        for chunk_id, digest, words in list(self._rows(_OLD_CHUNKS, (note_id,))):
+            old.setdefault((digest, words), []).append(chunk_id)
+        queued = reused = 0
+        for chunk in chunks:
+            columns = (chunk.words, heading_words(note, chunk), context_words(note, chunk), cjk_words(chunk.words))
+            digest = chunk.content_hash
+            words = hashlib.sha256("\0".join(columns).encode()).digest()[:16]
+            passage_id, result = self._put_passage(digest, chunk.text)
+            queued, reused = queued + result.queued, reused + result.reused
+            row = _chunk_row(note_id, passage_id, words, chunk)
+            same = old.get((digest, words))
+            if same:
+                chunk_id = same.pop()
+                self._run(_UPDATE_CHUNK, (*row, chunk_id))
+                self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
+            else:
+                self._run(_INSERT_CHUNK, row)
+                chunk_id = self._db.last_insert_rowid()
+                self._run(_INSERT_WORDS, (chunk_id, *columns))
+            self._put_tags(chunk_id, chunk)
+        self._forget_chunks([chunk_id for ids in old.values() for chunk_id in ids])
+        return PutResult(queued, reused)
+
+    def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
+        """Replace the stamp alone."""
+        self._run(
+            "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, digest = ?, stamped_ns = ? WHERE path = ?",
+            (*stamp.identity, stamp.digest, stamp.stamped_ns, path),
+        )
+
+    def delete_note(self, path: NotePath) -> None:
+        """Forget a note and all that only it held."""
+        note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
+        if note_id is None:
+            return
+        self._run("DELETE FROM link WHERE note = ?", (note_id,))
+        self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))])
+        self._run("DELETE FROM note WHERE id = ?", (note_id,))
+
+    def _put_note_row(self, note: Note, stamp: FileStamp, parsed_by: str) -> int:
+        row = (
+            note.path, note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned, note.archived,
+            _json(note.front_matter), _json(note.warnings),
+            *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by,
+        )  # fmt: skip
+        note_id: int = self._db.execute(_PUT_NOTE, row).get
+        self._run("DELETE FROM link WHERE note = ?", (note_id,))
+        links = [(note_id, link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links]
+        self._db.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)
+        return note_id
+
+    def _put_tags(self, chunk_id: int, chunk: Chunk) -> None:
+        names = {name for entry in chunk.entries for name in entry.tags}
+        if names:
+            self._db.executemany(
+                "INSERT OR IGNORE INTO tag VALUES (?, ?)", [(name, chunk_id) for name in sorted(names)]
+            )
+
+    def _put_passage(self, digest: bytes, text: str) -> tuple[int, PutResult]:
+        """Return the passage's id; a new one takes its vectors from the cache or waits for them."""
+        known: int | None = self._value("SELECT id FROM passage WHERE hash = ?", (digest,))
+        if known is not None:
+            return known, PutResult(0, 0)
+        self._run("INSERT INTO passage (hash, text) VALUES (?, ?)", (digest, zlib.compress(text.encode(), _TEXT_LEVEL)))
+        passage_id = self._db.last_insert_rowid()
+        queued = reused = 0
+        for space, state in list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")):
+            cached = self._value("SELECT value FROM vector WHERE hash = ? AND space = ?", (digest, space))
+            if cached is None:
+                self._run("INSERT INTO pending VALUES (?, ?)", (space, passage_id))
+            else:
+                self._insert_nearest(space, passage_id, cached)
+            queued, reused = queued + (cached is None), reused + (cached is not None and state == "active")
+        return passage_id, PutResult(queued, reused)
+
+    def _forget_chunks(self, chunk_ids: Sequence[int]) -> None:
+        if not chunk_ids:
+            return
+        passages = set()
+        for chunk_id in chunk_ids:
+            passages.add(self._value("SELECT passage FROM chunk WHERE id = ?", (chunk_id,)))
+            for table, column in (("tag", "chunk"), ("chunk_fts", "rowid"), ("chunk", "id")):
+                self._run(f"DELETE FROM {table} WHERE {column} = ?", (chunk_id,))
+        orphans = [row[0] for row in self._rows(_ORPHANS, (_json(sorted(passages)),))]
+        spaces = [row[0] for row in self._rows("SELECT id FROM space WHERE state <> 'retired'")]
+        for passage_id in orphans:
+            for space in spaces:
+                self._run(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage_id,))
+            self._run("DELETE FROM pending WHERE passage = ?", (passage_id,))
+            self._run("DELETE FROM passage WHERE id = ?", (passage_id,))
+
+    def clear(self, *, keep_vectors: bool) -> None:
+        """Forget every note; the vector cache only if it is not kept."""
+        for row in list(self._rows("SELECT id FROM space WHERE state <> 'retired'")):
+            self._run(f"DROP TABLE vec_{row[0]}")
+        for table in ("tag", "link", "pending", "chunk", "passage", "note"):
+            self._run(f"DELETE FROM {table}")
+        self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('delete-all')")
+        if keep_vectors:
+            self._run("UPDATE space SET state = 'retired'")
+        else:
+            self._run("DELETE FROM vector")
+            self._run("DELETE FROM space")
+
+    # ----------------------------------------------------------------------------------------- vectors
+
+    def prepare_space(self, space: EmbeddingSpace) -> int:
+        """Make sure that `space` is being built, and return how many passages got a cached vector."""
+        row = self._value("SELECT id, state FROM space WHERE name = ?", (space.name,))
+        active = self._space_row("active")
+        if row is not None and row[1] == "active":
+            self._retire("building")
+            return 0
+        if row is not None and row[1] == "building":
+            return 0
+        self._retire("building")
+        state = "active" if active is None else "building"
+        number: int = self._db.execute(
+            "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
+            (space.name, describe_space(space), space.dimension, state),
+        ).get
+        self._create_nearest(number, space.dimension)
+        return self._fill_nearest(number)
+
+    def put_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]) -> None:
+        """Store computed vectors; a passage that has gone meanwhile leaves its vector in the cache."""
+        number = self._space_number(space)
+        assert number is not None, "prepare_space comes first"
+        for passage, vector in vectors:
+            value = to_float16(vector, space.dimension)
+            self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
+            self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
+            waited = self._db.changes()
+            still = self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,))
+            if waited and still == passage.content_hash:
+                self._insert_nearest(number, passage.passage_id, value)
+
+    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
+        """Let `space` answer searches if nothing is pending in it; the old one keeps only its cached vectors."""
+        active = self._space("active")
+        if active == space:
+            return True
+        if self.pending(space):
+            return False
+        self._retire("active")
+        self._run("UPDATE space SET state = 'active' WHERE name = ?", (space.name,))
+        return True
+
+    def compact_vectors(self, chunk_rows: int) -> None:
+        """Build a vec0 table anew when under half of what it has allocated is live."""
+        for number, dimension in list(self._rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
+            live = self._value(f"SELECT count(*) FROM vec_{number}_rowids")
+            allocated = self._value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
+            if allocated > 2 * live + chunk_rows:
+                self._run(f"DROP TABLE vec_{number}")
+                self._create_nearest(number, dimension)
+                self._fill_nearest(number)
+
+    def optimize_words(self) -> None:
+        """Merge the word index into one segment."""
+        self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
+
+    def _retire(self, state: str) -> None:
+        row = self._space_row(state)
+        if row is not None:
+            self._run(f"DROP TABLE vec_{row[0]}")
+            self._run("DELETE FROM pending WHERE space = ?", (row[0],))
+            self._run("UPDATE space SET state = 'retired' WHERE id = ?", (row[0],))
+
+    def _create_nearest(self, number: int, dimension: int) -> None:
+        # int8 vectors of one space differ in length by rounding only, so L2 orders them as cosine would, and is quicker.
+        self._run(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
+
+    def _fill_nearest(self, number: int) -> int:
+        """Give every passage its cached vector in one space or queue it there; return how many had one."""
+        cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
+        rows = list(self._rows(cached, (number,)))
+        for passage_id, value in rows:
+            self._insert_nearest(number, passage_id, value)
+        self._run("DELETE FROM pending WHERE space = ?", (number,))
+        self._run(
+            "INSERT INTO pending SELECT ?, p.id FROM passage p"
+            " WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?)",
+            (number, number),
+        )
+        return len(rows)
+
+    def _insert_nearest(self, number: int, passage_id: int, value: bytes) -> None:
+        self._run(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", (passage_id, to_int8(value)))
+
+    def _run(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
+        for _ in self._db.execute(statement, parameters):
+            pass
+
+
+def _chunk_row(note_id: int, passage_id: int, words: bytes, chunk: Chunk) -> tuple[Any, ...]:
+    times = sorted(entry.time for entry in chunk.entries if entry.time)
+    attributes = sorted({pair for entry in chunk.entries for pair in entry.attributes.items()})
+    return (
+        note_id, chunk.ordinal, passage_id, chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
+        chunk.end_column, _json(chunk.heading_path), chunk.role, times[0] if times else "", times[-1] if times else "",
+        _json(attributes), _json([_entry_row(entry) for entry in chunk.entries]), words,
+    )  # fmt: skip
+
+
+def _entry_row(entry: Entry) -> list[Any]:
+    """Return an entry's fields without the empty ones at the end: most entries are five numbers."""
+    numbers = [entry.start_line, entry.end_line, entry.position, entry.window_count, entry.token_count]
+    row: list[Any] = [*numbers, entry.time, dict(entry.attributes), list(entry.tags)]
+    while len(row) > len(numbers) and not row[-1]:
+        row.pop()
+    return row
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -1,0 +1,52 @@
+"""The brace block at the end of a heading or list item: `{#id .class key=value key="two words"}`.
+
+The attribute parser of mdit-py-plugins refuses a bare value with a dot in it (`cost=0.0031`), which the format's
+own examples need, so the grammar is Pandoc's: a bare value runs to the next space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_BRACES = re.compile(r"[ \t]*\{([^{}]*)\}[ \t]*$")
+_ITEM = re.compile(
+    r"""\s*(?:
+        \#(?P<id>[^\s{}.#="]+)
+      | \.(?P<class>[^\s{}.#="]+)
+      | (?P<key>[A-Za-z_:][\w:.-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"{}]+))
+    )(?=\s|$)""",
+    re.VERBOSE,
+)
+MAX_BLOCK_CHARS = 2_000
+
+
+def cut_attributes(line: str) -> tuple[int, Mapping[str, str]]:
+    """Return the column where `line`'s attribute block begins, spaces before it included, and what it says.
+
+    `(len(line), {})` when the line does not end in a block, or in one that does not parse: that is ordinary text.
+    Classes are joined under `class`, an id stands under `id`; the last of two equal keys wins.
+    """
+    if not line.rstrip().endswith("}"):
+        return len(line), {}
+    braces = _BRACES.search(line, max(0, len(line) - MAX_BLOCK_CHARS))
+    attributes = _parse(braces.group(1)) if braces else {}
+    return (braces.start(), attributes) if braces and attributes else (len(line), {})
+
+
+def _parse(block: str) -> dict[str, str]:
+    attributes: dict[str, str] = {}
+    position, end = 0, len(block.rstrip())
+    while position < end:
+        item = _ITEM.match(block, position, end)
+        if item is None:
+            return {}
+        position = item.end()
+        if item["id"]:
+            attributes["id"] = item["id"]
+        elif item["class"]:
+            attributes["class"] = f"{attributes.get('class', '')} {item['class']}".strip()
+        else:
+            value = item["bare"] if item["bare"] is not None else re.sub(r"\\(.)", r"\1", item["quoted"])
+            attributes[item["key"]] = value
+    return attributes

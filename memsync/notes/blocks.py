@@ -1,0 +1,203 @@
+"""Markdown's block structure -> the lines of each heading, paragraph, list item, fence and table row.
+
+Only markdown-it's block parser runs here; paragraphs are parsed further only where `inline.py` has reason to look.
+Line numbers in this module count from 1, as everywhere outside markdown-it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+
+from memsync.model import Block
+from memsync.notes.attributes import cut_attributes
+from memsync.notes.dates import leading_time
+from memsync.notes.inline import add_inline_rules
+
+_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading that is not inside a list or quote; `text` is its source without attributes."""
+
+    level: int
+    text: str
+    start_line: int
+    end_line: int
+
+
+@dataclass(slots=True)
+class BlockTree:
+    """The top-level blocks and headings of a body, in file order, every non-blank line in exactly one of them."""
+
+    parts: list[Heading | Block]
+    tokens: list[Token]
+    env: dict[str, Any]
+    cuts: dict[int, int] = field(default_factory=dict)
+    attributes: dict[int, dict[str, str]] = field(default_factory=dict)
+
+
+def new_parser() -> MarkdownIt:
+    """Return a CommonMark parser with tables, footnotes, wiki links and tags."""
+    markdown = MarkdownIt("commonmark").enable("table").use(footnote_plugin)
+    add_inline_rules(markdown)
+    return markdown
+
+
+def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) -> BlockTree:
+    """Parse `lines[first_line - 1:]`; `lines` is the whole file, so that all numbers are the file's.
+
+    Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's.
+    """
+    source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
+    tree = BlockTree([], [], {})
+    markdown.block.parse(source, markdown, tree.env, tree.tokens)
+    reader = _Reader(lines, tree)
+    tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))
+    return tree
+
+
+def plain_blocks(lines: Sequence[str], first_line: int) -> list[Heading | Block]:
+    """Return the paragraphs between blank lines: what is left when a file is too large to be parsed."""
+    return list(_with_uncovered([], lines, first_line))
+
+
+class _Reader:
+    """Walks the flat token list once and builds the blocks; keeps the attributes it meets on the way."""
+
+    def __init__(self, lines: Sequence[str], tree: BlockTree) -> None:
+        self._lines = lines
+        self._tree = tree
+        self._tokens = tree.tokens
+
+    def parts(self) -> list[Heading | Block]:
+        found: list[Heading | Block] = []
+        for index, end in self._siblings(0, len(self._tokens)):
+            token = self._tokens[index]
+            if token.map is None:
+                continue
+            if token.type == "heading_open":
+                found.append(self._heading(index))
+            elif token.type in ("bullet_list_open", "ordered_list_open"):
+                found += self._items(index + 1, end - 1)
+            else:
+                found.append(self._block(index, end))
+        return found
+
+    def _siblings(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield (first token, one past the last) of each element between two token positions."""
+        index = start
+        while index < end:
+            depth, last = self._tokens[index].nesting, index
+            while depth > 0:
+                last += 1
+                depth += self._tokens[last].nesting
+            yield index, last + 1
+            index = last + 1
+
+    def _span(self, token: Token) -> tuple[int, int]:
+        """Return the lines of a token without the blank lines that markdown-it counts into lists."""
+        first, end = token.map or [0, 0]
+        while end > first + 1 and not self._lines[end - 1].strip():
+            end -= 1
+        return first + 1, end
+
+    def _heading(self, index: int) -> Heading:
+        token = self._tokens[index]
+        first, last = self._span(token)
+        text = self._tokens[index + 1].content
+        last_text_line = first if token.markup.startswith("#") else max(first, last - 1)
+        self._cut(last_text_line)
+        kept, _ = cut_attributes(text)
+        return Heading(int(token.tag[1]), text[:kept], first, last)
+
+    def _items(self, start: int, end: int) -> list[Block]:
+        return [self._item(index, close) for index, close in self._siblings(start, end) if self._tokens[index].map]
+
+    def _item(self, index: int, end: int) -> Block:
+        first, last = self._span(self._tokens[index])
+        children = self._children(index + 1, end - 1)
+        paragraph = self._tokens[index + 1]
+        attributes: dict[str, str] = {}
+        if paragraph.type == "paragraph_open" and paragraph.map:
+            attributes = self._cut(paragraph.map[1])
+        text = self._lines[first - 1]
+        marker = _MARKER.match(text)
+        time = leading_time(text[marker.end() :]) if marker else ""
+        return Block(first, last, True, _partition(children, first, last), time, attributes)
+
+    def _children(self, start: int, end: int) -> list[Block]:
+        found: list[Block] = []
+        for index, close in self._siblings(start, end):
+            token = self._tokens[index]
+            if token.type in ("bullet_list_open", "ordered_list_open"):
+                found += self._items(index + 1, close - 1)
+            elif token.map is not None:
+                found.append(self._block(index, close))
+        return found
+
+    def _block(self, index: int, end: int) -> Block:
+        token = self._tokens[index]
+        first, last = self._span(token)
+        if token.type == "table_open":
+            children = self._rows(index, end)
+        elif token.nesting == 1 and token.type not in ("paragraph_open", "heading_open"):
+            children = self._children(index + 1, end - 1)
+        else:
+            children = []
+        return Block(first, last, children=_partition(children, first, last))
+
+    def _rows(self, start: int, end: int) -> list[Block]:
+        rows = (token for token in self._tokens[start:end] if token.type == "tr_open" and token.map)
+        return [Block(row.map[0] + 1, row.map[0] + 1) for row in rows if row.map]
+
+    def _cut(self, line: int) -> dict[str, str]:
+        """Note the attribute block at the end of `line` and return it."""
+        column, attributes = cut_attributes(self._lines[line - 1])
+        if attributes:
+            self._tree.cuts[line] = column
+            self._tree.attributes[line] = dict(attributes)
+        return dict(attributes)
+
+
+def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block, ...]:
+    """Stretch children over their parent's lines, so that markers, delimiters and definitions stay with a child."""
+    if not children:
+        return ()
+    starts = [first] + [max(child.start_line, first) for child in children[1:]]
+    ends = [max(start, following - 1) for start, following in zip(starts, starts[1:], strict=False)] + [last]
+    return tuple(
+        replace(child, start_line=start, end_line=end, children=_partition(child.children, start, end))
+        for child, start, end in zip(children, starts, ends, strict=True)
+    )
+
+
+def _with_uncovered(
+    parts: Sequence[Heading | Block], lines: Sequence[str], first_line: int
+) -> Iterator[Heading | Block]:
+    """Yield `parts` and, between them, the non-blank lines that belong to none (link definitions, say)."""
+    next_line = first_line
+    for part in parts:
+        yield from _paragraphs(lines, next_line, part.start_line - 1)
+        yield part
+        next_line = max(next_line, part.end_line + 1)
+    yield from _paragraphs(lines, next_line, len(lines))
+
+
+def _paragraphs(lines: Sequence[str], first: int, last: int) -> Iterator[Block]:
+    start = 0
+    for number in range(first, last + 1):
+        if lines[number - 1].strip():
+            start = start or number
+        elif start:
+            yield Block(start, number - 1)
+            start = 0
+    if start:
+        yield Block(start, last)

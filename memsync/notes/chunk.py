@@ -1,0 +1,265 @@
+"""Note -> chunks: what is embedded, searched and cited.
+
+A section is first cut into units, each a block of the Markdown tree that fits what the model reads (a block that does
+not is replaced by its children, then by its lines, then by pieces of a line). Units are then packed: expository text
+greedily, small entries (list items, log lines) in overlapping windows, because one line of a log is rarely understood,
+or found, without its neighbours. No chunk crosses a section or a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memsync.model import Block, Chunk, Entry, Note, Section
+from memsync.notes.passage import passage_text
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+"""Word pieces of each text, special tokens not counted."""
+
+CHARS_PER_TOKEN = 8
+"""No text counts as less than one token for so many characters: a tokenizer makes one [UNK] of a 1 MB word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLimits:
+    """How large a chunk may be and when list items become entries of their own. Sizes in built-in word pieces.
+
+    List items of at most `small_tokens` in a run of more than `run_tokens` are entries; windows hold at most
+    `window_entries` of them, each beginning `window_stride` further on.
+    """
+
+    max_tokens: int
+    small_tokens: int
+    run_tokens: int
+    window_entries: int
+    window_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A block, or part of one, that fits; columns are set for pieces of a single line only."""
+
+    start: int
+    end: int
+    tokens: int
+    is_item: bool = False
+    time: str = ""
+    attributes: Mapping[str, str] | None = None
+    start_column: int = 0
+    end_column: int = 0
+
+
+def chunk_note(note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> list[Chunk]:
+    """Cut a note into chunks, in file order.
+
+    Every non-blank line of the body is in at least one chunk; front matter is a chunk only where it is to be searched.
+    """
+    return _Chunker(note, count_tokens, limits).run()
+
+
+class _Chunker:
+    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> None:
+        self._note = note
+        self._count_tokens = count_tokens
+        self._limits = limits
+        self._tags: dict[int, tuple[str, ...]] = {}
+        for tag in note.tags:
+            self._tags[tag.line] = (*self._tags.get(tag.line, ()), tag.name)
+
+    def run(self) -> list[Chunk]:
+        sections = list(zip(self._note.sections, self._note.blocks, strict=True))
+        if self._note.head_is_text and self._note.head_lines:
+            head = Section((), 1, self._note.head_lines)
+            sections.insert(0, (head, (Block(1, self._note.head_lines),)))
+        blocks = [block for _, own in sections for block in own]
+        counts = iter(self._count_blocks(blocks))
+        chunks: list[Chunk] = []
+        for number, (section, own) in enumerate(sections):
+            units = [unit for block in own for unit in self._units(block, next(counts))]
+            chunks += self._section_chunks(len(chunks), number, section, units)
+        return chunks
+
+    # -------------------------------------------------------------------------------------------- units
+
+    def _units(self, block: Block, tokens: int) -> Iterator[_Unit]:
+        """Yield the units of a block: itself if it fits, else its children's, else its lines'."""
+        if tokens <= self._limits.max_tokens:
+            yield _Unit(block.start_line, block.end_line, tokens, block.entry, block.time, block.attributes)
+        elif block.children:
+            for child, count in zip(block.children, self._count_blocks(block.children), strict=True):
+                yield from self._units(child, count)
+        else:
+            yield from self._lines(block)
+
+    def _lines(self, block: Block) -> Iterator[_Unit]:
+        """Yield runs of whole lines as large as fits, and pieces of the lines that do not fit by themselves."""
+        limit = self._limits.max_tokens
+        counts = self._count(
+            [passage_text(self._text(line, line)) for line in range(block.start_line, block.end_line + 1)]
+        )
+        start, total = block.start_line, 0
+        for line, tokens in enumerate(counts, block.start_line):
+            if total + tokens > limit and start < line:
+                yield _Unit(start, line - 1, total)
+                start, total = line, 0
+            if tokens > limit:
+                yield from self._pieces(line)
+                start = line + 1
+            else:
+                total += tokens
+        if start <= block.end_line:
+            yield _Unit(start, block.end_line, total)
+
+    def _pieces(self, line: int) -> Iterator[_Unit]:
+        """Yield pieces of one line, cut behind a space where there is one."""
+        text = self._text(line, line)
+        spans = list(_slices(text, 0, len(text), self._limits.max_tokens * 3))
+        while spans:
+            counts = self._count([text[start:end] for start, end in spans])
+            halves: list[tuple[int, int]] = []
+            ready: list[_Unit] = []
+            for (start, end), tokens in zip(spans, counts, strict=True):
+                if tokens > self._limits.max_tokens and end - start > 1:
+                    halves += _slices(text, start, end, (end - start + 1) // 2)
+                else:
+                    ready.append(_Unit(line, line, tokens, start_column=start, end_column=end))
+            yield from ready
+            spans = halves
+
+    # ------------------------------------------------------------------------------------------- chunks
+
+    def _section_chunks(self, ordinal: int, number: int, section: Section, units: Sequence[_Unit]) -> list[Chunk]:
+        """Return the chunks of one section: one for each entry, and the windows over its runs of small items."""
+        entries: list[Entry] = []
+        spans: list[tuple[Sequence[_Unit], Sequence[Entry]]] = []
+        for group, is_run in _groups(units, self._limits):
+            windows = list(_windows(group, self._limits)) if is_run else []
+            parts = [[unit] for unit in group] if is_run else _packed(group, self._limits)
+            own = [
+                self._entry(section, part, len(entries) + i, sum(first <= i <= last for first, last in windows))
+                for i, part in enumerate(parts)
+            ]
+            entries += own
+            spans += [(part, [entry]) for part, entry in zip(parts, own, strict=True)]
+            spans += [(group[first : last + 1], own[first : last + 1]) for first, last in windows]
+        return [self._chunk(ordinal + i, number, section, part, own) for i, (part, own) in enumerate(spans)]
+
+    def _chunk(
+        self, ordinal: int, number: int, section: Section, units: Sequence[_Unit], entries: Sequence[Entry]
+    ) -> Chunk:
+        first, last = units[0], units[-1]
+        words = self._text(first.start, last.end)
+        if last.end_column:
+            words = words[first.start_column : last.end_column]
+        return Chunk(
+            ordinal=ordinal,
+            section=number,
+            start_line=first.start,
+            end_line=last.end,
+            text=words if last.end_column else passage_text(words),
+            words=words,
+            heading_path=section.heading_path,
+            role=section.role,
+            entries=tuple(entries),
+            start_column=first.start_column,
+            end_column=last.end_column,
+        )
+
+    def _entry(self, section: Section, units: Sequence[_Unit], position: int, window_count: int) -> Entry:
+        first, last = units[0].start, units[-1].end
+        heading = (section.start_line,) if section.heading_path else ()
+        lines = dict.fromkeys((0, *heading, *range(first, last + 1)))
+        tags = dict.fromkeys(name for line in lines for name in self._tags.get(line, ()))
+        attributes = dict(section.attributes)
+        for unit in units:
+            attributes.update(unit.attributes or {})
+        time = next((unit.time for unit in units if unit.time), section.time)
+        tokens = sum(unit.tokens for unit in units)
+        return Entry(first, last, position, window_count, tokens, time, attributes, tuple(tags))
+
+    def _text(self, first: int, last: int) -> str:
+        """Return the lines `first`..`last` without the attribute braces at their ends."""
+        lines, cuts = self._note.lines, self._note.cuts
+        if not cuts:
+            return "\n".join(lines[first - 1 : last])
+        return "\n".join(lines[line - 1][: cuts.get(line)] for line in range(first, last + 1))
+
+    def _count_blocks(self, blocks: Sequence[Block]) -> list[int]:
+        return self._count([passage_text(self._text(block.start_line, block.end_line)) for block in blocks])
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        if not texts:
+            return []
+        counts = self._count_tokens(texts)
+        return [max(count, len(text) // CHARS_PER_TOKEN) for count, text in zip(counts, texts, strict=True)]
+
+
+def _groups(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[Sequence[_Unit], bool]]:
+    """Yield the units in runs, and whether each is a run of small items long enough to be a log.
+
+    The first unit of a section is its heading, which joins what follows it.
+    """
+    small = [unit.is_item and unit.tokens <= limits.small_tokens for unit in units]
+    start = 0
+    for position, end in _runs(small):
+        if small[position] and sum(unit.tokens for unit in units[position:end]) > limits.run_tokens:
+            if start < position:
+                yield units[start:position], False
+            yield units[position:end], True
+            start = end
+    if start < len(units):
+        yield units[start:], False
+
+
+def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of each run of equal flags."""
+    start = 0
+    for position in range(1, len(flags) + 1):
+        if position == len(flags) or flags[position] != flags[start]:
+            yield start, position
+            start = position
+
+
+def _windows(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
+    """Yield the first and last unit of each window over a run, until one reaches its end."""
+    first = 0
+    while True:
+        last, total = first, units[first].tokens
+        while last + 1 < min(len(units), first + limits.window_entries):
+            if total + units[last + 1].tokens > limits.max_tokens:
+                break
+            last += 1
+            total += units[last].tokens
+        if last > first:
+            yield first, last
+        if last + 1 >= len(units):
+            return
+        first = min(first + limits.window_stride, last + 1)
+
+
+def _packed(units: Sequence[_Unit], limits: ChunkLimits) -> list[list[_Unit]]:
+    """Return the units in as few runs as fit a chunk; a piece of a line stays by itself."""
+    packed: list[list[_Unit]] = []
+    total = 0
+    for unit in units:
+        joins = packed and not unit.end_column and not packed[-1][-1].end_column
+        if joins and total + unit.tokens <= limits.max_tokens:
+            packed[-1].append(unit)
+            total += unit.tokens
+        else:
+            packed.append([unit])
+            total = unit.tokens
+    return packed
+
+
+def _slices(text: str, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield consecutive spans of at most `size` characters, ending behind a space where one is near."""
+    size = max(size, 1)
+    while start < end:
+        stop = min(start + size, end)
+        if stop < end:
+            space = text.rfind(" ", start + size // 2, stop)
+            stop = space + 1 if space > 0 else stop
+        yield start, stop
+        start = stop

@@ -1,0 +1,44 @@
+"""Dates and times as notes write them, as ISO 8601 text."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+
+_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
+_TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
+_LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
+
+
+def date_in_name(name: str) -> str:
+    """Return the ISO date that a file name begins with, or an empty string; 2026-02-30 is no date."""
+    found = _DATE.match(name)
+    if found is None:
+        return ""
+    try:
+        return date.fromisoformat(found.group(1)).isoformat()
+    except ValueError:
+        return ""
+
+
+def leading_time(text: str) -> str:
+    """Return the time of day that `text` begins with as `HH:MM` or `HH:MM:SS`, or an empty string."""
+    found = _LEADING_TIME.match(text)
+    if found is None:
+        return ""
+    clock = f"{int(found['hour']):02d}:{found['minute']}"
+    return f"{clock}:{found['second']}" if found["second"] else clock
+
+
+def parse_moment(text: str) -> str | None:
+    """Return a date, `YYYY-MM-DD HH:MM[:SS]` or ISO 8601 moment as ISO text, or None if it is none of them.
+
+    A zone that was written is kept; none is added.
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text.strip()):
+        return text.strip()
+    return moment.isoformat(timespec="seconds" if moment.second else "minutes")

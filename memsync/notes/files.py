@@ -1,0 +1,218 @@
+"""The files of a memory root: found, stamped, and opened so that nothing outside the root can be reached.
+
+Events and names are hints; what `stat` and an open descriptor say is the truth. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memsync.errors import NoteError, RootError
+from memsync.model import Failure, FileStamp, NotePath
+from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
+
+MAX_NOTE_BYTES = 64_000_000
+_READ_ATTEMPTS = 3
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+Identity = tuple[int, int, int, int]
+"""size, mtime_ns, ctime_ns, inode: what tells two states of one file apart without reading it."""
+
+
+@dataclass(slots=True)
+class FileScan:
+    """Every note file found, by path, and what could not be looked at.
+
+    A note beneath one of `unreadable_folders` (each ends in a slash) is unknown, which is not the same as gone.
+    """
+
+    files: dict[NotePath, Identity] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    unreadable_folders: list[str] = field(default_factory=list)
+
+    def is_unknown(self, path: NotePath) -> bool:
+        """Tell whether `path` lies where the scan could not look."""
+        return any(path.startswith(folder) for folder in self.unreadable_folders)
+
+
+class NoteFiles:
+    """The note files beneath one memory root."""
+
+    def __init__(self, root: Path, exclude: Sequence[str] = ()) -> None:
+        self.root = root
+        self._ignore = IgnoreRules(tuple(exclude))
+
+    def root_identity(self) -> str:
+        """Return what tells this folder from another that may later stand at the same path."""
+        try:
+            found = os.stat(self.root)
+        except OSError as error:
+            raise _root_error(self.root, error) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise RootError(f"{self.root} is not a folder", hint="Set root in config.toml to the folder of your notes.")
+        return f"{found.st_dev}:{found.st_ino}"
+
+    def scan(self) -> FileScan:
+        """Stat every note file. Raises RootError when the root itself cannot be listed.
+
+        One call of `scandir` a folder and one of `stat` a file is nearly all it costs: 10,000 files take about 25 ms.
+        """
+        found = FileScan()
+        pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules())]
+        while pending:
+            folder, rules = pending.pop()
+            try:
+                entries = list(os.scandir(os.path.join(self.root, folder)))
+            except OSError as error:
+                if not folder:
+                    raise _root_error(self.root, error) from error
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    found.failures.append(Failure(folder, f"folder cannot be read: {error.strerror}"))
+                    found.unreadable_folders.append(folder)
+                continue
+            pending += self._scan_folder(folder, entries, rules, found)
+        return found
+
+    def _scan_folder(
+        self, folder: str, entries: Sequence[os.DirEntry[str]], rules: tuple[IgnoreFile, ...], found: FileScan
+    ) -> list[tuple[str, tuple[IgnoreFile, ...]]]:
+        """Add the notes of one folder to `found` and return the folders to go on with."""
+        ignore_file = next((entry for entry in entries if entry.name == ".gitignore"), None)
+        own_rules = self._ignore.read(folder, ignore_file) if ignore_file else None
+        if own_rules is not None:
+            rules = (*rules, own_rules)
+        check_files = any(rule.for_files is not None for rule in rules)
+        folders = []
+        files = found.files
+        for entry in entries:
+            name = entry.name
+            if is_note_name(name):
+                path = folder + name
+                if check_files and ignores_file(rules, path):
+                    continue
+                try:
+                    info = entry.stat(follow_symlinks=False)
+                except OSError as error:
+                    if error.errno != errno.ENOENT:
+                        found.failures.append(Failure(path, f"cannot be read: {error.strerror}"))
+                        found.unreadable_folders.append(path)
+                    continue
+                if stat.S_ISREG(info.st_mode):
+                    if not _is_text(path):
+                        found.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
+                        continue
+                    files[NotePath(path)] = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+                    continue
+                if not stat.S_ISDIR(info.st_mode):
+                    continue
+            if name[0] != "." and entry.is_dir(follow_symlinks=False):
+                path = folder + name
+                if not rules or not ignores_folder(rules, path):
+                    folders.append((path + "/", rules))
+        return folders
+
+    def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
+        """Return the bytes of a note and the stamp they were read under.
+
+        Raises FileNotFoundError when it is gone, NoteError when it lies outside the root, is no regular file, is too
+        large, cannot be read, or keeps changing while it is read.
+        """
+        descriptor = self.open(path)
+        try:
+            for _ in range(_READ_ATTEMPTS):
+                stamped_ns = time.time_ns()
+                before = os.fstat(descriptor)
+                if before.st_size > MAX_NOTE_BYTES:
+                    raise NoteError(f"{path} is over {MAX_NOTE_BYTES // 1_000_000} MB", hint="Exclude it in [files].")
+                content = _read_all(descriptor, before.st_size)
+                after = os.fstat(descriptor)
+                if _identity(before) == _identity(after) and len(content) == after.st_size:
+                    return content, FileStamp(*_identity(after), hashlib.sha256(content).digest(), stamped_ns)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+        except OSError as error:
+            raise NoteError(f"{path} cannot be read: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+        raise NoteError(f"{path} keeps changing while it is read", hint="It is tried again at the next sync.")
+
+    def identity(self, path: NotePath) -> Identity | None:
+        """Return what `stat` says of a note now, or None if it is gone or no regular file."""
+        try:
+            found = os.stat(os.path.join(self.root, path), follow_symlinks=False)
+        except (OSError, ValueError):
+            return None
+        return _identity(found) if stat.S_ISREG(found.st_mode) else None
+
+    def open(self, path: NotePath) -> int:
+        """Return a read-only descriptor for a regular file beneath the root; the caller closes it.
+
+        Each folder on the way is opened without following links, so neither `..` nor a link swapped in meanwhile
+        leads outside. Raises FileNotFoundError or NoteError.
+        """
+        parts = path.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise NoteError(f"{path!r} is not a path beneath the memory root", hint="Name it as search results do.")
+        try:
+            folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _root_error(self.root, error) from error
+        try:
+            for part in parts[:-1]:
+                inner = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=folder)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            reason = (
+                "is a symbolic link"
+                if error.errno in (errno.ELOOP, errno.ENOTDIR)
+                else f"cannot be read: {error.strerror}"
+            )
+            raise NoteError(f"{path} {reason}") from error
+        finally:
+            os.close(folder)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise NoteError(f"{path} is not a regular file")
+        return descriptor
+
+
+def _identity(info: os.stat_result) -> Identity:
+    return (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+
+
+def _read_all(descriptor: int, size: int) -> bytes:
+    parts = []
+    while block := os.read(descriptor, max(size, 1) + 1):
+        parts.append(block)
+        if sum(map(len, parts)) > MAX_NOTE_BYTES:
+            break
+    return b"".join(parts)
+
+
+def _root_error(root: Path, error: OSError) -> RootError:
+    if isinstance(error, FileNotFoundError):
+        return RootError(f"memory root {root} does not exist", hint="Create it with: memsync init " + str(root))
+    return RootError(f"memory root {root} cannot be read: {error.strerror}", hint="Check its permissions.")
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "replace").decode("utf-8", "replace") if _is_text(path) else ascii(path)

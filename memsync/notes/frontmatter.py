@@ -1,0 +1,141 @@
+"""The YAML head of a note, read without trusting it.
+
+PyYAML's C loader dies on deeply nested input and any loader can be made to spend minutes on aliases and merge keys,
+so the head is capped, read by the pure-Python loader, bounded in depth, and refused aliases and merge keys. What cannot
+be used costs the note nothing but a warning: its body is indexed all the same, and the raw head as text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+import yaml
+from frontmatter.default_handlers import YAMLHandler
+
+from memsync.model import JsonValue
+
+MAX_HEAD_BYTES = 64_000
+MAX_DEPTH = 16
+
+_OPENING = re.compile(r"---[ \t]*")
+_CLOSING = re.compile(r"(?:---|\.\.\.)[ \t]*")
+_KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The front matter of a note: `line_count` lines including both fences, 0 when there is none.
+
+    `raw` is true when the head also has to be indexed as text, because not all of it was understood.
+    """
+
+    line_count: int = 0
+    values: Mapping[str, JsonValue] = field(default_factory=dict)
+    raw: bool = False
+    warning: str = ""
+
+
+class _HeadError(yaml.YAMLError):
+    """The head is valid YAML that is refused."""
+
+
+class _HeadLoader(yaml.SafeLoader):
+    """The pure-Python safe loader, bounded in depth, without aliases and merge keys."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.depth = 0
+
+    def fetch_flow_collection_start(self, TokenClass: type[Any]) -> None:  # noqa: N803 (PyYAML's name)
+        if self.flow_level >= MAX_DEPTH:
+            raise _HeadError(f"nested deeper than {MAX_DEPTH} levels")
+        super().fetch_flow_collection_start(TokenClass)  # type: ignore[no-untyped-call]  # because PyYAML's stubs leave it out
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise _HeadError("aliases are not read")
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise _HeadError(f"nested deeper than {MAX_DEPTH} levels")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+            raise _HeadError("merge keys are not read")
+
+
+class _BoundedYAMLHandler(YAMLHandler):
+    """python-frontmatter's YAML handler over the bounded loader."""
+
+    def load(self, fm: str, **kwargs: object) -> Any:
+        return yaml.load(fm, Loader=_HeadLoader)  # noqa: S506 (because _HeadLoader is a SafeLoader)
+
+
+def read_head(lines: Sequence[str]) -> Head:
+    """Return the front matter that `lines` begin with; never raises.
+
+    A `---` that nothing closes, and prose between two of them, are Markdown. A key that is not text is kept under
+    its written form, with a warning.
+    """
+    if not lines or not _OPENING.fullmatch(lines[0]):
+        return Head()
+    closing = next((i for i in range(1, len(lines)) if _CLOSING.fullmatch(lines[i])), None)
+    if closing is None:
+        unclosed = len(lines) > 1 and _KEY_LINE.match(lines[1])
+        return Head(warning="front matter is not closed: add a line with --- after it") if unclosed else Head()
+    text = "\n".join(lines[1:closing])
+    count = closing + 1
+    if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
+        return Head(count, raw=True, warning=f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text")
+    return _parse(text, count)
+
+
+def _parse(text: str, count: int) -> Head:
+    try:
+        loaded = _BoundedYAMLHandler().load(text)
+    except Exception as error:  # noqa: BLE001 (because PyYAML also raises ValueError, OverflowError, RecursionError, KeyError on bad input)
+        return Head(count, raw=True, warning=f"front matter is not read: {_one_line(error)}")
+    if loaded is None:
+        return Head(count)
+    if isinstance(loaded, str):
+        return Head()  # prose between two thematic breaks
+    if not isinstance(loaded, dict):
+        return Head(count, raw=True, warning="front matter is not `key: value` lines: indexed as text")
+    odd = [key for key in loaded if not isinstance(key, str)]
+    values = {str(key): _plain(value) for key, value in loaded.items()}
+    if odd:
+        return Head(count, values, raw=True, warning=f"front matter key {odd[0]!r} is not text: quote it")
+    return Head(count, values)
+
+
+def _plain(value: object) -> JsonValue:
+    """Return a YAML value as JSON can hold it: dates as ISO text, sets as lists, unknown types as text."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep="T", timespec="seconds")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(str(item) for item in value)
+    return str(value)
+
+
+def _one_line(error: Exception) -> str:
+    problem = getattr(error, "problem", None) or str(error) or type(error).__name__
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 2})" if mark is not None else ""
+    return f"{' '.join(str(problem).split())[:120]}{where}"

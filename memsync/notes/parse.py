@@ -1,0 +1,234 @@
+"""Text of a file -> Note. Never raises on any content: what is not understood is text, with a warning.
+
+The format is the project's own page docs/format.md.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from markdown_it import MarkdownIt
+
+from memsync.model import Block, JsonValue, Kind, Link, Note, NotePath, Section, Tag, Tier
+from memsync.notes.blocks import BlockTree, Heading, new_parser, parse_blocks, plain_blocks
+from memsync.notes.dates import date_in_name, leading_time, parse_moment
+from memsync.notes.decode import decode
+from memsync.notes.frontmatter import Head, read_head
+from memsync.notes.inline import find_inline, parse_inline, plain_text
+from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
+from memsync.notes.threads import read_message_heading
+
+MAX_HEADING_CHARS = 200
+"""A longer heading is cut in heading paths; its line is still indexed whole."""
+
+_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
+_PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
+_parsers = threading.local()
+
+
+@dataclass(slots=True)
+class _Body:
+    """What the body of a note gives, before the front matter has its say."""
+
+    sections: list[Section]
+    blocks: list[list[Block]]
+    first_title: str
+    tree: BlockTree
+    tags: list[Tag]
+    links: list[Link]
+
+
+def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_bytes: int) -> Note:
+    """Parse the bytes of one file; a larger one than `max_structured_bytes` by its paragraphs only.
+
+    Raises BinaryFileError for what is no text, and nothing else.
+    """
+    decoded = decode(content)
+    lines, warnings = decoded.lines, list(decoded.warnings)
+    head = read_head(lines)
+    if head.warning:
+        warnings.append(head.warning)
+    kind, tier = _kind(head, rules.kind(path), warnings), _tier(head, rules.tier(path), warnings)
+    date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
+    if len(content) > max_structured_bytes:
+        warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
+        body = _plain_body(lines, head.line_count + 1)
+    else:
+        body = _parse_body(lines, head.line_count + 1, kind, date)
+    if any(_CONFLICT.match(line) for line in lines):
+        warnings.append("file has git conflict markers")
+    values = head.values
+    return Note(
+        path=path,
+        title=_text(values.get("title")) or body.first_title or PurePosixPath(path).stem,
+        kind=kind,
+        tier=tier,
+        lines=lines,
+        sections=tuple(body.sections),
+        blocks=tuple(map(tuple, body.blocks)),
+        front_matter=values,
+        head_lines=head.line_count,
+        head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
+        cuts=body.tree.cuts,
+        tags=_all_tags(values, body.tags),
+        links=tuple(body.links),
+        aliases=tuple(_texts(values.get("aliases"))),
+        date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
+        session=_text(values.get("session")),
+        importance=_importance(values, warnings),
+        pinned=values.get("pinned") is True,
+        archived=values.get("archived") is True or path.startswith(ARCHIVE_FOLDER),
+        warnings=tuple(warnings),
+    )
+
+
+# ----------------------------------------------------------------------------------------------- body
+
+
+def _parser() -> MarkdownIt:
+    """Return this thread's parser; building one takes longer than parsing a short note."""
+    if not hasattr(_parsers, "markdown"):
+        _parsers.markdown = new_parser()
+    parser: MarkdownIt = _parsers.markdown
+    return parser
+
+
+def _plain_body(lines: Sequence[str], first_line: int) -> _Body:
+    blocks = [part for part in plain_blocks(lines, first_line) if isinstance(part, Block)]
+    sections = [Section((), blocks[0].start_line, blocks[-1].end_line)] if blocks else []
+    return _Body(sections, [blocks] if blocks else [], "", BlockTree([], [], {}), [], [])
+
+
+def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body:
+    markdown = _parser()
+    tree = parse_blocks(markdown, lines, first_line)
+    tags, links = find_inline(markdown, tree.tokens, tree.env)
+    body = _Body([], [], "", tree, tags, links)
+    outline = _Outline(kind, date)
+    for part in tree.parts:
+        if isinstance(part, Heading):
+            text = _heading_text(markdown, part.text, tree)
+            if part.level == 1 and not body.first_title:
+                body.first_title = text
+            attributes = tree.attributes.get(part.end_line) or tree.attributes.get(
+                max(part.start_line, part.end_line - 1), {}
+            )
+            body.sections.append(outline.enter(part, text, attributes))
+            body.blocks.append([Block(part.start_line, part.end_line)])
+        else:
+            if not body.sections:
+                body.sections.append(Section((), part.start_line, part.end_line, time=date))
+                body.blocks.append([])
+            body.blocks[-1].append(_dated(part, date))
+            body.sections[-1] = replace(body.sections[-1], end_line=part.end_line)
+    return body
+
+
+class _Outline:
+    """The headings open at this point, and the message that the current lines belong to."""
+
+    def __init__(self, kind: Kind, date: str) -> None:
+        self._is_thread = kind is Kind.THREAD
+        self._date = date
+        self._open: list[tuple[int, str]] = []
+        self._message = ("", "")
+
+    def enter(self, heading: Heading, text: str, attributes: Mapping[str, str]) -> Section:
+        """Return the section that `heading` begins; its end is not known yet."""
+        self._open = [(level, name) for level, name in self._open if level < heading.level]
+        self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
+        if self._is_thread and heading.level <= 2:
+            self._message = (read_message_heading(heading.text) if heading.level == 2 else None) or ("", "")
+        role, time = self._message
+        clock = leading_time(text) if self._date else ""
+        return Section(
+            heading_path=tuple(name for _, name in self._open),
+            start_line=heading.start_line,
+            end_line=heading.end_line,
+            role=role,
+            time=f"{self._date}T{clock}" if clock else time or self._date,
+            attributes=attributes,
+        )
+
+
+def _dated(block: Block, date: str) -> Block:
+    """Return a timed entry of a daily log with its date; a time means nothing without one."""
+    if block.time:
+        return replace(block, time=f"{date}T{block.time}" if date else "")
+    return block
+
+
+def _heading_text(markdown: MarkdownIt, source: str, tree: BlockTree) -> str:
+    source = source[: MAX_HEADING_CHARS * 4]
+    if _PLAIN.fullmatch(source):
+        return " ".join(source.split())
+    return plain_text(parse_inline(markdown, source, tree.env))
+
+
+# --------------------------------------------------------------------------------------- front matter
+
+
+def _kind(head: Head, by_path: Kind, warnings: list[str]) -> Kind:
+    value = head.values.get("kind")
+    if value is None:
+        return by_path
+    if value in list(Kind):
+        return Kind(str(value))
+    warnings.append(f"kind {value!r} is none of {', '.join(Kind)}")
+    return by_path
+
+
+def _tier(head: Head, by_path: Tier, warnings: list[str]) -> Tier:
+    value = head.values.get("tier")
+    if value is None:
+        return by_path
+    if value in list(Tier):
+        return Tier(str(value))
+    warnings.append(f"tier {value!r} is none of {', '.join(Tier)}")
+    return by_path
+
+
+def _text(value: JsonValue) -> str:
+    return " ".join(str(value).split()) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+
+
+def _texts(value: JsonValue) -> list[str]:
+    """Return a list of texts, or the parts of comma-separated text."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, Sequence):
+        return [text for item in value if (text := _text(item))]
+    return []
+
+
+def _all_tags(values: Mapping[str, JsonValue], found: Sequence[Tag]) -> tuple[Tag, ...]:
+    head = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
+    return tuple(dict.fromkeys([*head, *found]))
+
+
+def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> str:
+    value = values.get(key)
+    if value is None:
+        return ""
+    moment = parse_moment(value) if isinstance(value, str) else None
+    if moment is None:
+        warnings.append(f"{key} {value!r} is not a date: write 2026-11-21 or 2026-11-21 10:02")
+    return moment or ""
+
+
+def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
+    value = values.get("importance", 0.5)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    warnings.append(f"importance {value!r} is not a number from 0 to 1")
+    return 0.5
+
+
+def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
+    """Tell whether the front matter says something that a person would search for, beyond title, tags and aliases."""
+    named = ("title", "tags", "aliases")
+    return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)

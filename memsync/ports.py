@@ -1,0 +1,216 @@
+"""The seams: what the core asks of an embedder, an index and an API, without naming any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from memsync.model import (
+    Candidate,
+    Chunk,
+    EmbeddingSpace,
+    Excerpt,
+    FileStamp,
+    IndexCounts,
+    IndexedChunk,
+    IndexedFile,
+    Note,
+    NotePath,
+    PendingPassage,
+    PutResult,
+    Query,
+    SearchResult,
+    Status,
+    SyncReport,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+    """One unit-length vector; shape (space.dimension,)."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done and how many there are in all."""
+
+
+class TokenCounter(Protocol):
+    """Counts what a text costs a model to read."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of word pieces of each text, special tokens not counted."""
+        ...
+
+
+class Embedder(Protocol):
+    """Text -> vectors of one embedding space. Safe to call from several threads."""
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that all its vectors lie in."""
+        ...
+
+    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one unit-length float32 vector per text, in the same order, each of shape (space.dimension,).
+
+        A text's vector depends on that text alone, not on its neighbours in the call. Raises EmbedderError.
+        """
+        ...
+
+    def embed_query(self, text: str) -> Vector:
+        """Return one unit-length float32 vector for a question. Raises EmbedderError."""
+        ...
+
+
+class IndexReader(Protocol):
+    """One consistent view of the index; every method sees the same state."""
+
+    def generation(self) -> int:
+        """Return a number that grows with every committed write."""
+        ...
+
+    def stamps(self) -> Mapping[NotePath, IndexedFile]:
+        """Return every indexed note with the stamp it was read under."""
+        ...
+
+    def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks that hold the query's words, best first, ranks from 1; filters narrow inside."""
+        ...
+
+    def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:
+        """Return the chunks nearest to `vector` in the active space, best first; scores are cosines."""
+        ...
+
+    def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks that the filters leave, latest first."""
+        ...
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
+        """Return the chunks with these ids; an id that is gone is left out."""
+        ...
+
+    def active_space(self) -> EmbeddingSpace | None:
+        """Return the space that answers searches, or None before the first vector."""
+        ...
+
+    def pending(self, space: EmbeddingSpace) -> int:
+        """Return how many passages wait for their vector in `space`."""
+        ...
+
+    def pending_passages(self, space: EmbeddingSpace, after: int, limit: int) -> list[PendingPassage]:
+        """Return passages that wait for their vector in `space`, by id, beginning behind id `after`."""
+        ...
+
+    def counts(self) -> IndexCounts:
+        """Return what the index holds."""
+        ...
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """Return (path, warning) of every note that was not understood in full."""
+        ...
+
+    def meta(self, key: str) -> str:
+        """Return a value stored with `set_meta`, or an empty string."""
+        ...
+
+    def dump(self) -> Iterator[str]:
+        """Yield the canonical dump: equal for equal (files, settings, model), whatever happened in between."""
+        ...
+
+
+class IndexWriter(IndexReader, Protocol):
+    """One write transaction: all of it is committed when its context ends, or none."""
+
+    def put_note(self, note: Note, chunks: Sequence[Chunk], stamp: FileStamp, parsed_by: str) -> PutResult:
+        """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one."""
+        ...
+
+    def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
+        """Replace the stamp alone: the file was touched and reads the same."""
+        ...
+
+    def delete_note(self, path: NotePath) -> None:
+        """Forget a note. Its vectors stay in the cache."""
+        ...
+
+    def prepare_space(self, space: EmbeddingSpace) -> int:
+        """Make sure that `space` is built: active if it is the first, else beside the active one.
+
+        Returns how many passages got a cached vector.
+        """
+        ...
+
+    def put_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]) -> None:
+        """Store computed vectors and take their passages off the queue. Raises EmbedderError for an unusable one."""
+        ...
+
+    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
+        """Let `space` answer searches if nothing is pending in it; return whether it is active now."""
+        ...
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Store a small value of the caller's under a name."""
+        ...
+
+    def clear(self, *, keep_vectors: bool) -> None:
+        """Forget every note; the vector cache only if it is not kept."""
+        ...
+
+
+class Index(Protocol):
+    """A place that holds notes, chunks and vectors; safe for many readers and one writer at a time."""
+
+    def reading(self) -> AbstractContextManager[IndexReader]:
+        """Return a consistent view. Raises IndexFailure when the index cannot be read."""
+        ...
+
+    def writing(self) -> AbstractContextManager[IndexWriter]:
+        """Begin a write transaction, waiting for another one to end. Raises IndexBusy, IndexFailure, FilesystemError."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What had to be done to open the index (set a damaged one aside, say), for the user to be told."""
+        ...
+
+    def compact(self, *, bulk: bool) -> None:
+        """Give back the space of what was deleted, where that is worth its while; after a bulk load also tidy up."""
+        ...
+
+    def beside(self, *, keep_vectors: bool) -> Index:
+        """Return a new, empty index next to this one, with a copy of the vector cache if it is kept."""
+        ...
+
+    def take_over(self, other: Index) -> None:
+        """Become `other`, an index made by `beside`, in one step; `other` is closed."""
+        ...
+
+    def discard(self) -> None:
+        """Close an index made by `beside` and remove it."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class MemoryApi(Protocol):
+    """What the CLI and other front ends ask, whether the answer comes from this process or a daemon."""
+
+    def search(self, query: Query) -> SearchResult:
+        """Answer a query about the files as they are now; what the answer lacks is said in its freshness."""
+        ...
+
+    def get(self, location: str) -> Excerpt:
+        """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT` or `PATH#heading` names."""
+        ...
+
+    def sync(self, *, progress: Progress | None = None) -> SyncReport:
+        """Make the index equal to the files."""
+        ...
+
+    def status(self) -> Status:
+        """Return what the index holds and how current it is."""
+        ...

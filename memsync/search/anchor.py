@@ -1,0 +1,82 @@
+"""Spans -> the lines that stand in the files now. A hit is shown only if its text is really there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memsync.errors import NoteError
+from memsync.model import Chunk, IndexedChunk, NotePath
+from memsync.notes.decode import BinaryFileError, decode
+from memsync.notes.files import NoteFiles
+from memsync.notes.reader import NoteReader
+from memsync.search.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """Where a span stands in its file at this moment, and what stands there."""
+
+    start_line: int
+    end_line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as it is now."""
+
+    lines: Sequence[str]
+    identity: tuple[int, int, int, int]
+    content: bytes
+
+
+@dataclass(slots=True)
+class Anchor:
+    """Checks spans against their files, each file read once a search."""
+
+    files: NoteFiles
+    reader: NoteReader
+    _read: dict[NotePath, _File | None] = field(default_factory=dict)
+    _chunks: dict[NotePath, list[Chunk]] = field(default_factory=dict)
+
+    def anchor(self, span: Span) -> Anchored | None:
+        """Return the span's lines as they are now, or None when its text is gone.
+
+        While the file is as it was indexed, its lines are right. Otherwise it is parsed again and the span's best chunk
+        is looked up by its passage: what moved is found where it stands now, what was changed is not shown.
+        """
+        chunk = span.chunks[0]
+        file = self._file(chunk.path)
+        if file is None:
+            return None
+        if file.identity == chunk.identity:
+            return _quote(file.lines, span.start_line, span.end_line, chunk if len(span.entries) == 1 else None)
+        same = [new for new in self._parsed(chunk.path, file) if new.content_hash == chunk.content_hash]
+        if not same:
+            return None
+        nearest = min(same, key=lambda new: abs(new.start_line - chunk.start_line))
+        return _quote(file.lines, nearest.start_line, nearest.end_line, nearest)
+
+    def _file(self, path: NotePath) -> _File | None:
+        if path not in self._read:
+            try:
+                content, stamp = self.files.read(path)
+                self._read[path] = _File(decode(content).lines, stamp.identity, content)
+            except (FileNotFoundError, NoteError, BinaryFileError):
+                self._read[path] = None
+        return self._read[path]
+
+    def _parsed(self, path: NotePath, file: _File) -> list[Chunk]:
+        if path not in self._chunks:
+            self._chunks[path] = self.reader.read(path, file.content)[1]
+        return self._chunks[path]
+
+
+def _quote(lines: Sequence[str], first: int, last: int, piece: IndexedChunk | Chunk | None) -> Anchored | None:
+    if last > len(lines):
+        return None
+    text = "\n".join(lines[first - 1 : last])
+    if piece is not None and piece.end_column and first == last:
+        text = text[piece.start_column : piece.end_column]
+    return Anchored(first, last, text)

@@ -1,0 +1,104 @@
+"""`PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading` -> the lines it names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from memsync.errors import NoteError, UsageError
+from memsync.model import Excerpt, Note, NotePath
+from memsync.notes.decode import BinaryFileError, decode
+from memsync.notes.files import NoteFiles
+from memsync.notes.reader import NoteReader
+
+_LINES = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+)|:(?P<count>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a note: lines `first`..`last` (0 means open), or a heading."""
+
+    path: NotePath
+    first: int = 0
+    last: int = 0
+    heading: str = ""
+
+
+def parse_location(text: str) -> Location:
+    """Understand a location as search results print it. Raises UsageError."""
+    path, hash_mark, heading = text.partition("#")
+    if hash_mark and heading:
+        return Location(NotePath(_relative(path)), heading=heading.strip())
+    found = _LINES.fullmatch(text)
+    if found is None:
+        return Location(NotePath(_relative(text)))
+    first = int(found["first"])
+    last = int(found["last"]) if found["last"] else first + int(found["count"]) - 1 if found["count"] else first
+    if first < 1 or last < first:
+        raise UsageError(
+            f"{text!r} names no lines", hint="Lines count from 1: PATH:LINE, PATH:LINE:COUNT or PATH:FIRST-LAST."
+        )
+    return Location(NotePath(_relative(found["path"])), first, last)
+
+
+def read_excerpt(files: NoteFiles, reader: NoteReader, location: str) -> Excerpt:
+    """Return the lines that `location` names, from the file as it is now.
+
+    A path that holds a colon or a hash itself is tried as it stands first. Raises NoteError and UsageError.
+    """
+    for place in (Location(NotePath(_relative(location))), parse_location(location)):
+        try:
+            content, _ = files.read(place.path)
+        except (FileNotFoundError, NoteError) as error:
+            missing = error
+            continue
+        return _excerpt(place, content, reader)
+    if isinstance(missing, NoteError):
+        raise missing
+    raise NoteError(
+        f"{parse_location(location).path} does not exist", hint=_similar(files, parse_location(location).path)
+    )
+
+
+def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
+    try:
+        lines = decode(content).lines
+    except BinaryFileError as error:
+        raise NoteError(f"{place.path} is {error}") from error
+    first, last = place.first or 1, place.last or len(lines)
+    if place.heading:
+        first, last = _section_lines(reader.read(place.path, content)[0], place.heading)
+    if first > max(len(lines), 1):
+        raise NoteError(f"{place.path} has {len(lines)} lines, not {first}", hint="The file has changed: search again.")
+    last = min(last, len(lines))
+    return Excerpt(place.path, first, last, len(lines), "\n".join(lines[first - 1 : last]))
+
+
+def _section_lines(note: Note, heading: str) -> tuple[int, int]:
+    """Return the lines of the first section with this heading and all sections beneath it."""
+    wanted = _slug(heading)
+    for section in note.sections:
+        path = section.heading_path
+        if path and (_slug(path[-1]) == wanted or section.attributes.get("id") == heading):
+            under = [
+                s for s in note.sections if s.heading_path[: len(path)] == path and s.start_line >= section.start_line
+            ]
+            return section.start_line, max(s.end_line for s in under)
+    names = [section.heading_path[-1] for section in note.sections if section.heading_path]
+    close = difflib.get_close_matches(heading, names, n=1)
+    raise NoteError(f"{note.path} has no heading {heading!r}", hint=f"Did you mean #{close[0]}?" if close else "")
+
+
+def _slug(heading: str) -> str:
+    """Return a heading as it is written behind a hash in links: lower case, hyphens for spaces, no punctuation."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def _relative(path: str) -> str:
+    return path.strip().removeprefix("./")
+
+
+def _similar(files: NoteFiles, path: str) -> str:
+    close = difflib.get_close_matches(path, list(files.scan().files), n=1)
+    return f"Did you mean {close[0]}?" if close else "Paths are relative to the memory root."

@@ -1,0 +1,172 @@
+"""What a person typed -> Query. Pure.
+
+    words "a phrase" -excluded -"excluded phrase" kind:daily tag:work in:projects/ path:*.md role:user session:s1
+    after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived where:emotion=fear
+
+Anything else, whatever its punctuation, is text to be found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from memsync.errors import UsageError
+from memsync.model import Filters, Kind, Mode, Query, Tier
+from memsync.search.stop_words import STOP_WORDS
+from memsync.search.when import parse_when
+
+MAX_QUERY_CHARS = 10_000
+MAX_WORDS = 64
+FILTER_NAMES = ("kind", "tier", "tag", "in", "path", "role", "session", "after", "before", "where", "is")
+
+_TOKEN = re.compile(
+    rf"""(?P<minus>-(?![-\s]))?(?:
+        (?P<filter>{"|".join(FILTER_NAMES)}):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s":][^\s"]*))(?=\s|$)
+      | "(?P<phrase>[^"]*)"(?=\s|$)
+      | (?P<text>\S+)
+    )""",
+    re.VERBOSE,
+)
+_WORD = re.compile(r"[^\W_]+")
+_JOINED = re.compile(r"[^\W_]+(?:[-_.:/+'@#&]+[^\W_]+)+")
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What the tokens of a query turn out to be."""
+
+    text: list[str] = field(default_factory=list)
+    phrases: list[str] = field(default_factory=list)
+    exclusions: list[str] = field(default_factory=list)
+    filters: list[tuple[str, str]] = field(default_factory=list)
+
+
+def parse_query(
+    typed: str,
+    *,
+    now: datetime,
+    limit: int,
+    mode: Mode = Mode.HYBRID,
+    filters: Filters = Filters(),
+    filter_pairs: Sequence[tuple[str, str]] = (),
+) -> Query:
+    """Understand a query. `filters` and `filter_pairs` (name, value) come from options and are added to those in it.
+
+    Raises UsageError when a filter's value makes no sense or when nothing is asked for.
+    """
+    warnings = []
+    typed = typed.replace("\0", " ")
+    if len(typed) > MAX_QUERY_CHARS:
+        typed = typed[:MAX_QUERY_CHARS]
+        warnings.append(f"only the first {MAX_QUERY_CHARS:,} characters of the query were read")
+    parts = _split(typed)
+    for name, value in [*filter_pairs, *parts.filters]:
+        filters = _add_filter(filters, name, value, now)
+    # Phrases are looked up as words too, so that what holds them is ranked, not only let through.
+    text = " ".join([*parts.text, *parts.phrases])
+    words = _words(text)
+    if len(words) > MAX_WORDS:
+        warnings.append(f"only the first {MAX_WORDS} words of the query were looked up")
+    if not text.strip() and filters == Filters():
+        if parts.exclusions:
+            raise UsageError("the query only says what to leave out", hint="Add a word that should be found.")
+        raise UsageError("the query is empty", hint='Example: memsync search "which store did we choose"')
+    if text.strip() and not words:
+        warnings.append("the query holds no word that could be looked up")
+    return Query(
+        text=text,
+        words=words[:MAX_WORDS],
+        phrases=tuple(parts.phrases),
+        exclusions=tuple(parts.exclusions),
+        filters=filters,
+        limit=limit,
+        mode=mode,
+        warnings=tuple(warnings),
+    )
+
+
+def _split(typed: str) -> _Parts:
+    parts = _Parts()
+    for token in _TOKEN.finditer(typed):
+        if token["filter"] and not token["minus"]:
+            parts.filters.append((token["filter"], token["quoted"] if token["quoted"] is not None else token["bare"]))
+            continue
+        phrase = token["phrase"]
+        content = phrase if phrase is not None else token["text"] or token.group().removeprefix("-")
+        searchable = _WORD.search(content) is not None
+        if token["minus"] and searchable:
+            parts.exclusions.append(content)
+        elif phrase is not None and searchable:
+            parts.phrases.append(phrase)
+        else:
+            parts.text.append(content)
+    return parts
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return what to look up: each word once, and joined words (`foo-bar`, `a::b`) also as the phrase they are.
+
+    Stop words are left out, unless there is nothing else.
+    """
+    found = dict.fromkeys(word.lower() for word in _WORD.findall(text))
+    kept = [word for word in found if word not in STOP_WORDS] or list(found)
+    joined = dict.fromkeys(match.lower() for match in _JOINED.findall(text))
+    return (*kept, *(phrase for phrase in joined if len(_WORD.findall(phrase)) > 1))
+
+
+def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filters:
+    value = value.strip()
+    if not value:
+        raise UsageError(f"{name}: needs a value", hint=f"Example: {name}:{_EXAMPLES[name]}")
+    if name == "kind":
+        return replace(filters, kinds=(*filters.kinds, _one_of(name, value, tuple(Kind))))
+    if name == "tier":
+        return replace(filters, tiers=(*filters.tiers, _one_of(name, value, tuple(Tier))))
+    if name == "tag":
+        return replace(filters, tags=(*filters.tags, value.lstrip("#")))
+    if name == "in":
+        return replace(filters, folders=(*filters.folders, value.removeprefix("./").strip("/") + "/"))
+    if name == "path":
+        return replace(filters, path_globs=(*filters.path_globs, value.removeprefix("./")))
+    if name == "role":
+        return replace(filters, roles=(*filters.roles, value))
+    if name == "session":
+        return replace(filters, sessions=(*filters.sessions, value))
+    if name == "after":
+        return replace(filters, after=parse_when(value, now))
+    if name == "before":
+        return replace(filters, before=parse_when(value, now))
+    if name == "where":
+        return replace(filters, where=(*filters.where, parse_pair(value)))
+    if value.lower() != "archived":
+        raise UsageError(f"is:{value} is not known", hint="Write is:archived to search retired notes too.")
+    return replace(filters, archived=True)
+
+
+_EXAMPLES = {
+    "kind": "daily", "tier": "project", "tag": "work", "in": "projects/", "path": "daily/2026-*", "role": "user",
+    "session": "session-001", "after": "2026-11-01", "before": "yesterday", "where": "emotion=fear", "is": "archived",
+}  # fmt: skip
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """Return the key and value of `key=value`. Raises UsageError when it is none."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"{text!r} is not key=value", hint="Example: --where emotion=fear")
+    return key.strip(), value.strip().strip('"')
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+    if value.lower() in allowed:
+        return value.lower()
+    import difflib
+
+    close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
+    raise UsageError(
+        f"{name}:{value} is not known",
+        hint=f"Did you mean {name}:{close[0]}?" if close else f"Known are {', '.join(allowed)}.",
+    )

@@ -1,0 +1,260 @@
+"""Query -> candidates -> fused -> spans -> hits that were checked against their files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from memsync.model import (
+    Candidate,
+    Entry,
+    Filters,
+    Freshness,
+    Hit,
+    IndexedChunk,
+    Kind,
+    Mode,
+    Query,
+    Rank,
+    SearchResult,
+    Tier,
+)
+from memsync.notes.chunk import CountTokens
+from memsync.notes.files import NoteFiles
+from memsync.notes.reader import NoteReader
+from memsync.ports import Index, IndexReader
+from memsync.search.anchor import Anchor, Anchored
+from memsync.search.fuse import add_note_bonus, fuse
+from memsync.search.snippet import best_line_share, make_snippet, stem
+from memsync.search.spans import ScoredChunk, Span, form_spans
+
+if TYPE_CHECKING:
+    from memsync.ports import Vector
+
+KEYWORD_DEPTH = 5
+"""How many times more keyword candidates are read than contributed: so that chunks found by meaning have both scores."""
+CITATION_TOKENS = 12
+BUDGET_HITS = 50
+CONFIDENCE_HITS = 5
+LINE_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How candidates become an order; each field is the `[search]` setting of its name."""
+
+    keyword_weight: float
+    candidates: int
+    recency: float
+    recency_days: int
+    importance: float
+    pinned: float
+
+
+@dataclass(slots=True)
+class _Timer:
+    """Milliseconds of each stage."""
+
+    stages: dict[str, float] = field(default_factory=dict)
+    started: float = field(default_factory=time.perf_counter)
+
+    def lap(self, stage: str) -> None:
+        """End a stage and begin the next."""
+        now = time.perf_counter()
+        self.stages[stage] = (now - self.started) * 1000
+        self.started = now
+
+
+class Searcher:
+    """Answers queries from one index about one memory root; freshness is the caller's."""
+
+    def __init__(
+        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
+    ) -> None:
+        self._files = files
+        self._index = index
+        self._reader = reader
+        self._count_tokens = count_tokens
+        self._ranking = ranking
+
+    def search(self, query: Query, vector: Vector | None, *, tokens: int | None = None) -> SearchResult:
+        """Answer `query`; `vector` is its embedding in the active space, None to search by words alone.
+
+        With `tokens`, hits are taken in order as long as they fit the budget; one that does not is passed over.
+        """
+        timer = _Timer()
+        with self._index.reading() as index:
+            keyword, near, chunks = self._candidates(index, query, vector, timer)
+        scored = self._scored(keyword, near, chunks)
+        spans = form_spans(scored, allows=_allows(query.filters))
+        timer.lap("fuse")
+        limit = max(query.limit, BUDGET_HITS) if tokens and query.limit < BUDGET_HITS else query.limit
+        anchored = list(islice(self._anchored(spans), limit))
+        hits = self._hits(query, anchored, keyword, near)
+        if tokens is not None:
+            hits = self._within(hits, tokens)
+        timer.lap("hits")
+        return SearchResult(tuple(hits), query.mode, Freshness("", 0, 0), (), timer.stages, query.filters)
+
+    # --------------------------------------------------------------------------------------- candidates
+
+    def _candidates(
+        self, index: IndexReader, query: Query, vector: Vector | None, timer: _Timer
+    ) -> tuple[Sequence[Candidate], Sequence[Candidate], Mapping[int, IndexedChunk]]:
+        count = self._ranking.candidates
+        keyword: Sequence[Candidate] = ()
+        near: Sequence[Candidate] = ()
+        if not query.text.strip():
+            keyword = index.latest_candidates(query, max(count, query.limit))
+        elif query.mode is not Mode.VECTOR:
+            keyword = index.keyword_candidates(query, count * KEYWORD_DEPTH)
+        timer.lap("keyword")
+        if vector is not None and query.mode is not Mode.KEYWORD:
+            near = index.vector_candidates(query, vector, count)
+        timer.lap("vector")
+        wanted = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
+        chunks = index.chunks(list(dict.fromkeys(wanted)))
+        timer.lap("chunks")
+        return keyword, near, chunks
+
+    def _scored(
+        self, keyword: Sequence[Candidate], near: Sequence[Candidate], chunks: Mapping[int, IndexedChunk]
+    ) -> list[ScoredChunk]:
+        ranking = self._ranking
+        fused = fuse(keyword, near, keyword_weight=ranking.keyword_weight, contributed=ranking.candidates)
+        scores = add_note_bonus(fused, {chunk_id: chunks[chunk_id].path for chunk_id in fused if chunk_id in chunks})
+        today = datetime.now().date()
+        return [
+            ScoredChunk(chunks[chunk_id], score + self._prior(chunks[chunk_id], today))
+            for chunk_id, score in scores.items()
+        ]
+
+    def _prior(self, chunk: IndexedChunk, today: date) -> float:
+        """Return what importance, pins and newness add to a score: bounded, so that they only decide near ties."""
+        ranking = self._ranking
+        prior = ranking.importance * 2.0 * (chunk.importance - 0.5) + ranking.pinned * chunk.pinned
+        if ranking.recency:
+            moment = chunk.entries[0].time or chunk.date
+            prior += ranking.recency * 0.5 ** (_age_in_days(moment, today) / ranking.recency_days)
+        return prior
+
+    # --------------------------------------------------------------------------------------------- hits
+
+    def _anchored(self, spans: Iterator[Span]) -> Iterator[tuple[Span, Anchored]]:
+        """Yield the spans whose text stands in their files, each place once."""
+        anchor = Anchor(self._files, self._reader)
+        shown: set[tuple[str, int, int]] = set()
+        for span in spans:
+            place = anchor.anchor(span)
+            if place is None:
+                continue
+            key = (span.chunks[0].path, place.start_line, place.end_line)
+            piece = span.chunks[0].end_column > 0
+            if piece or key not in shown:
+                shown.add(key)
+                yield span, place
+
+    def _hits(
+        self,
+        query: Query,
+        anchored: Sequence[tuple[Span, Anchored]],
+        keyword: Sequence[Candidate],
+        near: Sequence[Candidate],
+    ) -> list[Hit]:
+        ranks = {"vector": {c.chunk_id: c for c in near}}
+        if query.text.strip():
+            ranks["keyword"] = {c.chunk_id: c for c in keyword}
+        scale = _scale(query, anchored)
+        return [_hit(query, span, place, ranks, min(1.0, max(0.0, span.score * scale))) for span, place in anchored]
+
+    def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
+        """Return the hits that fit a budget of word pieces, citations included, in order."""
+        kept = []
+        for hit, cost in zip(hits, self._count_tokens([hit.text for hit in hits]), strict=True):
+            if CITATION_TOKENS + cost <= tokens:
+                tokens -= CITATION_TOKENS + cost
+                kept.append(hit)
+        return kept
+
+
+def _scale(query: Query, anchored: Sequence[tuple[Span, Anchored]]) -> float:
+    """Return the factor from spans' scores to shown ones.
+
+    How sure the answer is as a whole tells an answerable question from another better than its best hit's own score:
+    the mean of the first hits, and whether one line holds many of the query's words.
+    """
+    if not anchored or anchored[0][0].score <= 0:
+        return 1.0
+    first = anchored[:CONFIDENCE_HITS]
+    mean = sum(max(0.0, span.score) for span, _ in first) / len(first)
+    stems = frozenset(stem(word) for word in query.words if word.isalnum())
+    share = max(best_line_share(place.text, stems) for _, place in first)
+    return (mean + LINE_SHARE * share) / (1.0 + LINE_SHARE) / anchored[0][0].score
+
+
+def _hit(query: Query, span: Span, place: Anchored, ranks: Mapping[str, Mapping[int, Candidate]], score: float) -> Hit:
+    chunk = span.chunks[0]
+    snippet, highlights = make_snippet(place.text, query.words)
+    best: dict[str, Rank] = {}
+    for name, candidates in sorted(ranks.items()):
+        found = [candidates[c.chunk_id] for c in span.chunks if c.chunk_id in candidates]
+        if found:
+            first = min(found, key=lambda candidate: candidate.rank)
+            best[name] = Rank(first.rank, first.score)
+    return Hit(
+        path=chunk.path,
+        start_line=place.start_line,
+        end_line=place.end_line,
+        heading_path=tuple(chunk.heading_path),
+        kind=Kind(chunk.kind),
+        tier=Tier(chunk.tier),
+        title=chunk.title,
+        date=next((entry.time for entry in span.entries if entry.time), chunk.date),
+        role=chunk.role,
+        tags=tuple(dict.fromkeys(tag for entry in span.entries for tag in entry.tags)),
+        text=place.text,
+        snippet=snippet,
+        highlights=highlights,
+        score=round(score, 6),
+        ranks=best,
+    )
+
+
+def _allows(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
+    """Return which entries of a chunk that passed the filters may be shown themselves.
+
+    The index lets a window through when one of its entries passes; its other entries are not answers.
+    """
+    tags = [tag.lower() for tag in filters.tags]
+
+    def allows(chunk: IndexedChunk, entry: Entry) -> bool:
+        moment = entry.time or chunk.date
+        if filters.after and moment[: len(filters.after)] < filters.after:
+            return False
+        if filters.before and moment[: len(filters.before)] > filters.before:
+            return False
+        own = [tag.lower() for tag in entry.tags]
+        if tags and not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in own for wanted in tags):
+            return False
+        return all(_has(chunk, entry, key, value) for key, value in filters.where)
+
+    return allows
+
+
+def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
+    """Tell whether an entry has an attribute; a pair that no entry of the chunk has came from the front matter."""
+    if not any(key in other.attributes for other in chunk.entries):
+        return True
+    own = entry.attributes.get(key, "")
+    return own.lower() == value.lower() or (key == "class" and value in own.split())
+
+
+def _age_in_days(moment: str, today: date) -> int:
+    try:
+        return max(0, (today - date.fromisoformat(moment[:10])).days)
+    except ValueError:
+        return 36_500

@@ -1,0 +1,53 @@
+"""`after:` and `before:` values: ISO dates, months, years, and what people say: `yesterday`, `2 weeks ago`, `3d`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from memsync.errors import UsageError
+
+_ISO = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?)?)?")
+_AGO = re.compile(r"(?:(?P<count>\d{1,4})|an?|one)\s*(?P<unit>minute|hour|day|week|month|year)s?\s+ago", re.IGNORECASE)
+_SHORT = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])", re.IGNORECASE)
+_LAST = re.compile(r"last\s+(?P<unit>week|month|year)", re.IGNORECASE)
+_DAYS = {"d": 1, "day": 1, "w": 7, "week": 7, "m": 30.44, "month": 30.44, "y": 365.25, "year": 365.25}
+
+
+def parse_when(text: str, now: datetime) -> str:
+    """Return a date filter's value as ISO text, as exact as it was given. Raises UsageError with examples."""
+    value = " ".join(text.split())
+    if _ISO.fullmatch(value):
+        return _checked_iso(value, text)
+    lowered = value.lower()
+    if lowered in ("today", "yesterday"):
+        return (now - timedelta(days=lowered == "yesterday")).date().isoformat()
+    if lowered == "now":
+        return now.isoformat(timespec="minutes")
+    found = _AGO.fullmatch(value) or _SHORT.fullmatch(value)
+    if found:
+        return _before(now, int(found["count"] or 1), found["unit"].lower())
+    if found := _LAST.fullmatch(value):
+        return _before(now, 1, found["unit"].lower())
+    raise UsageError(
+        f"{text!r} is not a date", hint='Write 2026-11-21, 2026-11, yesterday, 3d, "2 weeks ago" or "last month".'
+    )
+
+
+def _checked_iso(value: str, text: str) -> str:
+    full = value + "0000-01-01"[len(value) : 10] if len(value) < 10 else value
+    try:
+        datetime.fromisoformat(full)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a date: {error}", hint="Write it as 2026-11-21.") from error
+    return value.replace(" ", "T")
+
+
+def _before(now: datetime, count: int, unit: str) -> str:
+    try:
+        if unit in ("minute", "hour"):
+            moment = now - timedelta(**{f"{unit}s": count})
+            return moment.isoformat(timespec="minutes")
+        return (now - timedelta(days=count * _DAYS[unit])).date().isoformat()
+    except OverflowError as error:
+        raise UsageError(f"{count} {unit}s ago is before all dates", hint="Write a later date.") from error

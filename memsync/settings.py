@@ -1,0 +1,273 @@
+"""Every setting, its default, and where its value came from: environment over config.toml over default.
+
+A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE_KEY` in the environment
+(`memsync.root` is `MEMSYNC_ROOT`). Nothing is guessed: an unknown name or a wrong type is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memsync.config_file import ConfigFile, discover, nearest, parse_config
+from memsync.errors import ConfigError
+from memsync.model import Kind, Mode, Tier
+
+BUILT_IN_MODEL = "minilm"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name, default, one line of explanation and what its value must satisfy beyond its type."""
+
+    name: str
+    default: Any
+    explanation: str
+    accepts: Callable[[Any], bool] = lambda value: True
+    expected: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "MEMSYNC_" + self.name.removeprefix("memsync.").replace(".", "_").upper()
+
+
+def _at_least(least: float) -> tuple[Callable[[Any], bool], str]:
+    return (lambda value: bool(value >= least)), f"at least {least:g}"
+
+
+def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
+    return (lambda value: bool(least <= value <= most)), f"from {least:g} to {most:g}"
+
+
+SETTINGS = (
+    Setting("memsync.root", ".", "The folder of notes, relative to this file."),
+    Setting("files.exclude", [], "More files that are not notes: patterns as in .gitignore."),
+    Setting("files.max_structured_bytes", 2_000_000, "A larger file is indexed by plain paragraphs.", *_at_least(1)),
+    Setting("chunks.max_tokens", 254, "Word pieces in a chunk; the built-in model reads 254.", *_between(32, 254)),
+    Setting("chunks.small_tokens", 120, "A list item up to this size can be an entry of its own.", *_between(0, 254)),
+    Setting("chunks.run_tokens", 400, "A list longer than this is a log: its items are entries.", *_at_least(0)),
+    Setting("chunks.window_entries", 5, "Neighbouring entries that are also found together.", *_between(2, 20)),
+    Setting("chunks.window_stride", 2, "How many entries further on the next such window begins.", *_between(1, 20)),
+    Setting("embedder.model", BUILT_IN_MODEL, "minilm (built in), the name of a fastembed model, or openai:MODEL."),
+    Setting("embedder.threads", 0, "Texts embedded at once; 0: as many as there are processors.", *_between(0, 256)),
+    Setting("index.dir", "", "The folder of the index; empty: the platform's folder for such state."),
+    Setting("search.limit", 10, "Hits a search returns.", *_between(1, 1000)),
+    Setting(
+        "search.mode",
+        "hybrid",
+        "hybrid, keyword or vector.",
+        lambda value: value in list(Mode),
+        "hybrid, keyword or vector",
+    ),
+    Setting("search.keyword_weight", 0.3, "What words count against meaning in hybrid searches.", *_between(0, 1)),
+    Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),
+    Setting("search.recency", 0.0, "How much of the score newness may decide at most.", *_between(0, 0.5)),
+    Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_at_least(1)),
+    Setting("search.importance", 0.02, "How much of the score `importance` may decide at most.", *_between(0, 0.5)),
+    Setting("search.pinned", 0.01, "What `pinned: true` adds to the score.", *_between(0, 0.5)),
+    Setting("search.deadline_ms", 2_000, "How long a search may spend on indexing changed files first.", *_at_least(0)),
+)
+
+DEFAULT_KINDS: Mapping[str, str] = {
+    "/SOUL.md": "soul",
+    "/MEMORY.md": "memory",
+    "/daily/": "daily",
+    "/threads/": "thread",
+    "/prompts/": "prompt",
+}
+DEFAULT_TIERS: Mapping[str, str] = {
+    "/SOUL.md": "personal",
+    "/MEMORY.md": "personal",
+    "/preferences.md": "personal",
+    "/prompts/": "personal",
+    "/daily/": "task",
+    "/threads/": "task",
+}
+GLOB_TABLES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...], str]] = {
+    "kinds": (DEFAULT_KINDS, tuple(Kind), "What a note is, by its path: pattern = kind; the last match wins."),
+    "tiers": (DEFAULT_TIERS, tuple(Tier), "How long a note matters, by its path: pattern = tier; the last match wins."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The resolved settings. `values` has every name of SETTINGS; `sources` says where each value came from."""
+
+    root: Path
+    index_dir: Path
+    values: Mapping[str, Any]
+    kinds: Mapping[str, str]
+    tiers: Mapping[str, str]
+    sources: Mapping[str, str]
+    config_path: Path | None
+
+    def __getitem__(self, name: str) -> Any:
+        """Return one value by its name, `search.limit`."""
+        return self.values[name]
+
+
+def load_settings(
+    *,
+    config: Path | None = None,
+    root: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Settings:
+    """Resolve all settings.
+
+    `config` names a file; else MEMSYNC_CONFIG, else the nearest config.toml upwards with a [memsync] table, else the
+    user's. `root` names the memory root itself; a config.toml found from there counts only if it is that root's.
+    Raises ConfigError, with file and line, for anything that cannot be used as written.
+    """
+    environ = os.environ if environ is None else environ
+    explicit = config or (Path(environ["MEMSYNC_CONFIG"]) if environ.get("MEMSYNC_CONFIG") else None)
+    if explicit is not None:
+        file = parse_config(explicit.expanduser())
+    else:
+        file = discover((root or cwd or Path.cwd()).absolute())
+    if (
+        file is not None
+        and explicit is None
+        and root is not None
+        and _root_of(file).resolve() != root.expanduser().resolve()
+    ):
+        file = None
+    values, sources = _values(file, environ)
+    if root is None and "memsync.root" not in sources:
+        raise ConfigError(
+            "no memory root is known: no config.toml with a [memsync] table was found here or above",
+            hint="Run `memsync init`, or name a folder with --root, or a file with --config.",
+        )
+    tables = {name: _globs(name, file, sources) for name in GLOB_TABLES}
+    resolved_root = _resolve_root(values, sources, file, root)
+    if file is not None and explicit is None:
+        _check_trust(file, resolved_root, sources)
+    index_dir = _resolve_index_dir(values["index.dir"], resolved_root, file if sources.get("index.dir") else None)
+    if resolved_root.is_relative_to(index_dir):
+        raise ConfigError(
+            f"the memory root {resolved_root} lies inside the index {index_dir}", hint="Set index.dir elsewhere."
+        )
+    sources = {name: sources.get(name, "default") for name in values}
+    if root is not None:
+        sources["memsync.root"] = "--root"
+    path = file.path if file else None
+    return Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, path)
+
+
+def _values(file: ConfigFile | None, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    by_name = {setting.name: setting for setting in SETTINGS}
+    values = {setting.name: setting.default for setting in SETTINGS}
+    sources: dict[str, str] = {}
+    if file is not None:
+        for name, value in file.settings(tuple(by_name), tuple(GLOB_TABLES)):
+            where = file.where(name)
+            values[name] = _checked(by_name[name], value, where)
+            sources[name] = where
+    variables = {setting.variable: setting for setting in SETTINGS}
+    for variable, text in environ.items():
+        if variable in variables and text != "":
+            setting = variables[variable]
+            values[setting.name] = _checked(setting, _from_text(setting, text), variable)
+            sources[setting.name] = variable
+        elif variable.startswith("MEMSYNC_") and variable != "MEMSYNC_CONFIG" and variable not in variables:
+            raise ConfigError(f"{variable}: no such setting", hint=nearest(variable, tuple(variables)))
+    return values, sources
+
+
+def _checked(setting: Setting, value: Any, where: str) -> Any:
+    wanted = type(setting.default)
+    if wanted is float and type(value) is int:
+        value = float(value)
+    if type(value) is not wanted or (wanted is list and not all(isinstance(item, str) for item in value)):
+        names = {str: "text", int: "a whole number", float: "a number", list: "a list of texts"}
+        raise ConfigError(f"{where}: {setting.name} must be {names[wanted]}, not {value!r}", hint=setting.explanation)
+    if not setting.accepts(value):
+        raise ConfigError(
+            f"{where}: {setting.name} must be {setting.expected}, not {value!r}", hint=setting.explanation
+        )
+    return value
+
+
+def _from_text(setting: Setting, text: str) -> Any:
+    """Return an environment variable's text as the setting's type; what cannot be read is left for the type check."""
+    kind = type(setting.default)
+    if kind is list:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _globs(table: str, file: ConfigFile | None, sources: dict[str, str]) -> dict[str, str]:
+    """Return the defaults of a glob table with the file's lines behind them, so that these win."""
+    defaults, allowed, _ = GLOB_TABLES[table]
+    globs = dict(defaults)
+    for glob, value in (file.table(table) if file else {}).items():
+        where = file.where(f"{table}.{glob}") if file else ""
+        if value not in allowed:
+            raise ConfigError(f"{where}: {value!r} is not one of {table}", hint=f"Write one of {', '.join(allowed)}.")
+        globs.pop(glob, None)
+        globs[glob] = value
+        sources[f"{table}.{glob}"] = where
+    return globs
+
+
+def _root_of(file: ConfigFile) -> Path:
+    return file.path.parent / Path(str(file.table("memsync").get("root", "."))).expanduser()
+
+
+def _resolve_root(
+    values: Mapping[str, Any], sources: Mapping[str, str], file: ConfigFile | None, root: Path | None
+) -> Path:
+    if root is not None:
+        found, where = root.expanduser().absolute(), "--root"
+    else:
+        where = sources["memsync.root"]
+        base = file.path.parent if file is not None and where != "MEMSYNC_ROOT" else Path.cwd()
+        found = base / Path(values["memsync.root"]).expanduser()
+    found = found.resolve()
+    if not found.exists():
+        raise ConfigError(
+            f"{where}: the memory root {found} does not exist", hint=f"Create it with: memsync init {found}"
+        )
+    if not found.is_dir():
+        raise ConfigError(f"{where}: the memory root {found} is not a folder", hint="Name the folder of your notes.")
+    return found
+
+
+def _check_trust(file: ConfigFile, root: Path, sources: Mapping[str, str]) -> None:
+    """Refuse what a config.toml that came with the notes must not decide: it may be a stranger's."""
+    folder = file.path.parent.resolve()
+    if not folder.is_relative_to(root):
+        return
+    hint = "Set it in your own config file, in the environment, or name this file with --config."
+    if folder != root:
+        raise ConfigError(
+            f"{file.where('memsync.root')}: a config file inside a memory root may name no folder above it", hint=hint
+        )
+    if sources.get("index.dir", "").startswith(str(file.path)):
+        raise ConfigError(
+            f"{file.where('index.dir')}: index.dir may not be set by a file inside the memory root", hint=hint
+        )
+    model = str(file.table("embedder").get("model", ""))
+    if model.startswith("openai:"):
+        raise ConfigError(
+            f"{file.where('embedder.model')}: a file inside the memory root may not name an endpoint", hint=hint
+        )
+
+
+def _resolve_index_dir(setting: str, root: Path, file: ConfigFile | None) -> Path:
+    if setting:
+        base = file.path.parent if file is not None else Path.cwd()
+        return (base / Path(setting).expanduser()).resolve()
+    import hashlib
+
+    import platformdirs
+
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+    return Path(platformdirs.user_state_dir("memsync")) / f"{root.name or 'root'}-{digest}"

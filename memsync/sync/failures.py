@@ -1,0 +1,39 @@
+"""Files that could not be indexed, remembered with the state they failed in, so that each is tried once a state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memsync.model import Failure, NotePath
+from memsync.notes.files import Identity
+from memsync.ports import IndexReader, IndexWriter
+
+_KEY = "failures"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFile:
+    """A file, why it failed, and what `stat` said of it then."""
+
+    path: NotePath
+    reason: str
+    identity: Identity
+
+    @property
+    def failure(self) -> Failure:
+        """What the user is told."""
+        return Failure(self.path, self.reason)
+
+
+def read_failures(reader: IndexReader) -> dict[NotePath, FailedFile]:
+    """Return the failures of earlier syncs by path."""
+    rows = json.loads(reader.meta(_KEY) or "[]")
+    return {NotePath(path): FailedFile(NotePath(path), reason, tuple(identity)) for path, reason, identity in rows}
+
+
+def write_failures(writer: IndexWriter, failures: Iterable[FailedFile]) -> None:
+    """Replace what is remembered."""
+    rows = sorted((failure.path, failure.reason, failure.identity) for failure in failures)
+    writer.set_meta(_KEY, json.dumps(rows))

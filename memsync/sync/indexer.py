@@ -1,0 +1,208 @@
+"""Changes -> rows: read, parse and chunk each file and commit its text at once; vectors follow (embedding.py)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memsync.errors import NoteError, RootError
+from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
+from memsync.notes.decode import BinaryFileError
+from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.reader import NoteReader
+from memsync.ports import Index, IndexWriter, Progress
+from memsync.sync.failures import FailedFile, read_failures, write_failures
+from memsync.sync.plan import plan_sync
+
+BATCH_SECONDS = 0.25
+BATCH_NOTES = 200
+MAX_ROUNDS = 3
+"""How often one refresh looks again for files that changed while it read them."""
+
+
+@dataclass(slots=True)
+class TextReport:
+    """What one refresh did to the index. `pending` counts the changes it did not get to."""
+
+    added: int = 0
+    changed: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    pending: int = 0
+    vectors_reused: int = 0
+    failed: list[Failure] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A changed file, read; without chunks when only its stamp is new."""
+
+    change: Change
+    stamp: FileStamp
+    note: Note | None = None
+    chunks: Sequence[Chunk] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the index says of the files, as of one generation."""
+
+    generation: int
+    stamps: Mapping[NotePath, IndexedFile]
+    failures: Mapping[NotePath, FailedFile]
+    root: str
+
+
+class Indexer:
+    """Makes the index's text equal to the files. Any number may work on one index: each commit checks its files again."""
+
+    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader) -> None:
+        self._files = files
+        self._index = index
+        self._reader = reader
+        self._cached = _Known(-1, {}, {}, "")
+
+    def refresh(
+        self, *, deadline_seconds: float = float("inf"), accept_root: bool = False, progress: Progress | None = None
+    ) -> TextReport:
+        """Find what changed and commit its text; at the deadline stop, with the rest counted as pending.
+
+        Raises RootError when the root is missing, or is another folder than the one indexed and holds none of its notes.
+        """
+        deadline = time.monotonic() + deadline_seconds
+        report = TextReport()
+        for _ in range(MAX_ROUNDS):
+            scan, known = self._files.scan(), self._known()
+            self._check_root(scan, known, accept_root)
+            plan = plan_sync(scan, known.stamps, self._reader.parsed_by)
+            repeated = {path: f for path, f in known.failures.items() if scan.files.get(path) == f.identity}
+            changes = [change for change in plan.changes if change.path not in repeated]
+            work = _Round(scan, known, dict(repeated), report, deadline, progress, len(changes))
+            report.unchanged, report.pending = plan.unchanged, len(changes)
+            for batch in self._batches(changes, work):
+                self._commit(batch, work)
+            report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
+            if changes or work.failures != known.failures:
+                self._remember(work)
+            if report.pending == 0 or time.monotonic() >= deadline:
+                break
+        return report
+
+    def _known(self) -> _Known:
+        with self._index.reading() as reader:
+            generation = reader.generation()
+            if generation != self._cached.generation:
+                self._cached = _Known(generation, reader.stamps(), read_failures(reader), reader.meta("root"))
+        return self._cached
+
+    def _check_root(self, scan: FileScan, known: _Known, accept_root: bool) -> None:
+        """Refuse to take another folder's emptiness for a deletion of everything (an unmounted disk, a moved root)."""
+        identity = self._files.root_identity()
+        if identity == known.root:
+            return
+        strange = known.root and known.stamps and not (known.stamps.keys() & scan.files.keys())
+        if strange and not accept_root:
+            raise RootError(
+                f"{self._files.root} is not the folder that was indexed, and holds none of its {len(known.stamps)} notes",
+                hint="If it was meant to be replaced, run: memsync sync --accept-root",
+            )
+        with self._index.writing() as writer:
+            writer.set_meta("root", identity)
+
+    # ------------------------------------------------------------------------------------------ batches
+
+    def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
+        """Yield files read and parsed, few enough that each commit comes soon."""
+        batch: list[_Parsed] = []
+        started = time.monotonic()
+        for change in changes:
+            if time.monotonic() >= work.deadline:
+                break
+            parsed = self._read(change, work)
+            work.step()
+            if parsed is not None:
+                batch.append(parsed)
+            if batch and (len(batch) >= BATCH_NOTES or time.monotonic() - started > BATCH_SECONDS):
+                yield batch
+                batch, started = [], time.monotonic()
+        if batch:
+            yield batch
+
+    def _read(self, change: Change, work: _Round) -> _Parsed | None:
+        """Return a file as it is now; None when it failed or vanished, which the next round will see."""
+        path = change.path
+        if change.type is ChangeType.DELETED:
+            return _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
+        try:
+            content, stamp = self._files.read(path)
+            known = work.known.stamps.get(path)
+            if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
+                return _Parsed(change, stamp)
+            note, chunks = self._reader.read(path, content)
+        except FileNotFoundError:
+            return None
+        except (NoteError, BinaryFileError) as error:
+            work.report.pending -= 1
+            work.failures[path] = FailedFile(path, str(error), work.scan.files[path])
+            return None
+        return _Parsed(change, stamp, note, chunks)
+
+    def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
+        """Write one batch; a file that changed since it was read is left for the next round."""
+        done: list[tuple[_Parsed, int]] = []
+        with self._index.writing() as writer:
+            for parsed in batch:
+                if self._files.identity(parsed.change.path) == (parsed.stamp.identity if parsed.stamp.digest else None):
+                    done.append((parsed, self._write(writer, parsed)))
+        for parsed, reused in done:
+            work.count(parsed, reused)
+
+    def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
+        """Write one file's rows and return how many vectors came from the cache."""
+        path = parsed.change.path
+        if parsed.change.type is ChangeType.DELETED:
+            writer.delete_note(path)
+            return 0
+        if parsed.note is None:
+            writer.put_stamp(path, parsed.stamp)
+            return 0
+        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by).reused
+
+    def _remember(self, work: _Round) -> None:
+        with self._index.writing() as writer:
+            write_failures(writer, work.failures.values())
+
+
+@dataclass(slots=True)
+class _Round:
+    """One pass of `refresh` over the files."""
+
+    scan: FileScan
+    known: _Known
+    failures: dict[NotePath, FailedFile]
+    report: TextReport
+    deadline: float
+    progress: Progress | None
+    total: int
+    read: int = 0
+
+    def step(self) -> None:
+        """Tell how far reading has come."""
+        self.read += 1
+        if self.progress is not None:
+            self.progress("reading notes", self.read, self.total)
+
+    def count(self, parsed: _Parsed, reused: int) -> None:
+        """Count one committed change; a file that reads as before is unchanged."""
+        self.report.pending -= 1
+        self.report.vectors_reused += reused
+        self.failures.pop(parsed.change.path, None)
+        if parsed.change.type is ChangeType.DELETED:
+            self.report.deleted += 1
+        elif parsed.note is None:
+            self.report.unchanged += 1
+        elif parsed.change.type is ChangeType.ADDED:
+            self.report.added += 1
+        else:
+            self.report.changed += 1

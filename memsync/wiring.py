@@ -1,0 +1,79 @@
+"""The one file that names concrete backends. A new one is a new file and one line here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memsync.model import EmbeddingSpace
+from memsync.settings import BUILT_IN_MODEL, Settings
+
+if TYPE_CHECKING:
+    from memsync.memory import Memory
+    from memsync.ports import Embedder, Index, TokenCounter
+
+INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
+INDEX_FILES = {"sqlite": "index.db"}
+TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
+
+# How a model's name begins -> what loads it, given the rest of the name and the number of threads.
+EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str, int], Embedder]]] = {
+    BUILT_IN_MODEL: ("memsync.embedders.minilm:load", lambda load, name, threads: load(threads)),
+    "openai:": ("memsync.embedders.openai:load", lambda load, name, threads: load(name.removeprefix("openai:"))),
+    "": ("memsync.embedders.fastembed:load", lambda load, name, threads: load(name, threads)),
+}
+
+
+def make_embedder(model: str, threads: int) -> Embedder:
+    """Return the embedder that `[embedder] model` names; its model is loaded at its first use.
+
+    Raises UnknownModel or EmbedderError.
+    """
+    prefix = next(
+        start for start in EMBEDDERS if model == start or (start != BUILT_IN_MODEL and model.startswith(start))
+    )
+    target, call = EMBEDDERS[prefix]
+    return call(_load(target), model, threads)
+
+
+def model_of(space: EmbeddingSpace) -> str:
+    """Return the `[embedder] model` setting that gives vectors of `space`."""
+    return {"minilm": BUILT_IN_MODEL, "openai": f"openai:{space.model}"}.get(space.provider, space.model)
+
+
+def make_index(settings: Settings) -> Index:
+    """Open the index of the settings' memory root, creating it when there is none yet."""
+    index: Index = _load(INDEXES["sqlite"])(settings.index_dir / INDEX_FILES["sqlite"])
+    return index
+
+
+def backend_versions() -> tuple[str, str]:
+    """Return the versions of SQLite and vec0 after having used FTS5 and vec0. Raises IndexFailure when one is missing."""
+    versions: tuple[str, str] = _load("memsync.indexes.sqlite.schema:capabilities")()  # type: ignore[assignment]  # because it is loaded by name
+    return versions
+
+
+def make_token_counter() -> TokenCounter:
+    """Return what measures chunks and token budgets, whatever model embeds them."""
+    counter: TokenCounter = _load(TOKEN_COUNTER)()
+    return counter
+
+
+def connect(settings: Settings) -> Memory:
+    """Return the MemoryApi of these settings: in this process, as long as there is no daemon."""
+    from memsync.memory import Memory
+
+    return Memory(
+        settings,
+        make_index(settings),
+        make_token_counter(),
+        lambda: make_embedder(settings["embedder.model"], settings["embedder.threads"]),
+        lambda space: make_embedder(model_of(space), settings["embedder.threads"]),
+    )
+
+
+def _load(target: str) -> Callable[..., object]:
+    module, _, name = target.partition(":")
+    factory: Callable[..., object] = getattr(importlib.import_module(module), name)
+    return factory
