@@ -6,12 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from memsync.errors import EmbedderError, IndexDamaged, UsageError
 from memsync.model import (
@@ -36,10 +37,13 @@ from memsync.search.excerpt import read_excerpt
 from memsync.search.query_syntax import parse_query
 from memsync.search.searcher import Ranking, Searcher
 from memsync.settings import Settings
-from memsync.sync.embedding import VectorReport, build_space, embed_waiting
+from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.failures import read_failures
 from memsync.sync.indexer import Indexer, TextReport
 from memsync.sync.lock import sync_lock
+
+if TYPE_CHECKING:
+    from memsync.ports import Vector
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 EMBED_ON_SEARCH = 16
@@ -118,9 +122,10 @@ class Memory:
     ) -> SearchResult:
         """Answer a question about the files as they are now.
 
-        `query` is text in the syntax of docs/search.md, or a Query; `limit` and `mode` default to the settings; `tokens`
-        keeps as many hits as fit a budget of word pieces. Changed files are indexed first, as far as the deadline
-        allows; what the answer then lacks is said in `freshness` and `warnings`. Raises UsageError, RootError, IndexFailure.
+        `query` is text in the syntax of docs/search.md, or a Query; `limit` and `mode` default to the settings;
+        `tokens` keeps as many hits as fit a budget of word pieces. Changed files are indexed first, as far as the
+        deadline allows; what the answer then lacks is said in `freshness` and `warnings`.
+        Raises UsageError, RootError, IndexFailure.
         """
         if isinstance(query, str):
             query = self.parse(query, limit=limit, mode=mode, filters=filters)
@@ -188,8 +193,8 @@ class Memory:
     ) -> SyncReport:
         """Make the index equal to the files: text first, then vectors.
 
-        Waits for another sync of the same index to end and tells `on_wait` who holds it. Raises IndexBusy when that takes
-        too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
+        Waits for another sync of the same index to end and tells `on_wait` who holds it. Raises IndexBusy when that
+        takes too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
         """
         with sync_lock(self.settings.index_dir, wait_seconds, on_wait):
             started = time.perf_counter()
@@ -240,7 +245,7 @@ class Memory:
             try:
                 Indexer(self._files, other, self._reader).refresh(accept_root=True, progress=progress)
                 if space is not None and recompute:
-                    build_space(other, self._embedder(space), progress=progress)
+                    self._queue(other).build_space(self._embedder(space), progress=progress)
                 elif space is not None:
                     with other.writing() as writer:
                         writer.prepare_space(space)
@@ -283,16 +288,19 @@ class Memory:
             self._scanned_at = _now()
             return report
 
+    def _queue(self, index: Index) -> EmbeddingQueue:
+        return EmbeddingQueue(self._files, index, self._reader)
+
     def _embed(self, index: Index | None = None, *, progress: Progress | None = None) -> VectorReport:
         """Embed what waits; a model that cannot even be loaded leaves everything pending and is reported."""
         index = index or self._index
         try:
-            return build_space(index, self._configured_embedder(), progress=progress)
+            return self._queue(index).build_space(self._configured_embedder(), progress=progress)
         except EmbedderError as error:
             with index.reading() as reader:
                 return VectorReport(pending=reader.counts().pending, error=error)
 
-    def _query_vector(self, text: str, warnings: list[str]) -> object | None:
+    def _query_vector(self, text: str, warnings: list[str]) -> Vector | None:
         """Embed a question in the space that answers, after the few passages an edit may have left behind."""
         with self._index.reading() as reader:
             space = reader.active_space()
@@ -302,7 +310,7 @@ class Memory:
             return None
         embedder = self._embedder(space)
         if 0 < pending <= EMBED_ON_SEARCH:
-            embed_waiting(self._index, embedder, limit=EMBED_ON_SEARCH)
+            self._queue(self._index).embed(embedder, limit=EMBED_ON_SEARCH)
         return embedder.embed_query(text)
 
     def _configured_embedder(self) -> Embedder:
@@ -317,10 +325,8 @@ class Memory:
         """Return what embeds in `space`: the configured model, or while its space is built, the one before."""
         with self._lock:
             if space.name not in self._embedders:
-                try:
+                with suppress(EmbedderError):  # the space that answers may be of another model, which still works
                     self._configured_embedder()
-                except EmbedderError:
-                    pass  # the space that answers may be of another model, which still works
             if space.name not in self._embedders:
                 embedder = self._embedder_of(space)
                 if embedder.space != space:

@@ -177,9 +177,9 @@ class Entry(NamedTuple):
 class Chunk:
     """A contiguous line span of one section or message: what is retrieved.
 
-    `text` is the passage, which is embedded: the span's words without attributes, link targets and URLs. `words` is what
-    the word index gets: the same with link targets and URLs. `entries` cover the span; a chunk of several is a window,
-    and each of its entries also has a chunk of its own. `start_column` and
+    `text` is the passage, which is embedded: the span's words without attributes, link targets and URLs. `words` is
+    what the word index gets: the same with link targets and URLs. `entries` cover the span; a chunk of several is a
+    window, and each of its entries also has a chunk of its own. `start_column` and
     `end_column` (from 0, end exclusive) are set only where one line is too long for a chunk and had to be cut; they
     are both 0 otherwise.
     """
@@ -262,11 +262,16 @@ class IndexedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PendingPassage:
-    """A passage that waits for its vector."""
+    """A passage that waits for its vector, and a note that holds it.
+
+    Its text waits with it after its note was indexed; None means that it is to be read from the note again, as when a
+    new space is built. Once embedded, a text stands in its file only.
+    """
 
     passage_id: int
     content_hash: bytes
-    text: str
+    path: NotePath
+    text: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ class Index(Protocol):
         ...
 
     def writing(self) -> AbstractContextManager[IndexWriter]:
-        """Begin a write transaction, waiting for another one to end. Raises IndexBusy, IndexFailure, FilesystemError."""
+        """Begin a write transaction once no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
         ...
 
     @property

@@ -125,10 +125,7 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     explicit = config or (Path(environ["MEMSYNC_CONFIG"]) if environ.get("MEMSYNC_CONFIG") else None)
-    if explicit is not None:
-        file = parse_config(explicit.expanduser())
-    else:
-        file = discover((root or cwd or Path.cwd()).absolute())
+    file = parse_config(explicit.expanduser()) if explicit else discover((root or cwd or Path.cwd()).absolute())
     if (
         file is not None
         and explicit is None

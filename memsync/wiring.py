@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memsync.model import EmbeddingSpace
 from memsync.settings import BUILT_IN_MODEL, Settings
@@ -49,8 +49,8 @@ def make_index(settings: Settings) -> Index:
 
 
 def backend_versions() -> tuple[str, str]:
-    """Return the versions of SQLite and vec0 after having used FTS5 and vec0. Raises IndexFailure when one is missing."""
-    versions: tuple[str, str] = _load("memsync.indexes.sqlite.schema:capabilities")()  # type: ignore[assignment]  # because it is loaded by name
+    """Return the versions of SQLite and vec0, both tried. Raises IndexFailure when one is missing."""
+    versions: tuple[str, str] = _load("memsync.indexes.sqlite.schema:capabilities")()
     return versions
 
 
@@ -73,7 +73,7 @@ def connect(settings: Settings) -> Memory:
     )
 
 
-def _load(target: str) -> Callable[..., object]:
+def _load(target: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
-    factory: Callable[..., object] = getattr(importlib.import_module(module), name)
+    factory: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return factory

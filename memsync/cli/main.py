@@ -29,11 +29,11 @@ INTERRUPTED_EXIT_CODE = 130
 class LazyGroup(click.Group):
     """A group that imports a subcommand only when it is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (because click fixes the name)
         """Return the names in the order in which a newcomer needs them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (because: as above)
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
 @click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
 @click.pass_context
 def cli(context: click.Context, config_path: str | None, root: str | None) -> None:
-    """Search your Markdown memory by meaning and by word; every answer names path and line.
+    r"""Search your Markdown memory by meaning and by word; every answer names path and line.
 
     \b
     memsync init ~/notes                  make a memory root, or adopt a folder of notes

@@ -71,7 +71,7 @@ def _visible(text: str) -> str:
 
 def _explanation(result: SearchResult) -> None:
     timings = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.timings.items())
-    filters = {name: value for name, value in _set_filters(result).items()}
+    filters = _set_filters(result)
     fresh = result.freshness
     click.echo()
     click.echo(f"mode: {result.mode}; filters: {filters or 'none'}")

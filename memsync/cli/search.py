@@ -50,6 +50,7 @@ def _filter_options(command: click.Command) -> click.Command:
 @click.pass_context
 def search(
     context: click.Context,
+    /,
     words: tuple[str, ...],
     limit: int | None,
     mode: str | None,
@@ -61,7 +62,7 @@ def search(
     as_json: bool,
     **filters: tuple[str, ...],
 ) -> None:
-    """Find what the notes say about WORDS, by meaning and by word.
+    r"""Find what the notes say about WORDS, by meaning and by word.
 
     \b
     memsync search which store did we choose
@@ -91,7 +92,7 @@ _filter_options(search)
 
 
 def _quoted_if_needed(word: str) -> str:
-    """Give a filter's value the quotes that the shell took away: after:"2 weeks ago" arrives as one word with spaces."""
+    """Give a filter's value back the quotes that the shell took: after:"2 weeks ago" arrives as one word."""
     name, colon, value = word.partition(":")
     if colon and name in (*_FILTERS, "where") and " " in value and '"' not in value:
         return f'{name}:"{value}"'

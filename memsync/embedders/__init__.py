@@ -1,0 +1,1 @@
+"""Text -> vectors, one file a provider."""

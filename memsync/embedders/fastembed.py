@@ -85,7 +85,8 @@ class FastembedEmbedder:
         middle = middle if middle > 0 else len(text) // 2
         halves = [self._embed(half, is_query=is_query) for half in (text[:middle], text[middle:])]
         mean = np.mean(halves, axis=0)
-        return (mean / np.linalg.norm(mean)).astype(np.float32)
+        unit: Vector = (mean / np.linalg.norm(mean)).astype(np.float32)
+        return unit
 
     def _embed_once(self, text: str, *, is_query: bool) -> Vector:
         import numpy as np
@@ -97,7 +98,7 @@ class FastembedEmbedder:
         except Exception as error:
             raise EmbedderError(f"the model {self._name} failed: {error}") from error
         norm = float(np.linalg.norm(vector))
-        return vector / norm if norm > 0 else vector
+        return (vector / norm).astype(np.float32) if norm > 0 else vector
 
     def _window_holds(self, text: str) -> bool:
         model, _ = self._load()

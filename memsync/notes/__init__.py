@@ -1,0 +1,1 @@
+"""Markdown in: files, front matter, structure, chunks."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -95,7 +96,8 @@ class _Reader:
         """Yield (first token, one past the last) of each element between two token positions."""
         index = start
         while index < end:
-            depth, last = self._tokens[index].nesting, index
+            depth: int = self._tokens[index].nesting
+            last = index
             while depth > 0:
                 last += 1
                 depth += self._tokens[last].nesting
@@ -172,7 +174,7 @@ def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block,
     if not children:
         return ()
     starts = [first] + [max(child.start_line, first) for child in children[1:]]
-    ends = [max(start, following - 1) for start, following in zip(starts, starts[1:], strict=False)] + [last]
+    ends = [max(start, following - 1) for start, following in pairwise(starts)] + [last]
     return tuple(
         replace(child, start_line=start, end_line=end, children=_partition(child.children, start, end))
         for child, start, end in zip(children, starts, ends, strict=True)

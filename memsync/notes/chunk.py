@@ -239,18 +239,32 @@ def _windows(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[int,
 
 
 def _packed(units: Sequence[_Unit], limits: ChunkLimits) -> list[list[_Unit]]:
-    """Return the units in as few runs as fit a chunk; a piece of a line stays by itself."""
-    packed: list[list[_Unit]] = []
+    """Return the units in as few runs as fit a chunk, and those as even as that allows; a piece of a line alone."""
+    fewest = _filled(units, limits.max_tokens)
+    low, high = max((unit.tokens for unit in units), default=0), limits.max_tokens
+    while len(fewest) > 1 and low < high:
+        middle = (low + high) // 2
+        runs = _filled(units, middle)
+        if len(runs) == len(fewest):
+            fewest, high = runs, middle
+        else:
+            low = middle + 1
+    return fewest
+
+
+def _filled(units: Sequence[_Unit], most: int) -> list[list[_Unit]]:
+    """Return the units in runs of at most `most` tokens, each filled before the next is begun."""
+    runs: list[list[_Unit]] = []
     total = 0
     for unit in units:
-        joins = packed and not unit.end_column and not packed[-1][-1].end_column
-        if joins and total + unit.tokens <= limits.max_tokens:
-            packed[-1].append(unit)
+        joins = runs and not unit.end_column and not runs[-1][-1].end_column
+        if joins and total + unit.tokens <= most:
+            runs[-1].append(unit)
             total += unit.tokens
         else:
-            packed.append([unit])
+            runs.append([unit])
             total = unit.tokens
-    return packed
+    return runs
 
 
 def _slices(text: str, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:

@@ -91,33 +91,33 @@ class NoteFiles:
             rules = (*rules, own_rules)
         check_files = any(rule.for_files is not None for rule in rules)
         folders = []
-        files = found.files
         for entry in entries:
             name = entry.name
-            if is_note_name(name):
-                path = folder + name
-                if check_files and ignores_file(rules, path):
-                    continue
-                try:
-                    info = entry.stat(follow_symlinks=False)
-                except OSError as error:
-                    if error.errno != errno.ENOENT:
-                        found.failures.append(Failure(path, f"cannot be read: {error.strerror}"))
-                        found.unreadable_folders.append(path)
-                    continue
-                if stat.S_ISREG(info.st_mode):
-                    if not _is_text(path):
-                        found.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
-                        continue
-                    files[NotePath(path)] = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-                    continue
-                if not stat.S_ISDIR(info.st_mode):
-                    continue
+            if is_note_name(name) and self._scan_file(folder + name, entry, rules if check_files else (), found):
+                continue
             if name[0] != "." and entry.is_dir(follow_symlinks=False):
                 path = folder + name
                 if not rules or not ignores_folder(rules, path):
                     folders.append((path + "/", rules))
         return folders
+
+    def _scan_file(self, path: str, entry: os.DirEntry[str], rules: tuple[IgnoreFile, ...], found: FileScan) -> bool:
+        """Stat what is named like a note and return False if it is a folder."""
+        try:
+            info = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                found.failures.append(Failure(_printable(path), f"cannot be read: {error.strerror}"))
+                found.unreadable_folders.append(path)
+            return True
+        if not stat.S_ISREG(info.st_mode):
+            return not stat.S_ISDIR(info.st_mode)
+        if not rules or not ignores_file(rules, path):
+            if _is_text(path):
+                found.files[NotePath(path)] = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+            else:
+                found.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
+        return True
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and the stamp they were read under.

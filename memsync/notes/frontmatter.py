@@ -54,7 +54,7 @@ class _HeadLoader(yaml.SafeLoader):
     def fetch_flow_collection_start(self, TokenClass: type[Any]) -> None:  # noqa: N803 (PyYAML's name)
         if self.flow_level >= MAX_DEPTH:
             raise _HeadError(f"nested deeper than {MAX_DEPTH} levels")
-        super().fetch_flow_collection_start(TokenClass)  # type: ignore[no-untyped-call]  # because PyYAML's stubs leave it out
+        super().fetch_flow_collection_start(TokenClass)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -74,7 +74,7 @@ class _HeadLoader(yaml.SafeLoader):
 class _BoundedYAMLHandler(YAMLHandler):
     """python-frontmatter's YAML handler over the bounded loader."""
 
-    def load(self, fm: str, **kwargs: object) -> Any:
+    def load(self, fm: str, **_: object) -> Any:
         return yaml.load(fm, Loader=_HeadLoader)  # noqa: S506 (because _HeadLoader is a SafeLoader)
 
 

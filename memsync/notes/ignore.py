@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
@@ -71,7 +72,7 @@ class IgnoreRules:
                 return cached[1]
             if not file.is_file(follow_symlinks=False) or stat.st_size > MAX_IGNORE_BYTES:
                 return None
-            with open(file.path, encoding="utf-8", errors="replace") as stream:
+            with Path(file.path).open(encoding="utf-8", errors="replace") as stream:
                 rules = IgnoreFile.from_lines(folder, stream.read().splitlines())
         except OSError:
             return None

@@ -1,0 +1,1 @@
+"""A question in, checked hits out."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from memsync.model import Candidate, NotePath
 
 NOTE_BONUS = 0.05
-"""What a note's second and third best chunks add to each of its chunks: notes about a thing before those that name it."""
+"""What a note's second and third best chunks add to each of its chunks: a note about a thing comes before a mention."""
 
 
 def fuse(

@@ -9,9 +9,10 @@ Anything else, whatever its punctuation, is text to be found.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from memsync.errors import UsageError
 from memsync.model import Filters, Kind, Mode, Query, Tier
@@ -31,7 +32,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"[^\W_]+")
-_JOINED = re.compile(r"[^\W_]+(?:[-_.:/+'@#&]+[^\W_]+)+")
+_ENGLISH_ENDING = re.compile(r"['’](?:s|t|d|m|re|ve|ll)$", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -107,43 +108,34 @@ def _split(typed: str) -> _Parts:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Return what to look up: each word once, and joined words (`foo-bar`, `a::b`) also as the phrase they are.
+    """Return what to look up: each word once, and words without a space between (`foo-bar`, `a::b(c)`) as a phrase too.
 
     Stop words are left out, unless there is nothing else.
     """
-    found = dict.fromkeys(word.lower() for word in _WORD.findall(text))
-    kept = [word for word in found if word not in STOP_WORDS] or list(found)
-    joined = dict.fromkeys(match.lower() for match in _JOINED.findall(text))
-    return (*kept, *(phrase for phrase in joined if len(_WORD.findall(phrase)) > 1))
+    found: dict[str, None] = {}
+    phrases: dict[str, None] = {}
+    for token in text.lower().split():
+        parts = _WORD.findall(_ENGLISH_ENDING.sub("", token))
+        found.update(dict.fromkeys(parts))
+        if len(parts) > 1:
+            phrases[" ".join(parts)] = None
+    return (*([word for word in found if word not in STOP_WORDS] or found), *phrases)
 
 
 def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filters:
     value = value.strip()
     if not value:
         raise UsageError(f"{name}: needs a value", hint=f"Example: {name}:{_EXAMPLES[name]}")
-    if name == "kind":
-        return replace(filters, kinds=(*filters.kinds, _one_of(name, value, tuple(Kind))))
-    if name == "tier":
-        return replace(filters, tiers=(*filters.tiers, _one_of(name, value, tuple(Tier))))
-    if name == "tag":
-        return replace(filters, tags=(*filters.tags, value.lstrip("#")))
-    if name == "in":
-        return replace(filters, folders=(*filters.folders, value.removeprefix("./").strip("/") + "/"))
-    if name == "path":
-        return replace(filters, path_globs=(*filters.path_globs, value.removeprefix("./")))
-    if name == "role":
-        return replace(filters, roles=(*filters.roles, value))
-    if name == "session":
-        return replace(filters, sessions=(*filters.sessions, value))
-    if name == "after":
-        return replace(filters, after=parse_when(value, now))
-    if name == "before":
-        return replace(filters, before=parse_when(value, now))
-    if name == "where":
-        return replace(filters, where=(*filters.where, parse_pair(value)))
-    if value.lower() != "archived":
-        raise UsageError(f"is:{value} is not known", hint="Write is:archived to search retired notes too.")
-    return replace(filters, archived=True)
+    if name in ("after", "before"):
+        moment = parse_when(value, now)
+        return replace(filters, after=moment) if name == "after" else replace(filters, before=moment)
+    if name == "is":
+        if value.lower() != "archived":
+            raise UsageError(f"is:{value} is not known", hint="Write is:archived to search retired notes too.")
+        return replace(filters, archived=True)
+    field_name, read = _LISTED[name]
+    added: dict[str, Any] = {field_name: (*getattr(filters, field_name), read(value))}
+    return replace(filters, **added)
 
 
 _EXAMPLES = {
@@ -170,3 +162,16 @@ def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
         f"{name}:{value} is not known",
         hint=f"Did you mean {name}:{close[0]}?" if close else f"Known are {', '.join(allowed)}.",
     )
+
+
+# Filters that may be given several times: the field of Filters they add to, and how a value is read.
+_LISTED: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "kind": ("kinds", lambda value: _one_of("kind", value, tuple(Kind))),
+    "tier": ("tiers", lambda value: _one_of("tier", value, tuple(Tier))),
+    "tag": ("tags", lambda value: value.lstrip("#")),
+    "in": ("folders", lambda value: value.removeprefix("./").strip("/") + "/"),
+    "path": ("path_globs", lambda value: value.removeprefix("./")),
+    "role": ("roles", lambda value: value),
+    "session": ("sessions", lambda value: value),
+    "where": ("where", parse_pair),
+}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 KEYWORD_DEPTH = 5
-"""How many times more keyword candidates are read than contributed: so that chunks found by meaning have both scores."""
+"""How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
 BUDGET_HITS = 50
 CONFIDENCE_HITS = 5

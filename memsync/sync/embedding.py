@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memsync.errors import EmbedderError
+from memsync.errors import EmbedderError, NoteError
+from memsync.model import EmbeddingSpace, NotePath, PendingPassage
+from memsync.notes.decode import BinaryFileError
+from memsync.notes.files import NoteFiles
+from memsync.notes.reader import NoteReader
 from memsync.ports import Embedder, Index, Progress
 
 BATCH_PASSAGES = 128
@@ -21,45 +26,68 @@ class VectorReport:
     error: EmbedderError | None = None
 
 
-def build_space(index: Index, embedder: Embedder, *, progress: Progress | None = None) -> VectorReport:
-    """Give every passage a vector in the embedder's space, and let the space answer searches once it is complete.
+class EmbeddingQueue:
+    """Gives vectors to the passages of one index that wait for one."""
 
-    A failing model ends the work with its error in the report: what is committed stays, and words go on being found.
-    """
-    space = embedder.space
-    with index.writing() as writer:
-        reused = writer.prepare_space(space)
-    report = embed_waiting(index, embedder, progress=progress)
-    with index.writing() as writer:
-        writer.activate_complete_space(space)
-    return replace(report, reused=reused)
+    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader) -> None:
+        self._files = files
+        self._index = index
+        self._reader = reader
 
+    def build_space(self, embedder: Embedder, *, progress: Progress | None = None) -> VectorReport:
+        """Give every passage a vector in the embedder's space, and let the space answer once it is complete.
 
-def embed_waiting(
-    index: Index, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None
-) -> VectorReport:
-    """Embed what waits in the embedder's space, at most `limit` passages."""
-    space = embedder.space
-    computed, last_id = 0, 0
-    error: EmbedderError | None = None
-    with index.reading() as reader:
-        waiting = reader.pending(space)
-    total = waiting if limit is None else min(limit, waiting)
-    while computed < total and error is None:
-        with index.reading() as reader:
-            batch = reader.pending_passages(space, last_id, min(BATCH_PASSAGES, total - computed))
-        if not batch:
-            break
+        A failing model ends the work with its error in the report: what is committed stays, words go on being found.
+        """
+        space = embedder.space
+        with self._index.writing() as writer:
+            reused = writer.prepare_space(space)
+        report = self.embed(embedder, progress=progress)
+        with self._index.writing() as writer:
+            writer.activate_complete_space(space)
+        return replace(report, reused=reused)
+
+    def embed(self, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None) -> VectorReport:
+        """Embed what waits in the embedder's space, at most `limit` passages."""
+        space = embedder.space
+        computed, last_id = 0, 0
+        error: EmbedderError | None = None
+        with self._index.reading() as reader:
+            waiting = reader.pending(space)
+        total = waiting if limit is None else min(limit, waiting)
+        while computed < total and error is None:
+            with self._index.reading() as reader:
+                batch = reader.pending_passages(space, last_id, min(BATCH_PASSAGES, total - computed))
+            if not batch:
+                break
+            try:
+                self._embed_batch(embedder, space, batch)
+            except EmbedderError as failed:
+                error = failed
+                continue
+            computed += len(batch)
+            last_id = batch[-1].passage_id
+            if progress is not None:
+                progress("computing vectors", computed, total)
+        with self._index.reading() as reader:
+            return VectorReport(computed, 0, reader.pending(space), error)
+
+    def _embed_batch(self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage]) -> None:
+        known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
+        vectors = embedder.embed_passages([text for _, text in known])
+        with self._index.writing() as writer:
+            writer.put_vectors(space, [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)])
+
+    def _texts(self, batch: Sequence[PendingPassage]) -> list[tuple[PendingPassage, str | None]]:
+        """Return each passage with its text; None when its note has changed, which the next sync will see."""
+        again = {passage.path for passage in batch if passage.text is None}
+        found = {digest: text for path in sorted(again) for digest, text in self._read(path).items()}
+        return [(passage, passage.text or found.get(passage.content_hash)) for passage in batch]
+
+    def _read(self, path: NotePath) -> dict[bytes, str]:
         try:
-            vectors = embedder.embed_passages([passage.text for passage in batch])
-            with index.writing() as writer:
-                writer.put_vectors(space, list(zip(batch, vectors, strict=True)))
-        except EmbedderError as failed:
-            error = failed
-            continue
-        computed += len(batch)
-        last_id = batch[-1].passage_id
-        if progress is not None:
-            progress("computing vectors", computed, total)
-    with index.reading() as reader:
-        return VectorReport(computed, 0, reader.pending(space), error)
+            content, _ = self._files.read(path)
+            _, chunks = self._reader.read(path, content)
+        except (FileNotFoundError, NoteError, BinaryFileError):
+            return {}
+        return {chunk.content_hash: chunk.text for chunk in chunks}

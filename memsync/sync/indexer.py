@@ -55,7 +55,7 @@ class _Known:
 
 
 class Indexer:
-    """Makes the index's text equal to the files. Any number may work on one index: each commit checks its files again."""
+    """Makes the index's text equal to the files. Any number may work at once: each commit checks its files again."""
 
     def __init__(self, files: NoteFiles, index: Index, reader: NoteReader) -> None:
         self._files = files
@@ -68,7 +68,7 @@ class Indexer:
     ) -> TextReport:
         """Find what changed and commit its text; at the deadline stop, with the rest counted as pending.
 
-        Raises RootError when the root is missing, or is another folder than the one indexed and holds none of its notes.
+        Raises RootError when the root is missing, or is another folder than the one indexed with none of its notes.
         """
         deadline = time.monotonic() + deadline_seconds
         report = TextReport()
@@ -104,7 +104,7 @@ class Indexer:
         strange = known.root and known.stamps and not (known.stamps.keys() & scan.files.keys())
         if strange and not accept_root:
             raise RootError(
-                f"{self._files.root} is not the folder that was indexed, and holds none of its {len(known.stamps)} notes",
+                f"{self._files.root} is not the folder that was indexed: it has none of its {len(known.stamps)} notes",
                 hint="If it was meant to be replaced, run: memsync sync --accept-root",
             )
         with self._index.writing() as writer:
@@ -150,13 +150,14 @@ class Indexer:
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
-        done: list[tuple[_Parsed, int]] = []
         with self._index.writing() as writer:
-            for parsed in batch:
-                if self._files.identity(parsed.change.path) == (parsed.stamp.identity if parsed.stamp.digest else None):
-                    done.append((parsed, self._write(writer, parsed)))
+            done = [(parsed, self._write(writer, parsed)) for parsed in batch if self._is_still(parsed)]
         for parsed, reused in done:
             work.count(parsed, reused)
+
+    def _is_still(self, parsed: _Parsed) -> bool:
+        now = self._files.identity(parsed.change.path)
+        return now is None if parsed.change.type is ChangeType.DELETED else now == parsed.stamp.identity
 
     def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
         """Write one file's rows and return how many vectors came from the cache."""

@@ -89,7 +89,8 @@ def create_root(root: Path) -> CreatedRoot:
                 f"daily/{day}.md": _DAILY.format(day=day),
                 "prompts/assistant.md": _PROMPT,
             }
-        created, kept = [], []
+        created: list[str] = []
+        kept: list[str] = []
         for name, text in files.items():
             (created if _write_new(root / name, text) else kept).append(name)
     except OSError as error:

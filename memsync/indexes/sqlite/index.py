@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COPY_VECTORS = """
 BEGIN IMMEDIATE;
 INSERT INTO space SELECT id, name, description, dimension, 'retired' FROM source.space;
-INSERT INTO vector SELECT * FROM source.vector;
+INSERT INTO vector SELECT hash, space, value FROM source.vector ORDER BY rowid;
 COMMIT;
 """
 

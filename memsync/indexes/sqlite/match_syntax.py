@@ -12,7 +12,7 @@ from memsync.indexes.cjk import bigrams, cjk_runs, without_cjk
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a MATCH expression for chunks that hold at least one of `words`; empty when there is nothing to look up."""
+    """Return a MATCH expression for chunks that hold at least one of `words`; empty when there is no word."""
     terms: dict[str, None] = {}
     for word in words:
         for part in _parts(word):

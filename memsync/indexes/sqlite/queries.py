@@ -6,7 +6,8 @@ Named parameters everywhere; lists travel as JSON text and are opened with json_
 from __future__ import annotations
 
 # A chunk's moments: of its timed entries, else the note's date, else the file's mtime in local time.
-_NOTE_DATE = "CASE WHEN n.date <> '' THEN n.date ELSE strftime('%Y-%m-%dT%H:%M', n.mtime_ns / 1000000000, 'unixepoch', 'localtime') END"
+_MTIME = "strftime('%Y-%m-%dT%H:%M', n.mtime_ns / 1000000000, 'unixepoch', 'localtime')"
+_NOTE_DATE = f"CASE WHEN n.date <> '' THEN n.date ELSE {_MTIME} END"
 _FIRST = f"CASE WHEN c.first_time <> '' THEN c.first_time ELSE {_NOTE_DATE} END"
 _LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
 
@@ -37,7 +38,8 @@ _CONDITIONS = f"""
             SELECT 1 FROM json_each(:folders) WHERE substr(n.path, 1, length(value)) = value))
     AND (:globs IS NULL OR EXISTS (SELECT 1 FROM json_each(:globs) WHERE n.path GLOB value))
     AND (:roles IS NULL OR EXISTS (
-            SELECT 1 FROM json_each(:roles) WHERE c.role = value OR substr(c.role, 1, length(value) + 1) = value || ':'))
+            SELECT 1 FROM json_each(:roles)
+            WHERE c.role = value OR substr(c.role, 1, length(value) + 1) = value || ':'))
     AND (:tags IS NULL OR EXISTS (
             SELECT 1 FROM tag t, json_each(:tags) w
             WHERE t.chunk = c.id AND (t.name = w.value COLLATE NOCASE
@@ -73,7 +75,8 @@ ORDER BY distance LIMIT :limit
 
 # (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order.
 NEAREST = """
-SELECT passage.id, vector.value FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND k = :limit) near
+SELECT passage.id, vector.value
+FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND k = :limit) near
 JOIN passage ON passage.id = near.rowid
 JOIN vector ON vector.hash = passage.hash AND vector.space = :space
 """
@@ -117,9 +120,10 @@ WHERE c.id IN (SELECT value FROM json_each(:ids))
 # (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
 
-# (hash, compressed text) of passages that wait for a vector in :space, in the order of their ids.
+# (id, hash, compressed text or NULL, path of a note that holds it) of passages that wait for a vector in :space, by id.
 PENDING = """
-SELECT p.id, p.hash, p.text FROM pending w JOIN passage p ON p.id = w.passage
+SELECT p.id, p.hash, w.text, (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id LIMIT 1)
+FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND p.id > :after ORDER BY p.id LIMIT :limit
 """
 
@@ -148,7 +152,7 @@ DUMP_LINKS = """
 SELECT 'link', n.path, l.line, l.target, l.anchor, l.label, l.wiki FROM link l JOIN note n ON n.id = l.note
 ORDER BY n.path, l.line, l.target, l.anchor, l.label
 """
-DUMP_PASSAGES = "SELECT 'passage', lower(hex(hash)), lower(hex(text)) FROM passage ORDER BY hash"
+DUMP_PASSAGES = "SELECT 'passage', lower(hex(hash)) FROM passage ORDER BY hash"
 DUMP_VECTORS = """
 SELECT 'vector', lower(hex(p.hash)), lower(hex(v.embedding)), lower(hex(c.value))
 FROM vec_{space} v JOIN passage p ON p.id = v.rowid JOIN vector c ON c.hash = p.hash AND c.space = {space}

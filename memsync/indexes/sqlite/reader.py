@@ -156,7 +156,10 @@ class SqliteReader:
         """Return passages that wait for their vector, by id, beginning behind id `after`."""
         parameters = {"space": self._space_number(space), "after": after, "limit": limit}
         rows = self._rows(queries.PENDING, parameters)
-        return [PendingPassage(number, digest, zlib.decompress(text).decode()) for number, digest, text in rows]
+        return [
+            PendingPassage(number, digest, NotePath(path), zlib.decompress(text).decode() if text else None)
+            for number, digest, text, path in rows
+        ]
 
     # ------------------------------------------------------------------------------------------ status
 
@@ -260,7 +263,7 @@ def _parameters(query: Query) -> dict[str, Any]:
 
 def _chunk(row: tuple[Any, ...]) -> IndexedChunk:
     entries = [Entry(*entry) for entry in json.loads(row[10])]
-    return IndexedChunk(*row[:8], json.loads(row[8]), row[9], entries, *row[11:17], row[17:21])
+    return IndexedChunk._make((*row[:8], json.loads(row[8]), row[9], entries, *row[11:17], row[17:21]))
 
 
 def _size(path: Path) -> int:

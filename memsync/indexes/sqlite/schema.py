@@ -45,8 +45,7 @@ MIGRATIONS = (
 
     CREATE TABLE passage (
         id INTEGER PRIMARY KEY,
-        hash BLOB NOT NULL UNIQUE,
-        text BLOB NOT NULL              -- zlib
+        hash BLOB NOT NULL UNIQUE       -- SHA-256; the text itself stands in the files
     ) STRICT;
 
     CREATE TABLE chunk (
@@ -98,13 +97,14 @@ MIGRATIONS = (
     CREATE TABLE vector (               -- a cache: outlives the passages
         hash BLOB NOT NULL,
         space INTEGER NOT NULL REFERENCES space (id),
-        value BLOB NOT NULL,            -- float16, little-endian, unit length
-        PRIMARY KEY (hash, space)
-    ) WITHOUT ROWID, STRICT;
+        value BLOB NOT NULL             -- float16, little-endian, unit length
+    ) STRICT;
+    CREATE UNIQUE INDEX vector_hash ON vector (hash, space);
 
     CREATE TABLE pending (              -- passages that wait for their vector
         space INTEGER NOT NULL REFERENCES space (id),
         passage INTEGER NOT NULL REFERENCES passage (id),
+        text BLOB,                      -- zlib; NULL: to be read from the file again
         PRIMARY KEY (space, passage)
     ) WITHOUT ROWID, STRICT;
 

@@ -38,7 +38,7 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     norm = float(np.linalg.norm(vector))
     if not math.isfinite(norm) or norm < 1e-6:
         raise EmbedderError("the model gave a vector that is zero or not a number")
-    return (vector / norm).astype("<f2").tobytes()
+    return bytes((vector / norm).astype("<f2").tobytes())
 
 
 def to_int8(value: bytes) -> bytes:
@@ -47,7 +47,7 @@ def to_int8(value: bytes) -> bytes:
 
     vector = np.frombuffer(value, dtype="<f2").astype(np.float32)
     scale = 127.0 * math.sqrt(len(vector)) / _CLIPPED_DEVIATIONS
-    return np.clip(np.rint(vector * scale), -127, 127).astype(np.int8).tobytes()
+    return bytes(np.clip(np.rint(vector * scale), -127, 127).astype(np.int8).tobytes())
 
 
 def cosines(values: Sequence[bytes], query: Vector) -> list[float]:

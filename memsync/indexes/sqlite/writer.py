@@ -17,16 +17,17 @@ from memsync.model import Chunk, EmbeddingSpace, Entry, FileStamp, Note, NotePat
 if TYPE_CHECKING:
     from memsync.indexes.sqlite.vectors import Vector
 
-_TEXT_LEVEL = 6
+_TEXT_LEVEL = 1
 
 _PUT_NOTE = """
 INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
                   size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET
-    kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date, session = excluded.session,
-    importance = excluded.importance, pinned = excluded.pinned, archived = excluded.archived,
-    front_matter = excluded.front_matter, warnings = excluded.warnings, size = excluded.size,
+    kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
+    session = excluded.session, importance = excluded.importance, pinned = excluded.pinned,
+    archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
+    size = excluded.size,
     mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, digest = excluded.digest,
     stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by
 RETURNING id
@@ -62,7 +63,7 @@ class SqliteWriter(SqliteReader):
     def put_note(self, note: Note, chunks: Sequence[Chunk], stamp: FileStamp, parsed_by: str) -> PutResult:
         """Replace all rows of a note and its stamp.
 
-        A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most chunks
+        A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most of them
         alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
         """
         note_id = self._put_note_row(note, stamp, parsed_by)
@@ -93,7 +94,8 @@ class SqliteWriter(SqliteReader):
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone."""
         self._run(
-            "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, digest = ?, stamped_ns = ? WHERE path = ?",
+            "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, digest = ?, stamped_ns = ?"
+            " WHERE path = ?",
             (*stamp.identity, stamp.digest, stamp.stamped_ns, path),
         )
 
@@ -108,8 +110,8 @@ class SqliteWriter(SqliteReader):
 
     def _put_note_row(self, note: Note, stamp: FileStamp, parsed_by: str) -> int:
         row = (
-            note.path, note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned, note.archived,
-            _json(note.front_matter), _json(note.warnings),
+            note.path, note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned,
+            note.archived, _json(note.front_matter), _json(note.warnings),
             *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by,
         )  # fmt: skip
         note_id: int = self._db.execute(_PUT_NOTE, row).get
@@ -130,13 +132,14 @@ class SqliteWriter(SqliteReader):
         known: int | None = self._value("SELECT id FROM passage WHERE hash = ?", (digest,))
         if known is not None:
             return known, PutResult(0, 0)
-        self._run("INSERT INTO passage (hash, text) VALUES (?, ?)", (digest, zlib.compress(text.encode(), _TEXT_LEVEL)))
+        self._run("INSERT INTO passage (hash) VALUES (?)", (digest,))
         passage_id = self._db.last_insert_rowid()
         queued = reused = 0
         for space, state in list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")):
             cached = self._value("SELECT value FROM vector WHERE hash = ? AND space = ?", (digest, space))
             if cached is None:
-                self._run("INSERT INTO pending VALUES (?, ?)", (space, passage_id))
+                queued_text = zlib.compress(text.encode(), _TEXT_LEVEL)
+                self._run("INSERT INTO pending VALUES (?, ?, ?)", (space, passage_id, queued_text))
             else:
                 self._insert_nearest(space, passage_id, cached)
             queued, reused = queued + (cached is None), reused + (cached is not None and state == "active")
@@ -238,7 +241,7 @@ class SqliteWriter(SqliteReader):
             self._run("UPDATE space SET state = 'retired' WHERE id = ?", (row[0],))
 
     def _create_nearest(self, number: int, dimension: int) -> None:
-        # int8 vectors of one space differ in length by rounding only, so L2 orders them as cosine would, and is quicker.
+        # int8 vectors of one space differ in length by rounding only: L2 orders them as cosine would, and is quicker.
         self._run(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
 
     def _fill_nearest(self, number: int) -> int:
@@ -249,7 +252,7 @@ class SqliteWriter(SqliteReader):
             self._insert_nearest(number, passage_id, value)
         self._run("DELETE FROM pending WHERE space = ?", (number,))
         self._run(
-            "INSERT INTO pending SELECT ?, p.id FROM passage p"
+            "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p"
             " WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?)",
             (number, number),
         )

@@ -1,0 +1,1 @@
+"""Measurements of memsync on real data: `python -m benchmarks --data FOLDER`."""

@@ -1,0 +1,20 @@
+"""How a measurement is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of docs/benchmarks.md: what was measured, the figure, what was asked, and whether it was reached."""
+
+    measure: str
+    value: float | str
+    asked: str = ""
+    met: bool | None = None
+
+    def __str__(self) -> str:
+        value = f"{self.value:.3f}" if isinstance(self.value, float) else self.value
+        verdict = {True: "met", False: "MISSED", None: ""}[self.met]
+        return f"| {self.measure} | {value} | {self.asked} | {verdict} |"
