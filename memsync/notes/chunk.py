@@ -9,7 +9,7 @@ or found, without its neighbours. No chunk crosses a section or a message.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsync.model import Block, Chunk, Entry, Note, Section
 from memsync.notes.passage import passage_text
@@ -77,6 +77,8 @@ class _Chunker:
         chunks: list[Chunk] = []
         for number, (section, own) in enumerate(sections):
             units = [unit for block in own for unit in self._units(block, next(counts))]
+            if section.heading_path:
+                units = _with_heading(units, self._limits)
             chunks += self._section_chunks(len(chunks), number, section, units)
         return chunks
 
@@ -195,11 +197,19 @@ class _Chunker:
         return [max(count, len(text) // CHARS_PER_TOKEN) for count, text in zip(counts, texts, strict=True)]
 
 
-def _groups(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[Sequence[_Unit], bool]]:
-    """Yield the units in runs, and whether each is a run of small items long enough to be a log.
+def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:
+    """Return a section's units with its heading joined to what follows it, where both fit."""
+    if len(units) < 2 or units[0].end_column or units[1].end_column:
+        return units
+    heading, first = units[:2]
+    tokens = heading.tokens + first.tokens
+    if tokens > limits.max_tokens:
+        return units
+    return [replace(first, start=heading.start, tokens=tokens), *units[2:]]
 
-    The first unit of a section is its heading, which joins what follows it.
-    """
+
+def _groups(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[Sequence[_Unit], bool]]:
+    """Yield the units in runs, and whether each is a run of small items long enough to be a log."""
     small = [unit.is_item and unit.tokens <= limits.small_tokens for unit in units]
     start = 0
     for position, end in _runs(small):

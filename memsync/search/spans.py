@@ -7,7 +7,6 @@ become one span: near-identical neighbours are one hit, and a budget of tokens i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from memsync.model import Entry, IndexedChunk, NotePath
 OWN_SHARE = 0.4
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
+MAX_GAP_LINES = 2
 
 _Key = tuple[NotePath, int, int]
 """path, section, position: one entry."""
@@ -31,7 +31,7 @@ class ScoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring entries of one section: what becomes one hit. `chunks` are those that found it, the best first."""
+    """Neighbouring entries of one note: what becomes one hit. `chunks` are those that found it, the best first."""
 
     entries: tuple[Entry, ...]
     score: float
@@ -104,22 +104,34 @@ def _score(found: _Found, lowest: float) -> float:
 
 
 def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found]) -> Iterator[list[_Key]]:
-    """Yield runs of entries that stand next to each other, none larger than a hit may be; a piece of a line alone."""
-    sections: dict[tuple[NotePath, int], list[_Key]] = defaultdict(list)
-    for key in keys:
-        sections[key[:2]].append(key)
-    for own in sections.values():
-        run: list[_Key] = []
-        total = 0
-        for key in sorted(own):
-            tokens, piece = found[key].entry.token_count, found[key].piece
-            joins = run and key[2] == run[-1][2] + 1 and not piece and not found[run[-1]].piece
-            if run and not (joins and total + tokens <= MAX_SPAN_TOKENS):
-                yield run
-                run, total = [], 0
-            run.append(key)
-            total += tokens
+    """Yield runs of entries that stand next to each other, none larger than a hit may be."""
+    run: list[_Key] = []
+    total = 0
+    for key in sorted(keys):
+        tokens = found[key].entry.token_count
+        if run and not (_touch(run[-1], key, found) and total + tokens <= MAX_SPAN_TOKENS):
+            yield run
+            run, total = [], 0
+        run.append(key)
+        total += tokens
+    if run:
         yield run
+
+
+def _touch(left: _Key, right: _Key, found: dict[_Key, _Found]) -> bool:
+    """Tell whether `right` continues `left`: the next entry of its section, or of expository text the next section.
+
+    Entries of a log belong to their section, messages to their speaker, and a piece of a line is quoted alone.
+    """
+    one, other = found[left], found[right]
+    if left[0] != right[0] or one.piece or other.piece:
+        return False
+    if left[1] == right[1]:
+        return right[2] == left[2] + 1
+    exposition = not one.entry.window_count and not other.entry.window_count
+    same_speaker = not one.chunks[0].chunk.role and not other.chunks[0].chunk.role
+    gap = other.entry.start_line - one.entry.end_line
+    return right[1] == left[1] + 1 and exposition and same_speaker and gap <= MAX_GAP_LINES
 
 
 def _span(run: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_Key, float]) -> Span:
