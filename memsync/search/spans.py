@@ -16,6 +16,7 @@ OWN_SHARE = 0.4
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
 MAX_GAP_LINES = 2
+ALIKE_SHARE = 0.8
 
 _Key = tuple[NotePath, int, int]
 """path, section, position: one entry."""
@@ -73,7 +74,7 @@ def form_spans(
     scores = {key: _score(entry, lowest) for key, entry in found.items()}
     ranked = sorted(scores, key=lambda key: (-round(scores[key], 9), key))
     for start in range(0, len(ranked), TIER_ENTRIES):
-        spans = [_span(run, found, scores) for run in _neighbours(ranked[start : start + TIER_ENTRIES], found)]
+        spans = [_span(run, found, scores) for run in _neighbours(ranked[start : start + TIER_ENTRIES], found, scores)]
         yield from sorted(spans, key=lambda span: (-round(span.score, 9), span.chunks[0].path, span.start_line))
 
 
@@ -103,13 +104,14 @@ def _score(found: _Found, lowest: float) -> float:
     return OWN_SHARE * own + (1.0 - OWN_SHARE) * windows / count
 
 
-def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found]) -> Iterator[list[_Key]]:
+def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_Key, float]) -> Iterator[list[_Key]]:
     """Yield runs of entries that stand next to each other, none larger than a hit may be."""
     run: list[_Key] = []
     total = 0
     for key in sorted(keys):
         tokens = found[key].entry.token_count
-        if run and not (_touch(run[-1], key, found) and total + tokens <= MAX_SPAN_TOKENS):
+        touches = run and (_continues(run[-1], key, found) or _follows(run[-1], key, found, scores))
+        if run and not (touches and total + tokens <= MAX_SPAN_TOKENS):
             yield run
             run, total = [], 0
         run.append(key)
@@ -118,20 +120,24 @@ def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found]) -> Iterator[lis
         yield run
 
 
-def _touch(left: _Key, right: _Key, found: dict[_Key, _Found]) -> bool:
-    """Tell whether `right` continues `left`: the next entry of its section, or of expository text the next section.
+def _continues(left: _Key, right: _Key, found: dict[_Key, _Found]) -> bool:
+    """Tell whether `right` is the next entry of the same section; a piece of a line is quoted alone."""
+    return left[:2] == right[:2] and right[2] == left[2] + 1 and not (found[left].piece or found[right].piece)
 
-    Entries of a log belong to their section, messages to their speaker, and a piece of a line is quoted alone.
+
+def _follows(left: _Key, right: _Key, found: dict[_Key, _Found], scores: dict[_Key, float]) -> bool:
+    """Tell whether `right` begins the next section of the same expository text and answers about as well.
+
+    Entries of a log belong to their section, and messages to their speaker.
     """
     one, other = found[left], found[right]
-    if left[0] != right[0] or one.piece or other.piece:
+    if left[0] != right[0] or right[1] != left[1] + 1 or one.piece or other.piece:
         return False
-    if left[1] == right[1]:
-        return right[2] == left[2] + 1
     exposition = not one.entry.window_count and not other.entry.window_count
     same_speaker = not one.chunks[0].chunk.role and not other.chunks[0].chunk.role
-    gap = other.entry.start_line - one.entry.end_line
-    return right[1] == left[1] + 1 and exposition and same_speaker and gap <= MAX_GAP_LINES
+    near = other.entry.start_line - one.entry.end_line <= MAX_GAP_LINES
+    alike = min(scores[left], scores[right]) >= ALIKE_SHARE * max(scores[left], scores[right])
+    return exposition and same_speaker and near and alike
 
 
 def _span(run: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_Key, float]) -> Span:
