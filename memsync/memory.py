@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
+BULK_NOTES = 100
 EMBED_ON_SEARCH = 16
 """Passages that a search embeds itself before it answers by meaning: what one edit leaves behind, not a backlog."""
 
@@ -200,9 +201,10 @@ class Memory:
             started = time.perf_counter()
             text = self._refresh_text(accept_root=accept_root, progress=progress)
             vectors = self._embed(progress=progress)
-            self._index.compact(bulk=text.added + text.changed > 100)
+            if text.added or text.changed or text.deleted or vectors.computed:
+                self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
             with self._index.writing() as writer:
-                writer.set_meta("last_sync", self._scanned_at)
+                writer.set_last_sync(self._scanned_at)
             return _sync_report(text, vectors, self._index.warnings, time.perf_counter() - started)
 
     def rebuild(
@@ -222,7 +224,7 @@ class Memory:
                 text = Indexer(self._files, other, self._reader).refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress=progress)
                 with other.writing() as writer:
-                    writer.set_meta("last_sync", _now())
+                    writer.set_last_sync(_now())
             except BaseException:
                 other.discard()
                 raise

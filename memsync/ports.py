@@ -154,6 +154,10 @@ class IndexWriter(IndexReader, Protocol):
         """Store a small value of the caller's under a name."""
         ...
 
+    def set_last_sync(self, moment: str) -> None:
+        """Remember when the files were last compared with the index; a transaction of its own."""
+        ...
+
     def clear(self, *, keep_vectors: bool) -> None:
         """Forget every note; the vector cache only if it is not kept."""
         ...

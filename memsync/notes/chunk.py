@@ -191,10 +191,11 @@ class _Chunker:
         return self._count([passage_text(self._text(block.start_line, block.end_line)) for block in blocks])
 
     def _count(self, texts: Sequence[str]) -> list[int]:
-        if not texts:
-            return []
-        counts = self._count_tokens(texts)
-        return [max(count, len(text) // CHARS_PER_TOKEN) for count, text in zip(counts, texts, strict=True)]
+        """Return the tokens of each text; of one that is too long whatever its words are, no more than that it is."""
+        least = [len(text) // CHARS_PER_TOKEN for text in texts]
+        counted = [text for text, count in zip(texts, least, strict=True) if count <= self._limits.max_tokens]
+        counts = iter(self._count_tokens(counted) if counted else ())
+        return [max(count, next(counts)) if count <= self._limits.max_tokens else count for count in least]
 
 
 def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:

@@ -40,6 +40,9 @@ class EmbeddingQueue:
         A failing model ends the work with its error in the report: what is committed stays, words go on being found.
         """
         space = embedder.space
+        with self._index.reading() as reader:
+            if reader.active_space() == space and not reader.counts().building_space and not reader.pending(space):
+                return VectorReport()
         with self._index.writing() as writer:
             reused = writer.prepare_space(space)
         report = self.embed(embedder, progress=progress)

@@ -50,12 +50,25 @@ AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
 class SqliteWriter(SqliteReader):
     """The writing half of the Index port."""
 
+    quiet = False
+    """True while nothing was written that a reader could have cached."""
+
     def finish(self) -> None:
         """Count the transaction, so that readers can tell that something changed."""
-        self.set_meta("generation", str(self.generation() + 1))
+        if not self.quiet:
+            self.set_meta("generation", str(self.generation() + 1))
+
+    def set_last_sync(self, moment: str) -> None:
+        """Remember when the files were last compared. Alone in its transaction it leaves the generation as it is."""
+        self.quiet = True
+        self._put_meta("last_sync", moment)
 
     def set_meta(self, key: str, value: str) -> None:
         """Store a small value under a name."""
+        self.quiet = False
+        self._put_meta(key, value)
+
+    def _put_meta(self, key: str, value: str) -> None:
         self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
     # ------------------------------------------------------------------------------------------- notes

@@ -1,0 +1,70 @@
+"""`make bench BENCH_DATA=FOLDER`: run the measurements and print one table.
+
+    python -m benchmarks --data FOLDER                    everything
+    python -m benchmarks --data FOLDER locomo search      some of it
+    python -m benchmarks start unchanged                  what needs no data folder
+
+Ratios are taken between things measured in turn in one run, medians of at least five; they are what counts. Exits with
+1 when a figure misses what is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import cold, edit, quality, search, start, unchanged
+from benchmarks.report import Row
+
+WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
+    "cold": cold.throughput,
+    "rfcs": quality.rfcs,
+    "size": cold.size_and_memory,
+    "locomo": quality.locomo,
+    "search": search.real,
+    "large": search.large,
+    "edit": edit.one_paragraph,
+}
+WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {"unchanged": unchanged.ten_thousand, "start": start.imports}
+
+
+def main() -> int:
+    """Run what was asked and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl and locomo/")
+    parser.add_argument("--state", type=Path, help="keep indexes here between runs (default: a temporary folder)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join([*WITH_DATA, *WITHOUT_DATA])}")
+    arguments = parser.parse_args()
+    names = arguments.names or [*WITH_DATA, *WITHOUT_DATA]
+    unknown = set(names) - WITH_DATA.keys() - WITHOUT_DATA.keys()
+    if unknown:
+        parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as scratch:
+        state = arguments.state or Path(scratch)
+        state.mkdir(parents=True, exist_ok=True)
+        return _run(names, arguments.data, state)
+
+
+def _run(names: list[str], data: Path | None, state: Path) -> int:
+    print(f"{platform.machine()}, {platform.system()} {platform.release()}, Python {platform.python_version()}\n")
+    print("| measure | figure | asked | |\n|---|---|---|---|")
+    missed = 0
+    for name in names:
+        if name in WITHOUT_DATA:
+            rows = WITHOUT_DATA[name](state)
+        elif data is None or not data.is_dir():
+            rows = [Row(name, "skipped: no data folder (--data FOLDER, or make bench BENCH_DATA=FOLDER)")]
+        else:
+            rows = WITH_DATA[name](data, state)
+        for row in rows:
+            print(row, flush=True)
+        missed += sum(row.met is False for row in rows)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
