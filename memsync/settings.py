@@ -65,7 +65,7 @@ SETTINGS = (
     ),
     Setting("search.keyword_weight", 0.3, "What words count against meaning in hybrid searches.", *_between(0, 1)),
     Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),
-    Setting("search.recency", 0.0, "How much of the score newness may decide at most.", *_between(0, 0.5)),
+    Setting("search.recency", 0.01, "How much of the score newness may decide at most.", *_between(0, 0.5)),
     Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_at_least(1)),
     Setting("search.importance", 0.02, "How much of the score `importance` may decide at most.", *_between(0, 0.5)),
     Setting("search.pinned", 0.01, "What `pinned: true` adds to the score.", *_between(0, 0.5)),

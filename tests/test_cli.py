@@ -1,0 +1,189 @@
+"""The command line as a process sees it: output, exit codes, one JSON document, nothing on stdout but the answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+Write = Callable[[str, str], Path]
+SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "search-result.schema.json").read_text())
+
+
+@pytest.fixture
+def run(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run memsync on the root in a process of its own; words alone, so that no test waits for the model."""
+
+    def call(*arguments: str, mode: str = "keyword", **environ: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "memsync", "--root", str(root), *arguments]
+        env = {**os.environ, "MEMSYNC_SEARCH_MODE": mode, **environ}
+        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+
+    return call
+
+
+def test_search_prints_citation_heading_and_snippet(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """The first thing on a hit's line is path:line, which editors can open."""
+    write("birds.md", "# Birds\n\n## Alder\n\nThe heron nests here.\n")
+    done = run("search", "heron")
+    assert done.returncode == 0
+    assert done.stdout.startswith("birds.md:3-5  Birds › Alder · ")
+    assert "  The heron nests here." in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_json_is_one_document_that_fits_the_schema(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """`--json` prints exactly one JSON document, also with --explain."""
+    write("threads/t.md", "---\nsession: s1\n---\n## user @ 2026-11-21 10:02\n\nWhere is the #heron?\n")
+    for arguments in (["--json"], ["--json", "--explain"], ["--json", "nosuchword"]):
+        done = run("search", "heron", *arguments)
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, SCHEMA)
+    hit = json.loads(run("search", "heron", "--json").stdout)["hits"][0]
+    assert (hit["role"], hit["date"], hit["tags"], hit["citation"]) == (
+        "user",
+        "2026-11-21T10:02",
+        ["heron"],
+        "threads/t.md:4-6",
+    )
+    start, end = hit["highlights"][0]
+    assert hit["snippet"][start:end] == "heron"
+
+
+def test_no_match_exits_with_one_and_tells_freshness(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """As grep does; an empty answer says that the files were really looked at."""
+    write("a.md", "text\n")
+    done = run("search", "absent")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing found; the files were searched as they are now" in done.stderr
+    document = json.loads(run("search", "absent", "--json").stdout)
+    assert document["hits"] == []
+    assert document["freshness"]["stale"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["search"], 2, "the query is empty"),
+        (["search", "kind:diary"], 2, "kind:diary is not known"),
+        (["search", "x", "--after", "someday"], 2, "'someday' is not a date"),
+        (["search", "x", "--mode", "magic"], 2, "magic"),
+        (["search", "--", "-x"], 2, "only says what to leave out"),
+        (["get", "../secret"], 5, "not a path beneath the memory root"),
+        (["get", "absent.md"], 5, "does not exist"),
+        (["get", "a.md:99"], 5, "has 1 lines"),
+        (["nosuchcommand"], 2, "No such command"),
+    ],
+)
+def test_errors_have_a_sentence_and_their_own_exit_code(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write, arguments: list[str], code: int, message: str
+) -> None:
+    """Stdout stays empty, stderr says what is wrong, and the code is documented."""
+    write("a.md", "text\n")
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_config_and_root_errors_have_codes_three_and_four(root: Path, tmp_path: Path) -> None:
+    """A wrong config is 3; a root that vanished is a config error too, told with its path."""
+    command = [sys.executable, "-m", "memsync", "--root", str(tmp_path / "absent"), "status"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "does not exist" in done.stderr
+
+
+def test_get_prints_what_a_citation_points_to(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """Every form of a location."""
+    write("a.md", "# A\n\none\ntwo\n\n## Sub Title\n\nthree\n")
+    assert run("get", "a.md:3").stdout == "one\n"
+    assert run("get", "a.md:3:2").stdout == "one\ntwo\n"
+    assert run("get", "a.md:3-4").stdout == "one\ntwo\n"
+    assert run("get", "a.md#sub-title").stdout == "## Sub Title\n\nthree\n"
+    assert run("get", "a.md#Sub Title").stdout == "## Sub Title\n\nthree\n"
+    assert json.loads(run("get", "a.md:3", "--json").stdout)["line_count"] == 8
+
+
+def test_hostile_names_and_text_cannot_drive_the_terminal(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """Control characters are shown, not sent."""
+    write("a\x1b[31mb\n.md", "heron \x1b]0;title\x07\n")
+    done = run("search", "heron")
+    assert "\x1b" not in done.stdout
+    assert "a\\x1b[31mb\\n.md" in done.stdout
+
+
+def test_colour_only_on_a_terminal_and_not_with_no_color(root: Path, write: Write) -> None:
+    """A pseudo-terminal gets colour; NO_COLOR turns it off."""
+    write("a.md", "The heron nests.\n")
+
+    def on_terminal(**environ: str) -> bytes:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "memsync", "--root", str(root), "search", "heron"]
+        env = {**os.environ, "MEMSYNC_SEARCH_MODE": "keyword", "TERM": "xterm", **environ}
+        process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=env)
+        os.close(theirs)
+        output = b""
+        try:
+            while block := os.read(ours, 4096):
+                output += block
+        except OSError:  # Linux reports the other side's end this way
+            pass
+        os.close(ours)
+        assert process.wait(timeout=60) == 0
+        return output
+
+    assert b"\x1b[" in on_terminal()
+    assert b"\x1b[" not in on_terminal(NO_COLOR="1")
+
+
+def test_a_closed_pipe_is_no_error(root: Path, write: Write) -> None:
+    """`memsync get … | head` must not end in a traceback."""
+    write("long.md", "line\n" * 100_000)
+    command = f"{sys.executable} -m memsync --root '{root}' get long.md | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "line\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_sync_reports_failures_by_path_and_exits_with_one(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """What could not be indexed is named; the rest is."""
+    write("good.md", "heron\n")
+    (write("bad.md", "x")).write_bytes(b"\x00\x01\x02" * 100)
+    done = run("sync", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (report["added"], report["failed"]) == (1, [{"path": "bad.md", "reason": "not a text file"}])
+    assert "bad.md: not a text file" in done.stderr
+
+
+def test_status_doctor_and_config_print_one_json_document(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """The other commands' JSON."""
+    write("a.md", "heron\n")
+    assert run("sync").returncode == 0
+    assert json.loads(run("status", "--json").stdout)["notes"] == 1
+    assert json.loads(run("doctor", "--json").stdout)["healthy"] is True
+    shown = json.loads(run("config", "show", "--json").stdout)
+    assert shown["settings"]["search.mode"] == {"value": "keyword", "source": "MEMSYNC_SEARCH_MODE"}
+    assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}

@@ -1,0 +1,51 @@
+"""`memsync init`: a new memory root, or an adopted one; nothing is ever overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsync import Memory
+from memsync.errors import RootError
+from memsync.settings import load_settings
+from memsync.writing.scaffold import create_root
+
+
+def test_new_root_has_templates_and_can_be_searched(tmp_path: Path) -> None:
+    """init, sync, search: the first minute."""
+    made = create_root(tmp_path / "new")
+    assert {"SOUL.md", "MEMORY.md", "preferences.md", ".gitignore", ".gitattributes", "config.toml"} <= set(
+        made.created
+    )
+    assert "daily/*.md merge=union" in (made.root / ".gitattributes").read_text()
+    assert load_settings(environ={}, cwd=made.root).root == made.root
+    with Memory.open(made.root) as memory:
+        assert memory.search("made with init", mode="keyword").hits[0].kind == "daily"
+        assert memory.status().warnings == ()
+
+
+def test_folder_with_notes_gets_only_what_is_missing(tmp_path: Path) -> None:
+    """No template is put beside somebody's notes, and no file of theirs is touched."""
+    (tmp_path / "mine.md").write_text("mine")
+    (tmp_path / ".gitignore").write_text("theirs")
+    made = create_root(tmp_path)
+    assert (made.created, made.kept, made.notes) == ((".gitattributes", "config.toml"), (".gitignore",), 1)
+    assert (tmp_path / ".gitignore").read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.glob("*.md")) == ["mine.md"]
+
+
+def test_init_twice_changes_nothing(tmp_path: Path) -> None:
+    """The second run keeps every file."""
+    first = create_root(tmp_path / "new")
+    before = {path: path.read_bytes() for path in first.root.rglob("*") if path.is_file()}
+    second = create_root(first.root)
+    assert second.created == ()
+    assert before == {path: path.read_bytes() for path in first.root.rglob("*") if path.is_file()}
+
+
+def test_init_on_a_file_is_refused(tmp_path: Path) -> None:
+    """A file is no root."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RootError, match="is not a folder"):
+        create_root(tmp_path / "file")

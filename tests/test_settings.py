@@ -1,0 +1,158 @@
+"""Settings: found, layered, checked, and traced to where they came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import ConfigError
+from memsync.settings import SETTINGS, load_settings
+
+
+def config(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "config.toml"
+    path.write_text(text)
+    return path
+
+
+def test_environment_wins_over_file_and_file_over_default(tmp_path: Path) -> None:
+    """Three layers, and each value knows its own."""
+    path = config(tmp_path, '[memsync]\nroot = "."\n[search]\nlimit = 5\ncandidates = 50\n')
+    settings = load_settings(config=path, environ={"MEMSYNC_SEARCH_LIMIT": "7"})
+    assert (settings["search.limit"], settings["search.candidates"], settings["search.mode"]) == (7, 50, "hybrid")
+    assert settings.sources["search.limit"] == "MEMSYNC_SEARCH_LIMIT"
+    assert settings.sources["search.candidates"] == f"{path}:5"
+    assert settings.sources["search.mode"] == "default"
+
+
+def test_nearest_config_with_a_memsync_table_upwards_is_used(tmp_path: Path) -> None:
+    """Another program's config.toml on the way is passed over."""
+    config(tmp_path, '[memsync]\nroot = "notes"\n')
+    config(tmp_path / "a", "[server]\nport = 1\n")
+    (tmp_path / "notes").mkdir()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir()
+    assert load_settings(environ={}, cwd=inner).root == tmp_path / "notes"
+
+
+def test_memsync_config_variable_names_the_file(tmp_path: Path) -> None:
+    """MEMSYNC_CONFIG stands in for --config."""
+    path = config(tmp_path / "elsewhere", '[memsync]\nroot = "."\n')
+    assert load_settings(environ={"MEMSYNC_CONFIG": str(path)}, cwd=tmp_path).root == path.parent
+
+
+def test_users_own_config_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any config upwards, the one in the user's config folder counts."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    (tmp_path / "notes").mkdir()
+    config(tmp_path / "own" / "memsync", f'[memsync]\nroot = "{tmp_path}/notes"\n')
+    assert load_settings(environ={}, cwd=tmp_path).root == tmp_path / "notes"
+
+
+def test_no_config_at_all_says_what_to_do(tmp_path: Path) -> None:
+    """A newcomer without a root is told about init."""
+    with pytest.raises(ConfigError, match="no memory root") as caught:
+        load_settings(environ={}, cwd=tmp_path)
+    assert "memsync init" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "hint"),
+    [
+        ('[memsync]\nroot = "."\n[search]\nlimt = 3\n', 4, "no such setting search.limt", "limit"),
+        ('[memsync]\nroot = "."\n\n[serach]\nlimit = 3\n', 4, r"no such table \[serach\]", "search"),
+        ('[memsync]\nroot = "."\n[search]\nlimit = "3"\n', 4, "must be a whole number", ""),
+        ('[memsync]\nroot = "."\n[search]\nlimit = true\n', 4, "must be a whole number", ""),
+        ('[memsync]\nroot = "."\n[search]\nlimit = 0\n', 4, "from 1 to 1000", ""),
+        ('[memsync]\nroot = "."\n[search]\nmode = "magic"\n', 4, "hybrid, keyword or vector", ""),
+        ('[memsync]\nroot = "."\n[files]\nexclude = [1]\n', 4, "a list of texts", ""),
+        ('[memsync]\nroot = "."\n[kinds]\n"/x/" = "diary"\n', 4, "'diary' is not one of kinds", "daily"),
+        ('[memsync]\nroot = "nowhere"\n', 2, "does not exist", "memsync init"),
+        ('[memsync]\nroot = "config.toml"\n', 2, "is not a folder", ""),
+    ],
+)
+def test_wrong_settings_are_refused_with_file_and_line(
+    tmp_path: Path, text: str, line: int, message: str, hint: str
+) -> None:
+    """Nothing is guessed: the message names the place, the hint the nearest valid name."""
+    path = config(tmp_path, text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_settings(config=path, environ={})
+    assert f"{path}:{line}" in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_broken_toml_names_the_line(tmp_path: Path) -> None:
+    """The parser's own position is passed on."""
+    with pytest.raises(ConfigError, match="line 2"):
+        load_settings(config=config(tmp_path, "[memsync]\nroot = \n"), environ={})
+
+
+def test_unknown_and_ill_typed_variables_are_refused(tmp_path: Path) -> None:
+    """A typo in the environment must not be silent either."""
+    path = config(tmp_path, '[memsync]\nroot = "."\n')
+    with pytest.raises(ConfigError, match="MEMSYNC_SERCH_LIMIT") as caught:
+        load_settings(config=path, environ={"MEMSYNC_SERCH_LIMIT": "3"})
+    assert "MEMSYNC_SEARCH_LIMIT" in caught.value.hint
+    with pytest.raises(ConfigError, match="a whole number, not 'many'"):
+        load_settings(config=path, environ={"MEMSYNC_SEARCH_LIMIT": "many"})
+
+
+def test_root_inside_the_index_is_refused(tmp_path: Path) -> None:
+    """The index must never index itself."""
+    (tmp_path / "index" / "notes").mkdir(parents=True)
+    path = config(tmp_path, f'[memsync]\nroot = "index/notes"\n[index]\ndir = "{tmp_path}/index"\n')
+    with pytest.raises(ConfigError, match="lies inside the index"):
+        load_settings(config=path, environ={})
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [('[index]\ndir = "/tmp/elsewhere"\n', "index.dir"), ('[embedder]\nmodel = "openai:m"\n', "endpoint")],
+)
+def test_config_found_inside_a_memory_root_is_not_trusted(tmp_path: Path, table: str, what: str) -> None:
+    """Notes may come from a stranger: their config names no place or endpoint, unless the user names the file."""
+    path = config(tmp_path, f'[memsync]\nroot = "."\n{table}')
+    with pytest.raises(ConfigError, match=what):
+        load_settings(environ={}, cwd=tmp_path)
+    assert load_settings(config=path, environ={}).root == tmp_path
+
+
+def test_config_inside_a_root_may_not_name_a_folder_above(tmp_path: Path) -> None:
+    """A cloned folder cannot have its parents indexed."""
+    config(tmp_path / "clone", '[memsync]\nroot = ".."\n')
+    with pytest.raises(ConfigError, match="no folder above"):
+        load_settings(environ={}, cwd=tmp_path / "clone")
+
+
+def test_opening_a_root_ignores_a_config_that_names_another(tmp_path: Path) -> None:
+    """`--root` and Memory.open take a folder's own config only."""
+    config(tmp_path, '[memsync]\nroot = "one"\n[search]\nlimit = 3\n')
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    assert load_settings(root=tmp_path / "one", environ={})["search.limit"] == 3
+    assert load_settings(root=tmp_path / "two", environ={})["search.limit"] == 10
+
+
+def test_project_config_shows_every_setting_with_its_default() -> None:
+    """The config.toml at the top of the project is the reference; it may not drift."""
+    text = (Path(__file__).parent.parent / "config.toml").read_text()
+    tables: dict[str, str] = dict.fromkeys(("kinds", "tiers"), "")
+    table = ""
+    for line in text.splitlines():
+        if line.startswith("["):
+            table = line.strip("[]")
+        elif "=" in line and table not in tables:
+            key = line.lstrip("# ").split("=")[0].strip()
+            tables[f"{table}.{key}"] = line
+    import tomllib
+
+    for setting in SETTINGS:
+        assert setting.name in tables, setting.name
+        if setting.name == "memsync.root":
+            continue
+        written = tables[setting.name].lstrip("# ").split("=", 1)[1]
+        assert tomllib.loads(f"x ={written}")["x"] == setting.default, setting.name
+        assert setting.explanation in text, setting.name
