@@ -1,0 +1,163 @@
+"""A file, understood: note, section, block, chunk."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What `stat` said of a file when it was read, and the SHA-256 of what was read.
+
+    `stamped_ns` is the wall clock at that moment: a file whose mtime is within two seconds of it may have been
+    written again in the same clock tick, so its stamp proves nothing and it is read again.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    digest: bytes
+    stamped_ns: int
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """The part that `stat` can compare without reading."""
+        return (self.size, self.mtime_ns, self.ctime_ns, self.inode)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text under one heading; lines `start_line`..`end_line` of the file, the heading line included.
+
+    `heading_path` runs from the outermost heading to this one and is empty above the first heading. `role` and
+    `time` are set in a message of a thread, `time` also in a timed section of a daily log.
+    """
+
+    heading_path: tuple[str, ...]
+    start_line: int
+    end_line: int
+    role: str = ""
+    time: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A wiki link (`[[target#anchor|label]]`) or a Markdown link, on its line."""
+
+    target: str
+    anchor: str
+    label: str
+    line: int
+    wiki: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag without its `#`. Line 0 means that it tags the whole note, else the entry that stands on that line."""
+
+    name: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of lines that chunking keeps whole if it fits: a paragraph, fence, table row, list item or quote.
+
+    `children` are the smaller blocks it is cut into when it does not fit. `entry` marks what a reader takes as one
+    small thing of its own (a list item): neighbouring entries are retrieved together, in overlapping windows.
+    `time` is set on a timed entry of a daily log.
+    """
+
+    start_line: int
+    end_line: int
+    entry: bool = False
+    children: tuple[Block, ...] = ()
+    time: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One parsed file.
+
+    `lines` are the file's lines without their ends; `sections` cover every line of the body; `blocks[i]` are the
+    blocks of `sections[i]`. `cuts` maps a line to the column at which its attribute braces begin, which are metadata
+    and not text. `head_lines` counts the lines of the front matter, fences included; `head_is_text` says that they
+    are to be searched like the body.
+    """
+
+    path: NotePath
+    title: str
+    kind: Kind
+    tier: Tier
+    lines: tuple[str, ...]
+    sections: tuple[Section, ...]
+    blocks: tuple[tuple[Block, ...], ...]
+    front_matter: Mapping[str, JsonValue]
+    head_lines: int = 0
+    head_is_text: bool = False
+    cuts: Mapping[int, int] = field(default_factory=dict)
+    tags: tuple[Tag, ...] = ()
+    links: tuple[Link, ...] = ()
+    aliases: tuple[str, ...] = ()
+    date: str = ""
+    session: str = ""
+    importance: float = 0.5
+    pinned: bool = False
+    archived: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class Entry(NamedTuple):
+    """A part of a section that a hit is made of: one small list item, or a run of larger blocks that fits one chunk.
+
+    `position` counts the section's entries from 0; `window_count` says how many windows (chunks of several entries)
+    hold it, 0 for an entry that is found only by itself. `token_count` is in word pieces of the built-in model. `tags`
+    are its own, its section's and the note's.
+    """
+
+    start_line: int
+    end_line: int
+    position: int
+    window_count: int
+    token_count: int
+    time: str = ""
+    attributes: Mapping[str, str] = MappingProxyType({})
+    tags: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A contiguous line span of one section or message: what is retrieved.
+
+    `text` is the passage, which is embedded: the span's words without attributes, link targets and URLs. `words` is
+    what the word index gets: the same with link targets and URLs. `entries` cover the span; a chunk of several is a
+    window, and each of its entries also has a chunk of its own. `start_column` and
+    `end_column` (from 0, end exclusive) are set only where one line is too long for a chunk and had to be cut; they
+    are both 0 otherwise.
+    """
+
+    ordinal: int
+    section: int
+    start_line: int
+    end_line: int
+    text: str
+    words: str
+    heading_path: tuple[str, ...] = ()
+    role: str = ""
+    entries: tuple[Entry, ...] = ()
+    start_column: int = 0
+    end_column: int = 0
+
+    @property
+    def content_hash(self) -> bytes:
+        """SHA-256 of the passage: what a vector is kept under."""
+        return hashlib.sha256(self.text.encode()).digest()

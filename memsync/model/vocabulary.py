@@ -1,0 +1,40 @@
+"""The words that everything else is said in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import NewType
+
+NotePath = NewType("NotePath", str)
+"""A note's name: its path relative to the memory root, with forward slashes."""
+
+Scalar = str | int | float | bool | None
+JsonValue = Scalar | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
+
+
+class Kind(StrEnum):
+    """What a note is, by its path or its front matter."""
+
+    SOUL = "soul"
+    MEMORY = "memory"
+    DAILY = "daily"
+    THREAD = "thread"
+    PROMPT = "prompt"
+    NOTE = "note"
+
+
+class Tier(StrEnum):
+    """How long a note matters: `personal` is never pruned, `task` is pruned after a while."""
+
+    PERSONAL = "personal"
+    PROJECT = "project"
+    TASK = "task"
+
+
+class Mode(StrEnum):
+    """Which retrievers answer a query."""
+
+    HYBRID = "hybrid"
+    KEYWORD = "keyword"
+    VECTOR = "vector"

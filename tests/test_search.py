@@ -1,0 +1,181 @@
+"""Searching a memory root: filters, freshness, checked hits, budgets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.memory import Memory
+from memsync.model import NotePath
+from memsync.notes.files import NoteFiles
+from memsync.sync.indexer import TextReport
+from tests.conftest import FakeEmbedder
+
+Write = Callable[[str, str], Path]
+
+
+def citations(memory: Memory, query: str, **options: object) -> list[str]:
+    return [hit.citation for hit in memory.search(query, **options).hits]  # type: ignore[arg-type]  # because options vary
+
+
+@pytest.fixture
+def notes(memory: Memory, write: Write) -> Memory:
+    """Return notes of each kind that all mention the heron."""
+    write("SOUL.md", "The heron is my name.\n")
+    write("daily/2026-11-20.md", "- 09:00 Saw the heron. #birds/wading\n\n- 18:30 The heron left.\n")
+    write(
+        "threads/t.md",
+        "---\nsession: s1\n---\n## user @ 2026-11-19 10:00\n\nA heron?\n\n## agent:r @ 2026-11-19\n\nheron!\n",
+    )
+    write("projects/pond.md", "---\nstage: draft\ntags: water\n---\n# Pond\n\n- heron here {emotion=joy}\n")
+    write("archive/old.md", "The heron of old.\n")
+    memory.sync()
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ("kind:soul", ["SOUL.md:1"]),
+        ("tier:task role:user", ["threads/t.md:4-6"]),
+        ("role:agent", ["threads/t.md:8-10"]),
+        ("session:s1 role:agent:r", ["threads/t.md:8-10"]),
+        ("tag:birds", ["daily/2026-11-20.md:1-3"]),
+        ("tag:water", ["projects/pond.md:5-7"]),
+        ("in:projects/", ["projects/pond.md:5-7"]),
+        ("path:*pond*", ["projects/pond.md:5-7"]),
+        ("where:emotion=joy", ["projects/pond.md:5-7"]),
+        ("where:stage=draft", ["projects/pond.md:5-7"]),
+        ("is:archived in:archive", ["archive/old.md:1"]),
+        ("in:archive", []),
+    ],
+)
+def test_filters_narrow(notes: Memory, filters: str, expected: list[str]) -> None:
+    """Each filter leaves what it names, in both retrievers."""
+    for mode in ("keyword", "vector", "hybrid"):
+        assert citations(notes, f"heron {filters}", mode=mode) == expected
+
+
+def test_dates_of_entries_and_messages_count_not_only_of_notes(notes: Memory) -> None:
+    """`after:` and `before:` include the day they name."""
+    both = ["threads/t.md:4-6", "threads/t.md:8-10"]
+    assert sorted(citations(notes, "heron kind:thread before:2026-11-19T10:00")) == both
+    assert citations(notes, "heron kind:thread after:2026-11-19T10:00") == ["threads/t.md:4-6"]
+    assert citations(notes, "heron kind:daily after:2026-11-20") == ["daily/2026-11-20.md:1-3"]
+    assert citations(notes, "heron kind:daily after:2026-11-21") == []
+
+
+def test_filter_on_a_log_shows_the_entry_and_not_its_window(memory: Memory, write: Write) -> None:
+    """An entry is found with its neighbours, but only what was asked for is shown."""
+    lines = [f"- {8 + i // 6:02d}:{i % 6}0 The heron did thing number {i} at the pond today." for i in range(40)]
+    lines[20] += " #rare {mood=calm}"
+    write("daily/2026-11-20.md", "\n".join(lines) + "\n")
+    memory.sync()
+    for query in ("heron tag:rare", "tag:rare", "heron where:mood=calm"):
+        assert citations(memory, query) == ["daily/2026-11-20.md:21"]
+    assert citations(memory, "heron after:2026-11-20T14:30") == ["daily/2026-11-20.md:40"]
+
+
+def test_filters_alone_list_the_latest_first(notes: Memory) -> None:
+    """A query without words is a listing."""
+    assert citations(notes, "kind:thread") == ["threads/t.md:4-6", "threads/t.md:8-10"]
+
+
+def test_phrases_and_exclusions_hold_in_every_mode(notes: Memory) -> None:
+    """What a phrase requires and a minus forbids is never shown, not even by meaning."""
+    for mode in ("keyword", "vector", "hybrid"):
+        assert citations(notes, '"heron is my"', mode=mode) == ["SOUL.md:1"]
+        assert "SOUL.md:1" not in citations(notes, "heron -name", mode=mode)
+
+
+def test_cjk_text_is_found_by_its_words(memory: Memory, write: Write) -> None:
+    """A word inside an unspaced run, also of one character."""
+    write("ja.md", "昨日、東京で青鷺を見ました。\n")
+    write("zh.md", "我们选择了数据库。\n")
+    write("ko.md", "데이터베이스를 골랐습니다.\n")
+    memory.sync()
+    for word, path in (("青鷺", "ja.md:1"), ("鷺", "ja.md:1"), ("数据库", "zh.md:1"), ("데이터", "ko.md:1")):
+        assert citations(memory, word, mode="keyword") == [path]
+
+
+def test_hit_quotes_the_file_and_carries_its_metadata(notes: Memory) -> None:
+    """The text is what stands at the lines; attributes are metadata, yet quoted."""
+    hit = notes.search("heron in:projects").hits[0]
+    assert hit.text == "# Pond\n\n- heron here {emotion=joy}"
+    assert (hit.kind, hit.tier, hit.tags, hit.title) == ("note", "project", ("water",), "Pond")
+    assert 0 <= hit.score <= 1
+
+
+def test_moved_text_is_cited_where_it_stands_now(notes: Memory, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that changes between scan and answer is looked at again: moved lines are found, gone ones dropped."""
+    path = root / "SOUL.md"
+    monkeypatch.setattr(notes, "_refresh_text", lambda *_, **__: TextReport())
+    path.write_text("# New first line\n\nThe heron is my name.\n")
+    assert citations(notes, "heron kind:soul") == []  # its heading is part of the chunk now: the passage is another
+    path.write_text("\n\nThe heron is my name.\n")
+    assert citations(notes, "heron kind:soul") == ["SOUL.md:3"]
+    path.write_text("The egret is my name.\n")
+    assert citations(notes, "heron kind:soul") == []
+    path.unlink()
+    assert citations(notes, "heron kind:soul") == []
+
+
+def test_what_a_deadline_leaves_out_is_said(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stale answer says so, in freshness and in words."""
+    memory.sync()
+    write("late.md", "heron\n")
+    monkeypatch.setattr("memsync.sync.indexer.time.monotonic", iter(float(n) * 100 for n in range(1000)).__next__)
+    result = memory.search("heron")
+    assert (result.hits, result.freshness.pending_text, result.freshness.stale) == ((), 1, True)
+    assert "1 changed files are not in this answer yet" in " ".join(result.warnings)
+
+
+def test_failing_model_leaves_words_and_says_so(notes: Memory, embedder: FakeEmbedder) -> None:
+    """Keyword search goes on; the mode that answered is told."""
+    from memsync.errors import EmbedderError
+
+    embedder.fail = EmbedderError("the model is gone")
+    result = notes.search("heron kind:soul")
+    assert ([hit.citation for hit in result.hits], result.mode) == (["SOUL.md:1"], "keyword")
+    assert "the model is gone; searched by words alone" in result.warnings
+
+
+def test_token_budget_takes_what_fits_in_order(notes: Memory) -> None:
+    """A hit that does not fit is passed over, the next may."""
+    counts = {hit.citation: 12 + notes._searcher._count_tokens([hit.text])[0] for hit in notes.search("heron").hits}
+    result = notes.search("heron", tokens=40)
+    assert 0 < len(result.hits) < len(counts)
+    assert sum(counts[hit.citation] for hit in result.hits) <= 40
+    assert notes.search("heron", tokens=1).hits == ()
+
+
+def test_importance_and_pins_decide_near_ties_only(memory: Memory, write: Write) -> None:
+    """Equal text: the important note first; a better match beats any prior."""
+    write("a.md", "---\nimportance: 0.1\n---\nThe heron nests.\n")
+    write("b.md", "---\nimportance: 0.9\n---\nThe heron nests.\n")
+    write("c.md", "---\nimportance: 0\n---\nThe heron nests in the alder by the pond.\n")
+    memory.sync()
+    assert citations(memory, "heron nests", mode="keyword")[:2] == ["b.md:4", "a.md:4"]
+    assert citations(memory, "heron alder pond", mode="keyword")[0] == "c.md:4"
+
+
+def test_equal_inputs_give_equal_answers(notes: Memory) -> None:
+    """Scores and order are the same on every call."""
+    first = [(hit.citation, hit.score) for hit in notes.search("heron").hits]
+    assert all([(hit.citation, hit.score) for hit in notes.search("heron").hits] == first for _ in range(3))
+
+
+def test_unreadable_file_is_dropped_from_the_answer(notes: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be checked is not shown."""
+    real = NoteFiles.read
+
+    def refuse(self: NoteFiles, path: NotePath) -> object:
+        if path == "SOUL.md":
+            raise FileNotFoundError(os.fspath(path))
+        return real(self, path)
+
+    monkeypatch.setattr(NoteFiles, "read", refuse)
+    assert citations(notes, "heron kind:soul") == []
