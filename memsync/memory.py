@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 BULK_NOTES = 100
+POOL_THREADS = 2
 EMBED_ON_SEARCH = 16
 """Passages that a search embeds itself before it answers by meaning: what one edit leaves behind, not a backlog."""
 
@@ -82,7 +84,9 @@ class Memory:
             settings["files.max_structured_bytes"],
         )
         self._indexer = Indexer(self._files, index, self._reader)
-        self._searcher = Searcher(self._files, index, self._reader, counter.count, _ranking(settings))
+        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
+        ranking = _ranking(settings)
+        self._searcher = Searcher(self._files, index, self._reader, counter.count, ranking, self._pool)
         self._scanned_at = ""
 
     @classmethod
@@ -100,6 +104,7 @@ class Memory:
 
     def close(self) -> None:
         """Close the index. The memory cannot be used afterwards."""
+        self._pool.shutdown()
         self._index.close()
 
     def __enter__(self) -> Self:
@@ -131,20 +136,30 @@ class Memory:
         if isinstance(query, str):
             query = self.parse(query, limit=limit, mode=mode, filters=filters)
         started = time.perf_counter()
+        by_meaning = query.mode is not Mode.KEYWORD and bool(query.text.strip())
+        embedding = self._pool.submit(self._query_vector, query.text) if by_meaning else None
         report = self._refresh_text(self.settings["search.deadline_ms"] / 1000)
         warnings = [*query.warnings, *self._index.warnings, *_stale_warnings(report)]
         timings = {"scan": _ms_since(started)}
+        started = time.perf_counter()
         vector, mode_used = None, query.mode
-        if query.mode is not Mode.KEYWORD and query.text.strip():
-            started = time.perf_counter()
+        if embedding is not None:
             try:
-                vector = self._query_vector(query.text, warnings)
+                vector = embedding.result()
+                if vector is None:
+                    warnings.append("no vectors yet: searched by words alone; run memsync sync")
+                self._embed_leftovers()
             except EmbedderError as error:
                 warnings.append(f"{error}; searched by words alone")
-            timings["embed"] = _ms_since(started)
             if vector is None:
                 mode_used = Mode.KEYWORD
-        result = self._searcher.search(replace(query, mode=mode_used), vector, tokens=tokens)
+            timings["embed"] = _ms_since(started)
+        try:
+            result = self._searcher.search(replace(query, mode=mode_used), vector, tokens=tokens)
+        except EmbedderError as error:  # what the model gave for the question is no vector of the space that answers
+            warnings.append(f"{error}; searched by words alone")
+            mode_used = Mode.KEYWORD
+            result = self._searcher.search(replace(query, mode=mode_used), None, tokens=tokens)
         with self._index.reading() as reader:
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
@@ -302,18 +317,19 @@ class Memory:
             with index.reading() as reader:
                 return VectorReport(pending=reader.counts().pending, error=error)
 
-    def _query_vector(self, text: str, warnings: list[str]) -> Vector | None:
-        """Embed a question in the space that answers, after the few passages an edit may have left behind."""
+    def _query_vector(self, text: str) -> Vector | None:
+        """Embed a question in the space that answers, None while there is none; runs beside the scan."""
+        with self._index.reading() as reader:
+            space = reader.active_space()
+        return self._embedder(space).embed_query(text) if space is not None else None
+
+    def _embed_leftovers(self) -> None:
+        """Embed the few passages that an edit leaves behind, so that they are found by meaning too."""
         with self._index.reading() as reader:
             space = reader.active_space()
             pending = reader.pending(space) if space else 0
-        if space is None:
-            warnings.append("no vectors yet: searched by words alone; run memsync sync")
-            return None
-        embedder = self._embedder(space)
-        if 0 < pending <= EMBED_ON_SEARCH:
-            self._queue(self._index).embed(embedder, limit=EMBED_ON_SEARCH)
-        return embedder.embed_query(text)
+        if space is not None and 0 < pending <= EMBED_ON_SEARCH:
+            self._queue(self._index).embed(self._embedder(space), limit=EMBED_ON_SEARCH)
 
     def _configured_embedder(self) -> Embedder:
         with self._lock:

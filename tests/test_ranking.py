@@ -6,7 +6,7 @@ import pytest
 
 from memsync.model import Candidate, Entry, IndexedChunk, NotePath
 from memsync.search.fuse import NOTE_BONUS, add_note_bonus, fuse
-from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet
+from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
 from memsync.search.spans import OWN_SHARE, ScoredChunk, Span, form_spans
 
 
@@ -28,6 +28,11 @@ def entry(position: int, windows: int = 0, tokens: int = 10, line: int | None = 
 
 def spans(*scored: tuple[IndexedChunk, float]) -> list[Span]:
     return list(form_spans([ScoredChunk(one, score) for one, score in scored]))
+
+
+def snippet_of(text: str, *words: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    stems = stems_of(words)
+    return make_snippet(mark(text, stems), stems)
 
 
 def test_fused_score_weighs_both_and_bounds_what_is_unknown() -> None:
@@ -59,9 +64,10 @@ def test_note_bonus_comes_from_the_second_and_third_best_chunk() -> None:
 
 
 def test_neighbouring_entries_become_one_span() -> None:
-    """Near-identical neighbours are one hit, entries with a gap between them two."""
-    found = spans((chunk(1, [entry(0)]), 0.5), (chunk(2, [entry(1)]), 0.9), (chunk(3, [entry(5)]), 0.7))
+    """Near-identical neighbours are one hit; entries with a gap between them, or much unlike in score, are two."""
+    found = spans((chunk(1, [entry(0)]), 0.8), (chunk(2, [entry(1)]), 0.9), (chunk(3, [entry(5)]), 0.7))
     assert [(span.start_line, span.end_line, span.score) for span in found] == [(1, 2, 0.9), (6, 6, 0.7)]
+    assert len(spans((chunk(1, [entry(0)]), 0.5), (chunk(2, [entry(1)]), 0.9))) == 2
 
 
 def test_an_entry_is_scored_by_itself_and_by_its_windows() -> None:
@@ -103,13 +109,13 @@ def test_equal_scores_go_by_path_then_line() -> None:
 def test_snippet_shows_the_best_line_and_marks_related_words() -> None:
     """`chosen` is not `choose`, but `nests` and `nesting` are `nest`."""
     text = "\n".join(["filler line " * 10] * 10 + ["The heron was nesting in the alder."] + ["filler line " * 10] * 10)
-    snippet, marks = make_snippet(text, ["heron", "nests"])
+    snippet, marks = snippet_of(text, "heron", "nests")
     assert [snippet[start:end] for start, end in marks] == ["heron", "nesting"]
     assert len(snippet) <= MAX_SNIPPET_CHARS
 
 
 def test_snippet_of_one_endless_line_is_cut_around_the_match() -> None:
     """A line of a megabyte is not printed whole."""
-    snippet, marks = make_snippet("word " * 100_000 + "heron " + "word " * 100_000, ["heron"])
+    snippet, marks = snippet_of("word " * 100_000 + "heron " + "word " * 100_000, "heron")
     assert len(snippet) < MAX_SNIPPET_CHARS + 10
     assert [snippet[start:end] for start, end in marks] == ["heron"]

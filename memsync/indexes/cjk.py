@@ -16,11 +16,6 @@ _RUN = re.compile(
 )
 
 
-def has_cjk(text: str) -> bool:
-    """Tell whether `text` holds a character of an unspaced script."""
-    return _RUN.search(text) is not None
-
-
 def cjk_runs(text: str) -> list[str]:
     """Return the runs of unspaced script in `text`, in order."""
     return _RUN.findall(text)
@@ -28,7 +23,7 @@ def cjk_runs(text: str) -> list[str]:
 
 def without_cjk(text: str) -> str:
     """Return `text` with each run of unspaced script replaced by a space."""
-    return _RUN.sub(" ", text)
+    return text if text.isascii() else _RUN.sub(" ", text)
 
 
 def bigrams(run: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from memsync.model.notes import Entry
@@ -88,7 +89,7 @@ class Candidate(NamedTuple):
 class IndexedChunk(NamedTuple):
     """A chunk as the index knows it, with what its note says; what a hit is made of.
 
-    `date` is the note's: from its text or name, else its mtime. `identity` is the note's size, mtime_ns, ctime_ns and
+    `note_date` is from the note's text or name and may be empty. `identity` is the note's size, mtime_ns, ctime_ns and
     inode when it was indexed. A plain tuple, because every search makes some hundreds.
     """
 
@@ -106,10 +107,15 @@ class IndexedChunk(NamedTuple):
     kind: str
     tier: str
     title: str
-    date: str
+    note_date: str
     importance: float
     pinned: bool
     identity: tuple[int, int, int, int]
+
+    @property
+    def date(self) -> str:
+        """The note's date, else its mtime in local time, as ISO text."""
+        return self.note_date or datetime.fromtimestamp(self.identity[1] // 10**9).isoformat(timespec="minutes")
 
 
 @dataclass(frozen=True, slots=True)

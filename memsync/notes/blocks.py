@@ -10,16 +10,23 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
 from memsync.model import Block
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import leading_time
-from memsync.notes.inline import add_inline_rules
+from memsync.notes.inline import BoundedInline, add_inline_rules
+
+MAX_TOKENS = 500_000
+"""A file of more elements (each is some tokens) is not parsed: 2 MB of ordinary text take 100,000."""
+
+MAX_CHECKS = 10_000_000
+"""Nor is one for which more rules have to be tried, which deep quotes and lists can make quadratic."""
 
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 
@@ -45,28 +52,60 @@ class BlockTree:
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
+class _TooInvolvedError(Exception):
+    """The file is not worth the time and memory that it would take to understand it."""
+
+
+class _BoundedState(StateBlock):
+    """markdown-it's block parser at work, counting what it makes and what it tries.
+
+    The limits are on work and not on time, so that equal bytes always give an equal note.
+    """
+
+    checks = 0
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        if len(self.tokens) > MAX_TOKENS:
+            raise _TooInvolvedError
+        return super().push(ttype, tag, nesting)
+
+    def is_code_block(self, line: int) -> bool:
+        """Count a trial; nearly every rule begins with this question."""
+        self.checks += 1
+        if self.checks > MAX_CHECKS:
+            raise _TooInvolvedError
+        return super().is_code_block(line)
+
+
 def new_parser() -> MarkdownIt:
     """Return a CommonMark parser with tables, footnotes, wiki links and tags."""
-    markdown = MarkdownIt("commonmark").enable("table").use(footnote_plugin)
+    markdown = MarkdownIt("commonmark")
+    markdown.inline = BoundedInline()
+    markdown.configure("commonmark").enable("table").use(footnote_plugin)
     add_inline_rules(markdown)
     return markdown
 
 
-def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) -> BlockTree:
+def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) -> BlockTree | None:
     """Parse `lines[first_line - 1:]`; `lines` is the whole file, so that all numbers are the file's.
 
-    Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's.
+    Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's. Returns
+    None when that is too much work.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
     tree = BlockTree([], [], {})
-    markdown.block.parse(source, markdown, tree.env, tree.tokens)
+    state = _BoundedState(source, markdown, tree.env, tree.tokens)
+    try:
+        markdown.block.tokenize(state, state.line, state.lineMax)
+    except _TooInvolvedError:
+        return None
     reader = _Reader(lines, tree)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))
     return tree
 
 
 def plain_blocks(lines: Sequence[str], first_line: int) -> list[Heading | Block]:
-    """Return the paragraphs between blank lines: what is left when a file is too large to be parsed."""
+    """Return the paragraphs between blank lines: what is left when a file is too much to be parsed."""
     return list(_with_uncovered([], lines, first_line))
 
 

@@ -8,6 +8,7 @@ or found, without its neighbours. No chunk crosses a section or a message.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -89,7 +90,9 @@ class _Chunker:
         if tokens <= self._limits.max_tokens:
             yield _Unit(block.start_line, block.end_line, tokens, block.entry, block.time, block.attributes)
         elif block.children:
-            for child, count in zip(block.children, self._count_blocks(block.children), strict=True):
+            # An only child has its parent's lines: quotes within quotes are not counted over and over.
+            counts = [tokens] if len(block.children) == 1 else self._count_blocks(block.children)
+            for child, count in zip(block.children, counts, strict=True):
                 yield from self._units(child, count)
         else:
             yield from self._lines(block)
@@ -117,17 +120,17 @@ class _Chunker:
         """Yield pieces of one line, cut behind a space where there is one."""
         text = self._text(line, line)
         spans = list(_slices(text, 0, len(text), self._limits.max_tokens * 3))
+        ready: list[_Unit] = []
         while spans:
             counts = self._count([text[start:end] for start, end in spans])
             halves: list[tuple[int, int]] = []
-            ready: list[_Unit] = []
             for (start, end), tokens in zip(spans, counts, strict=True):
                 if tokens > self._limits.max_tokens and end - start > 1:
                     halves += _slices(text, start, end, (end - start + 1) // 2)
                 else:
                     ready.append(_Unit(line, line, tokens, start_column=start, end_column=end))
-            yield from ready
             spans = halves
+        yield from sorted(ready, key=lambda unit: unit.start_column)
 
     # ------------------------------------------------------------------------------------------- chunks
 
@@ -138,10 +141,8 @@ class _Chunker:
         for group, is_run in _groups(units, self._limits):
             windows = list(_windows(group, self._limits)) if is_run else []
             parts = [[unit] for unit in group] if is_run else _packed(group, self._limits)
-            own = [
-                self._entry(section, part, len(entries) + i, sum(first <= i <= last for first, last in windows))
-                for i, part in enumerate(parts)
-            ]
+            held = Counter(i for first, last in windows for i in range(first, last + 1))
+            own = [self._entry(section, part, len(entries) + i, held[i]) for i, part in enumerate(parts)]
             entries += own
             spans += [(part, [entry]) for part, entry in zip(parts, own, strict=True)]
             spans += [(group[first : last + 1], own[first : last + 1]) for first, last in windows]

@@ -23,6 +23,8 @@ _READ_ATTEMPTS = 3
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+_TYPE_MASK = 0o170000
+
 Identity = tuple[int, int, int, int]
 """size, mtime_ns, ctime_ns, inode: what tells two states of one file apart without reading it."""
 
@@ -37,6 +39,19 @@ class FileScan:
     files: dict[NotePath, Identity] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     unreadable_folders: list[str] = field(default_factory=list)
+
+    def add(self, path: str, identity: Identity) -> None:
+        """Note a file; a name that is not text cannot be stored or shown, so it is a failure."""
+        if path.isascii() or _is_text(path):
+            self.files[NotePath(path)] = identity
+        else:
+            self.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
+
+    def cannot_stat(self, path: str, error: OSError) -> None:
+        """Note a file that is there and cannot be looked at; one that has just gone is nothing to tell."""
+        if error.errno != errno.ENOENT:
+            self.failures.append(Failure(_printable(path), f"cannot be read: {error.strerror}"))
+            self.unreadable_folders.append(path)
 
     def is_unknown(self, path: NotePath) -> bool:
         """Tell whether `path` lies where the scan could not look."""
@@ -75,7 +90,7 @@ class NoteFiles:
                 if not folder:
                     raise _root_error(self.root, error) from error
                 if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    found.failures.append(Failure(folder, f"folder cannot be read: {error.strerror}"))
+                    found.failures.append(Failure(_printable(folder), f"folder cannot be read: {error.strerror}"))
                     found.unreadable_folders.append(folder)
                 continue
             pending += self._scan_folder(folder, entries, rules, found)
@@ -93,31 +108,20 @@ class NoteFiles:
         folders = []
         for entry in entries:
             name = entry.name
-            if is_note_name(name) and self._scan_file(folder + name, entry, rules if check_files else (), found):
-                continue
+            if is_note_name(name) and (not check_files or not ignores_file(rules, folder + name)):
+                try:
+                    info = entry.stat(follow_symlinks=False)
+                except OSError as error:
+                    found.cannot_stat(folder + name, error)
+                    continue
+                if info.st_mode & _TYPE_MASK == stat.S_IFREG:
+                    found.add(folder + name, (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino))
+                    continue
             if name[0] != "." and entry.is_dir(follow_symlinks=False):
                 path = folder + name
                 if not rules or not ignores_folder(rules, path):
                     folders.append((path + "/", rules))
         return folders
-
-    def _scan_file(self, path: str, entry: os.DirEntry[str], rules: tuple[IgnoreFile, ...], found: FileScan) -> bool:
-        """Stat what is named like a note and return False if it is a folder."""
-        try:
-            info = entry.stat(follow_symlinks=False)
-        except OSError as error:
-            if error.errno != errno.ENOENT:
-                found.failures.append(Failure(_printable(path), f"cannot be read: {error.strerror}"))
-                found.unreadable_folders.append(path)
-            return True
-        if not stat.S_ISREG(info.st_mode):
-            return not stat.S_ISDIR(info.st_mode)
-        if not rules or not ignores_file(rules, path):
-            if _is_text(path):
-                found.files[NotePath(path)] = (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
-            else:
-                found.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
-        return True
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and the stamp they were read under.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -24,6 +25,10 @@ MAX_DEPTH = 16
 
 _OPENING = re.compile(r"---[ \t]*")
 _CLOSING = re.compile(r"(?:---|\.\.\.)[ \t]*")
+_TEXTLESS = re.compile("[\x00\ud800-\udfff]")
+"""What YAML escapes can write and no file, database or terminal holds as text."""
+
+_MAX_INTEGER = 2**63
 _KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
 
 
@@ -69,6 +74,10 @@ class _HeadLoader(yaml.SafeLoader):
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
             raise _HeadError("merge keys are not read")
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        if twice is not None:
+            raise _HeadError(f"key {twice!r} stands twice")
 
 
 class _BoundedYAMLHandler(YAMLHandler):
@@ -100,6 +109,7 @@ def read_head(lines: Sequence[str]) -> Head:
 def _parse(text: str, count: int) -> Head:
     try:
         loaded = _BoundedYAMLHandler().load(text)
+        values = {_key(key): _plain(value) for key, value in loaded.items()} if isinstance(loaded, dict) else {}
     except Exception as error:  # noqa: BLE001 (because PyYAML also raises ValueError, OverflowError, RecursionError, KeyError on bad input)
         return Head(count, raw=True, warning=f"front matter is not read: {_one_line(error)}")
     if loaded is None:
@@ -108,17 +118,28 @@ def _parse(text: str, count: int) -> Head:
         return Head()  # prose between two thematic breaks
     if not isinstance(loaded, dict):
         return Head(count, raw=True, warning="front matter is not `key: value` lines: indexed as text")
-    odd = [key for key in loaded if not isinstance(key, str)]
-    values = {str(key): _plain(value) for key, value in loaded.items()}
+    odd = [_key(key) for key in loaded if not isinstance(key, str)]
     if odd:
-        return Head(count, values, raw=True, warning=f"front matter key {odd[0]!r} is not text: quote it")
+        return Head(count, values, raw=True, warning=f"front matter key {odd[0][:120]} is not text: quote it")
     return Head(count, values)
 
 
+def _key(key: object) -> str:
+    """Return a key of any type as it was written, nearly."""
+    return _TEXTLESS.sub("�", str(key))
+
+
 def _plain(value: object) -> JsonValue:
-    """Return a YAML value as JSON can hold it: dates as ISO text, sets as lists, unknown types as text."""
-    if value is None or isinstance(value, (str, bool, int)):
+    """Return a YAML value as JSON can hold it: dates as ISO text, sets as lists, unknown types as text.
+
+    Raises ValueError for a number of more digits than Python writes out.
+    """
+    if isinstance(value, str):
+        return _TEXTLESS.sub("�", value)
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if abs(value) < _MAX_INTEGER else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, datetime):
@@ -126,12 +147,12 @@ def _plain(value: object) -> JsonValue:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {_key(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, (set, frozenset)):
-        return sorted(str(item) for item in value)
-    return str(value)
+        return sorted(_key(item) for item in value)
+    return _key(value)
 
 
 def _one_line(error: Exception) -> str:

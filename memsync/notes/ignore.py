@@ -21,7 +21,16 @@ MAX_IGNORE_BYTES = 1_000_000
 
 def is_note_name(name: str) -> bool:
     """Tell whether a file name can be a note's: `.md` or `.markdown`, not hidden, not an editor's leftover."""
-    return (name.endswith(_SUFFIXES) or name.lower().endswith(_SUFFIXES)) and name[0] not in ".#"
+    return (name.endswith(_SUFFIXES) or name.lower().endswith(_SUFFIXES)) and name[0] != "."
+
+
+def is_pattern(line: str) -> bool:
+    """Tell whether git would take `line` for a pattern; one that it would not (`!`, `[z-a]`) matches nothing."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class IgnoreFile:
     @classmethod
     def from_lines(cls, folder: str, lines: Sequence[str]) -> IgnoreFile:
         """Compile the lines of one ignore file."""
-        relevant = [line for line in lines if line.strip() and not line.startswith("#")]
+        relevant = [line for line in lines if line.strip() and not line.startswith("#") and is_pattern(line)]
         file_lines = [
             line for line in relevant if not line.rstrip().endswith("/") and not _OTHER_SUFFIX.fullmatch(line.strip())
         ]
@@ -56,7 +65,7 @@ class IgnoreRules:
     """All rules met on the way down; keeps what it compiled, because a scan precedes every search."""
 
     exclude: Sequence[str] = ()
-    _compiled: dict[str, tuple[tuple[int, int], IgnoreFile]] = field(default_factory=dict)
+    _compiled: dict[str, tuple[tuple[int, int, int, int], IgnoreFile]] = field(default_factory=dict)
 
     def root_rules(self) -> tuple[IgnoreFile, ...]:
         """Return the rules that hold before any `.gitignore` is read."""
@@ -66,13 +75,13 @@ class IgnoreRules:
         """Return the rules in a `.gitignore`, or None if it is a link, too large or cannot be read."""
         try:
             stat = file.stat(follow_symlinks=False)
-            key = (stat.st_mtime_ns, stat.st_size)
+            key = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
             cached = self._compiled.get(folder)
             if cached and cached[0] == key:
                 return cached[1]
             if not file.is_file(follow_symlinks=False) or stat.st_size > MAX_IGNORE_BYTES:
                 return None
-            with Path(file.path).open(encoding="utf-8", errors="replace") as stream:
+            with Path(file.path).open(encoding="utf-8-sig", errors="replace") as stream:
                 rules = IgnoreFile.from_lines(folder, stream.read().splitlines())
         except OSError:
             return None

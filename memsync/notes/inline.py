@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
+from markdown_it.parser_inline import ParserInline
+from markdown_it.rules_inline import StateInline, autolink, link
 from markdown_it.token import Token
 
 from memsync.model import Link, Tag
@@ -16,39 +18,82 @@ from memsync.model import Link, Tag
 MAX_INLINE_CHARS = 20_000
 """A longer paragraph is not looked through for tags and links: inline parsing is not linear in the worst case."""
 
+MAX_STEPS_PER_CHAR = 2
+"""Nor is one in which more steps are spent on brackets that may begin a link; ordinary text takes less than half."""
+
+_MIN_STEPS = 100
+
+_STEPS_LEFT = "steps_left"
 _TAG = re.compile(r"#(?=[\w/-]*[^\W\d_])(\w[\w/-]*)")
 _MAY_HOLD_TAG = re.compile(r"(?:^|[\s(\[{,;'\"])#\w")
 _BEFORE_TAG = " \t\n([{,;'\""
 
 
+@dataclass(slots=True)
+class InlineFinds:
+    """Tags and links in file order, and the first line of each paragraph that was not looked through."""
+
+    tags: list[Tag] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
+
+
+class _TooManyStepsError(Exception):
+    """The paragraph is not worth what it would take to understand it."""
+
+
+class BoundedInline(ParserInline):
+    """markdown-it's inline parser, counting the steps of its look-ahead, which are quadratic in `[[[[`."""
+
+    def skipToken(self, state: StateInline) -> None:  # noqa: N802 (markdown-it's name)
+        state.env[_STEPS_LEFT] -= 1
+        if state.env[_STEPS_LEFT] < 0:
+            raise _TooManyStepsError
+        super().skipToken(state)
+
+
 def add_inline_rules(markdown: MarkdownIt) -> None:
-    """Teach `markdown` wiki links and tags; each becomes a token of its own."""
-    markdown.inline.ruler.before("link", "wiki_link", _wiki_link)
-    markdown.inline.ruler.before("link", "tag", _tag)
+    """Teach `markdown` wiki links and tags; each becomes a token of its own, and every link knows where it begins."""
+    ruler = markdown.inline.ruler
+    ruler.before("link", "wiki_link", _placed(_wiki_link))
+    ruler.before("link", "tag", _placed(_tag))
+    ruler.at("link", _placed(link))
+    ruler.at("autolink", _placed(autolink))
 
 
-def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, Any]) -> tuple[list[Tag], list[Link]]:
-    """Return the tags and links of all `inline` tokens in `blocks`, in file order.
+def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, Any]) -> InlineFinds:
+    """Return the tags and links of all `inline` tokens in `blocks`.
 
-    A paragraph that is nothing but tags tags the whole note (line 0).
+    A paragraph of the text that is nothing but tags tags the whole note (line 0), a heading or list item itself.
     """
-    tags: list[Tag] = []
-    links: list[Link] = []
-    for token in blocks:
+    found = InlineFinds()
+    for index, token in enumerate(blocks):
         if token.type == "inline" and token.map and _may_hold(token.content, env):
             children = parse_inline(markdown, token.content, env)
-            first_line = token.map[0] + 1
+            if children is None:
+                found.skipped.append(token.map[0] + 1)
+                continue
             only_tags = all(child.type in ("tag", "softbreak") or not child.content.strip() for child in children)
-            found = _tags(children, first_line)
-            tags += [Tag(tag.name, 0) for tag in found] if only_tags else found
-            links += _links(children, first_line)
-    return tags, links
+            is_text = token.level == 1 and blocks[index - 1].type == "paragraph_open"
+            tags = _tags(children, token)
+            found.tags += [Tag(tag.name, 0) for tag in tags] if only_tags and is_text else tags
+            found.links += _links(children, token)
+    return found
 
 
-def parse_inline(markdown: MarkdownIt, content: str, env: dict[str, Any]) -> list[Token]:
-    """Return the inline tokens of one paragraph or heading."""
+def parse_inline(markdown: MarkdownIt, content: str, env: dict[str, Any]) -> list[Token] | None:
+    """Return the inline tokens of one paragraph or heading, or None if that is too much work.
+
+    The limit is on work and not on time, so that equal text always gives an equal answer.
+    """
+    if len(content) > MAX_INLINE_CHARS:
+        return None
     tokens: list[Token] = []
-    markdown.inline.parse(content, markdown, env, tokens)
+    env[_STEPS_LEFT] = max(_MIN_STEPS, MAX_STEPS_PER_CHAR * len(content))
+    try:
+        markdown.inline.parse(content, markdown, env, tokens)
+    except _TooManyStepsError:
+        return None
     return tokens
 
 
@@ -68,34 +113,28 @@ def plain_text(tokens: Sequence[Token]) -> str:
 
 
 def _may_hold(content: str, env: dict[str, Any]) -> bool:
-    if len(content) > MAX_INLINE_CHARS:
-        return False
     if "[" in content and ("](" in content or "[[" in content or env.get("references")):
         return True
     return "#" in content and _MAY_HOLD_TAG.search(content) is not None
 
 
-def _tags(children: Sequence[Token], first_line: int) -> list[Tag]:
-    line, found = first_line, []
-    for child in children:
-        if child.type in ("softbreak", "hardbreak"):
-            line += 1
-        elif child.type == "tag":
-            found.append(Tag(child.content, line))
-    return found
+def _line(child: Token, paragraph: Token) -> int:
+    return (paragraph.map or [0])[0] + 1 + paragraph.content.count("\n", 0, child.meta["start"])
 
 
-def _links(children: Sequence[Token], first_line: int) -> list[Link]:
-    line, found = first_line, []
+def _tags(children: Sequence[Token], paragraph: Token) -> list[Tag]:
+    return [Tag(child.content, _line(child, paragraph)) for child in children if child.type == "tag"]
+
+
+def _links(children: Sequence[Token], paragraph: Token) -> list[Link]:
+    found = []
     for index, child in enumerate(children):
-        if child.type in ("softbreak", "hardbreak"):
-            line += 1
-        elif child.type == "wiki_link":
+        if child.type == "wiki_link":
             target, anchor, label = _wiki_parts(child.content)
-            found.append(Link(target, anchor, label, line, wiki=True))
+            found.append(Link(target, anchor, label, _line(child, paragraph), wiki=True))
         elif child.type == "link_open":
             target, _, anchor = unquote(str(child.attrGet("href") or "")).partition("#")
-            found.append(Link(target, anchor, _label(children[index + 1 :]), line, wiki=False))
+            found.append(Link(target, anchor, _label(children[index + 1 :]), _line(child, paragraph), wiki=False))
     return found
 
 
@@ -108,6 +147,23 @@ def _wiki_parts(content: str) -> tuple[str, str, str]:
     place, _, label = content.partition("|")
     target, _, anchor = place.partition("#")
     return target.strip(), anchor.strip(), label.strip() or place.strip()
+
+
+def _placed(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    """Return `rule`, noting on what it finds the offset at which it begins.
+
+    Line breaks inside code, titles and HTML leave no token behind, so lines cannot be counted by tokens.
+    """
+
+    def placed(state: StateInline, silent: bool) -> bool:
+        start, before = state.pos, len(state.tokens)
+        if not rule(state, silent):
+            return False
+        for token in state.tokens[before:]:
+            token.meta.setdefault("start", start)
+        return True
+
+    return placed
 
 
 def _wiki_link(state: StateInline, silent: bool) -> bool:

@@ -18,7 +18,7 @@ from memsync.notes.blocks import BlockTree, Heading, new_parser, parse_blocks, p
 from memsync.notes.dates import date_in_name, leading_time, parse_moment
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
-from memsync.notes.inline import find_inline, parse_inline, plain_text
+from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.notes.threads import read_message_heading
 
@@ -38,8 +38,7 @@ class _Body:
     blocks: list[list[Block]]
     first_title: str
     tree: BlockTree
-    tags: list[Tag]
-    links: list[Link]
+    inline: InlineFinds
 
 
 def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_bytes: int) -> Note:
@@ -54,11 +53,16 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         warnings.append(head.warning)
     kind, tier = _kind(head, rules.kind(path), warnings), _tier(head, rules.tier(path), warnings)
     date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
+    body = None
     if len(content) > max_structured_bytes:
         warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
-        body = _plain_body(lines, head.line_count + 1)
     else:
         body = _parse_body(lines, head.line_count + 1, kind, date)
+        if body is None:
+            warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
+    body = body or _plain_body(lines, head.line_count + 1)
+    if body.inline.skipped:
+        warnings.append(f"line {body.inline.skipped[0]}: too long or too involved to be searched for tags and links")
     if any(_CONFLICT.match(line) for line in lines):
         warnings.append("file has git conflict markers")
     values = head.values
@@ -74,8 +78,8 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         head_lines=head.line_count,
         head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
         cuts=body.tree.cuts,
-        tags=_all_tags(values, body.tags),
-        links=tuple(body.links),
+        tags=_all_tags(values, body.inline.tags),
+        links=tuple(body.inline.links),
         aliases=tuple(_texts(values.get("aliases"))),
         date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
         session=_text(values.get("session")),
@@ -100,14 +104,15 @@ def _parser() -> MarkdownIt:
 def _plain_body(lines: Sequence[str], first_line: int) -> _Body:
     blocks = [part for part in plain_blocks(lines, first_line) if isinstance(part, Block)]
     sections = [Section((), blocks[0].start_line, blocks[-1].end_line)] if blocks else []
-    return _Body(sections, [blocks] if blocks else [], "", BlockTree([], [], {}), [], [])
+    return _Body(sections, [blocks] if blocks else [], "", BlockTree([], [], {}), InlineFinds())
 
 
-def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body:
+def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body | None:
     markdown = _parser()
     tree = parse_blocks(markdown, lines, first_line)
-    tags, links = find_inline(markdown, tree.tokens, tree.env)
-    body = _Body([], [], "", tree, tags, links)
+    if tree is None:
+        return None
+    body = _Body([], [], "", tree, find_inline(markdown, tree.tokens, tree.env))
     outline = _Outline(kind, date)
     for part in tree.parts:
         if isinstance(part, Heading):
@@ -156,17 +161,17 @@ class _Outline:
 
 
 def _dated(block: Block, date: str) -> Block:
-    """Return a timed entry of a daily log with its date; a time means nothing without one."""
-    if block.time:
-        return replace(block, time=f"{date}T{block.time}" if date else "")
-    return block
+    """Return timed entries of a daily log, nested ones too, with their date; a time means nothing without one."""
+    if not block.time and not block.children:
+        return block
+    time = f"{date}T{block.time}" if date and block.time else ""
+    return replace(block, time=time, children=tuple(_dated(child, date) for child in block.children))
 
 
 def _heading_text(markdown: MarkdownIt, source: str, tree: BlockTree) -> str:
     source = source[: MAX_HEADING_CHARS * 4]
-    if _PLAIN.fullmatch(source):
-        return " ".join(source.split())
-    return plain_text(parse_inline(markdown, source, tree.env))
+    tokens = None if _PLAIN.fullmatch(source) else parse_inline(markdown, source, tree.env)
+    return " ".join(source.split()) if tokens is None else plain_text(tokens)
 
 
 # --------------------------------------------------------------------------------------- front matter

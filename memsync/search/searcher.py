@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -29,18 +31,19 @@ from memsync.notes.reader import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.fuse import add_note_bonus, fuse
-from memsync.search.snippet import best_line_share, make_snippet, stem
+from memsync.search.snippet import Marked, best_line, make_snippet, mark, stems_of
 from memsync.search.spans import ScoredChunk, Span, form_spans
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
 
-KEYWORD_DEPTH = 5
+KEYWORD_DEPTH = 3
 """How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
 BUDGET_HITS = 50
 CONFIDENCE_HITS = 5
 LINE_SHARE = 0.2
+SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,16 @@ class Searcher:
     """Answers queries from one index about one memory root; freshness is the caller's."""
 
     def __init__(
-        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
+        self,
+        files: NoteFiles,
+        index: Index,
+        reader: NoteReader,
+        count_tokens: CountTokens,
+        ranking: Ranking,
+        pool: Executor,
     ) -> None:
+        """`pool` runs the search for vectors beside the one for words."""
+        self._pool = pool
         self._files = files
         self._index = index
         self._reader = reader
@@ -108,18 +119,28 @@ class Searcher:
         count = self._ranking.candidates
         keyword: Sequence[Candidate] = ()
         near: Sequence[Candidate] = ()
+        waiting = None
+        if vector is not None and query.mode is not Mode.KEYWORD:
+            waiting = self._pool.submit(self._near, query, vector, count)
         if not query.text.strip():
             keyword = index.latest_candidates(query, max(count, query.limit))
         elif query.mode is not Mode.VECTOR:
             keyword = index.keyword_candidates(query, count * KEYWORD_DEPTH)
         timer.lap("keyword")
-        if vector is not None and query.mode is not Mode.KEYWORD:
-            near = index.vector_candidates(query, vector, count)
+        if waiting is not None and vector is not None:
+            generation, near = waiting.result()
+            if generation != index.generation():  # a write came in between: both lists must be of one state
+                near = index.vector_candidates(query, vector, count)
         timer.lap("vector")
         wanted = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
         chunks = index.chunks(list(dict.fromkeys(wanted)))
         timer.lap("chunks")
         return keyword, near, chunks
+
+    def _near(self, query: Query, vector: Vector, count: int) -> tuple[int, Sequence[Candidate]]:
+        """Return the nearest chunks and the generation they are of; runs beside the look-up of words."""
+        with self._index.reading() as index:
+            return index.generation(), index.vector_candidates(query, vector, count)
 
     def _scored(
         self, keyword: Sequence[Candidate], near: Sequence[Candidate], chunks: Mapping[int, IndexedChunk]
@@ -127,19 +148,18 @@ class Searcher:
         ranking = self._ranking
         fused = fuse(keyword, near, keyword_weight=ranking.keyword_weight, contributed=ranking.candidates)
         scores = add_note_bonus(fused, {chunk_id: chunks[chunk_id].path for chunk_id in fused if chunk_id in chunks})
-        today = datetime.now().date()
+        now = time.time()
         return [
-            ScoredChunk(chunks[chunk_id], score + self._prior(chunks[chunk_id], today))
+            ScoredChunk(chunks[chunk_id], score + self._prior(chunks[chunk_id], now))
             for chunk_id, score in scores.items()
         ]
 
-    def _prior(self, chunk: IndexedChunk, today: date) -> float:
+    def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return what importance, pins and newness add to a score: bounded, so that they only decide near ties."""
         ranking = self._ranking
         prior = ranking.importance * 2.0 * (chunk.importance - 0.5) + ranking.pinned * chunk.pinned
         if ranking.recency:
-            moment = chunk.entries[0].time or chunk.date
-            prior += ranking.recency * 0.5 ** (_age_in_days(moment, today) / ranking.recency_days)
+            prior += ranking.recency * 0.5 ** (_age_in_days(chunk, now) / ranking.recency_days)
         return prior
 
     # --------------------------------------------------------------------------------------------- hits
@@ -168,8 +188,13 @@ class Searcher:
         ranks = {"vector": {c.chunk_id: c for c in near}}
         if query.text.strip():
             ranks["keyword"] = {c.chunk_id: c for c in keyword}
-        scale = _scale(query, anchored)
-        return [_hit(query, span, place, ranks, min(1.0, max(0.0, span.score * scale))) for span, place in anchored]
+        stems = stems_of(query.words)
+        marked = [mark(place.text, stems) for _, place in anchored]
+        scale = _scale([span for span, _ in anchored], marked, len(stems))
+        return [
+            _hit(span, place, make_snippet(own, stems), ranks, min(1.0, max(0.0, span.score * scale)))
+            for (span, place), own in zip(anchored, marked, strict=True)
+        ]
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
         """Return the hits that fit a budget of word pieces, citations included, in order."""
@@ -181,24 +206,27 @@ class Searcher:
         return kept
 
 
-def _scale(query: Query, anchored: Sequence[tuple[Span, Anchored]]) -> float:
+def _scale(spans: Sequence[Span], marked: Sequence[Marked], stem_count: int) -> float:
     """Return the factor from spans' scores to shown ones.
 
     How sure the answer is as a whole tells an answerable question from another better than its best hit's own score:
     the mean of the first hits, and whether one line holds many of the query's words.
     """
-    if not anchored or anchored[0][0].score <= 0:
+    if not spans or spans[0].score <= 0:
         return 1.0
-    first = anchored[:CONFIDENCE_HITS]
-    mean = sum(max(0.0, span.score) for span, _ in first) / len(first)
-    stems = frozenset(stem(word) for word in query.words if word.isalnum())
-    share = max(best_line_share(place.text, stems) for _, place in first)
-    return (mean + LINE_SHARE * share) / (1.0 + LINE_SHARE) / anchored[0][0].score
+    first = [max(0.0, span.score) for span in spans[:CONFIDENCE_HITS]]
+    share = max(best_line(own)[1] for own in marked[:CONFIDENCE_HITS]) / max(stem_count, 1)
+    return (sum(first) / len(first) + LINE_SHARE * share) / (1.0 + LINE_SHARE) / spans[0].score
 
 
-def _hit(query: Query, span: Span, place: Anchored, ranks: Mapping[str, Mapping[int, Candidate]], score: float) -> Hit:
+def _hit(
+    span: Span,
+    place: Anchored,
+    shown: tuple[str, tuple[tuple[int, int], ...]],
+    ranks: Mapping[str, Mapping[int, Candidate]],
+    score: float,
+) -> Hit:
     chunk = span.chunks[0]
-    snippet, highlights = make_snippet(place.text, query.words)
     best: dict[str, Rank] = {}
     for name, candidates in sorted(ranks.items()):
         found = [candidates[c.chunk_id] for c in span.chunks if c.chunk_id in candidates]
@@ -217,8 +245,8 @@ def _hit(query: Query, span: Span, place: Anchored, ranks: Mapping[str, Mapping[
         role=chunk.role,
         tags=tuple(dict.fromkeys(tag for entry in span.entries for tag in entry.tags)),
         text=place.text,
-        snippet=snippet,
-        highlights=highlights,
+        snippet=shown[0],
+        highlights=shown[1],
         score=round(score, 6),
         ranks=best,
     )
@@ -253,8 +281,18 @@ def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
     return own.lower() == value.lower() or (key == "class" and value in own.split())
 
 
-def _age_in_days(moment: str, today: date) -> int:
+def _age_in_days(chunk: IndexedChunk, now: float) -> float:
+    """Return how old a chunk is in whole days by its own date, the note's or the file's; 0 for what lies ahead."""
+    moment = chunk.entries[0].time or chunk.note_date
+    if not moment:
+        return max(0.0, (now - chunk.identity[1] / 1e9) // SECONDS_A_DAY)
+    return max(0.0, now // SECONDS_A_DAY - _day_number(moment[:10]))
+
+
+@lru_cache(maxsize=4_096)
+def _day_number(day: str) -> int:
+    """Return the days from 1970 to an ISO date; a date that is none (or only a month) counts as very old."""
     try:
-        return max(0, (today - date.fromisoformat(moment[:10])).days)
+        return date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()
     except ValueError:
-        return 36_500
+        return -36_500

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_SNIPPET_CHARS = 300
 _WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u31f0-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|edly|ed|ers?|es|ies|ly|s|y|e)$")
 
 
@@ -17,30 +19,46 @@ def stem(word: str) -> str:
     return _SUFFIX.sub("", word.lower())
 
 
-def matched_spans(text: str, stems: frozenset[str]) -> list[tuple[int, int]]:
-    """Return (start, end) of every word of `text` whose stem is in `stems`; unspaced scripts match anywhere."""
-    spans = [found.span() for found in _WORD.finditer(text) if stem(found.group()) in stems]
-    for word in stems:
-        if not word.isascii():
-            spans += [found.span() for found in re.finditer(re.escape(word), text, re.IGNORECASE)]
-    return _merged(sorted(spans))
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text with the places of a query's words in it: (start, end, stem), in order."""
+
+    text: str
+    words: tuple[tuple[int, int, str], ...]
 
 
-def best_line_share(text: str, stems: frozenset[str]) -> float:
-    """Return the largest share of `stems` that stand together in one line of `text`."""
-    if not stems:
-        return 0.0
-    found = (len({stem(word) for word in _WORD.findall(line)} & stems) for line in text.split("\n"))
-    return max(found, default=0) / len(stems)
+def mark(text: str, stems: frozenset[str]) -> Marked:
+    """Find every word of `text` whose stem is one of `stems`; words of unspaced scripts also inside a run."""
+    found = [
+        (match.start(), match.end(), own) for match in _WORD.finditer(text) if (own := stem(match.group())) in stems
+    ]
+    for one in stems:
+        if not one.isascii() and _UNSPACED.match(one):
+            found += [(match.start(), match.end(), one) for match in re.finditer(re.escape(one), text)]
+    return Marked(text, tuple(_disjoint(sorted(found))))
 
 
-def make_snippet(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return up to MAX_SNIPPET_CHARS of `text` around its best line, and the (start, end) of matched words in it."""
-    stems = frozenset(stem(part) for word in words for part in _WORD.findall(word))
-    lines = [line.rstrip() for line in text.split("\n")]
-    best = max(range(len(lines)), key=lambda i: (len({stem(w) for w in _WORD.findall(lines[i])} & stems), -i))
-    first = last = best
-    size = len(lines[best])
+def stems_of(words: Sequence[str]) -> frozenset[str]:
+    """Return the stems of a query's words and phrases."""
+    return frozenset(stem(part) for word in words for part in _WORD.findall(word))
+
+
+def best_line(marked: Marked) -> tuple[int, int]:
+    """Return (line number from 0, how many different stems stand in it) of the first line that holds the most."""
+    stems: dict[int, set[str]] = {}
+    line, position = 0, 0
+    for start, _, own in marked.words:
+        line += marked.text.count("\n", position, start)
+        position = start
+        stems.setdefault(line, set()).add(own)
+    return max(((line, len(own)) for line, own in stems.items()), key=lambda pair: pair[1], default=(0, 0))
+
+
+def make_snippet(marked: Marked, stems: frozenset[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return up to MAX_SNIPPET_CHARS around the best line, and the (start, end) of matched words in it."""
+    lines = marked.text.split("\n")
+    first = last = best_line(marked)[0]
+    size = len(lines[first])
     while True:
         if last + 1 < len(lines) and size + len(lines[last + 1]) < MAX_SNIPPET_CHARS:
             last += 1
@@ -50,32 +68,27 @@ def make_snippet(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int,
             size += len(lines[first]) + 1
         else:
             break
-    snippet = "\n".join(line for line in lines[first : last + 1] if line.strip())
+    snippet = "\n".join(line.rstrip() for line in lines[first : last + 1] if line.strip())
     if len(snippet) > MAX_SNIPPET_CHARS:
         snippet = _around_first_match(snippet, stems)
-    return snippet, tuple(matched_spans(snippet, stems))
+    return snippet, tuple((start, end) for start, end, _ in mark(snippet, stems).words)
 
 
 def _around_first_match(text: str, stems: frozenset[str]) -> str:
-    spans = matched_spans(text, stems)
-    start = max(0, (spans[0][0] if spans else 0) - MAX_SNIPPET_CHARS // 4)
+    words = mark(text, stems).words
+    start = max(0, (words[0][0] if words else 0) - MAX_SNIPPET_CHARS // 4)
     if start:
         start = text.find(" ", start, start + 40) + 1 or start
     end = min(len(text), start + MAX_SNIPPET_CHARS)
     if end < len(text):
-        end = (
-            text.rfind(" ", start + MAX_SNIPPET_CHARS // 2, end)
-            if " " in text[start + MAX_SNIPPET_CHARS // 2 : end]
-            else end
-        )
+        end = text.rfind(" ", start + MAX_SNIPPET_CHARS // 2, end)
+        end = end if end > 0 else start + MAX_SNIPPET_CHARS
     return "… " * (start > 0) + text[start:end] + " …" * (end < len(text))
 
 
-def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+def _disjoint(found: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+    reached = 0
+    for start, end, own in found:
+        if start >= reached:
+            yield start, end, own
+            reached = end

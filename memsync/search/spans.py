@@ -16,7 +16,9 @@ OWN_SHARE = 0.4
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
 MAX_GAP_LINES = 2
-ALIKE_SHARE = 0.8
+ENTRY_SHARE = 0.7
+SECTION_SHARE = 0.8
+"""Of the better one's score: what a neighbour must have to be shown with it."""
 
 _Key = tuple[NotePath, int, int]
 """path, section, position: one entry."""
@@ -110,7 +112,7 @@ def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_K
     total = 0
     for key in sorted(keys):
         tokens = found[key].entry.token_count
-        touches = run and (_continues(run[-1], key, found) or _follows(run[-1], key, found, scores))
+        touches = run and (_continues(run[-1], key, found, scores) or _follows(run[-1], key, found, scores))
         if run and not (touches and total + tokens <= MAX_SPAN_TOKENS):
             yield run
             run, total = [], 0
@@ -120,9 +122,14 @@ def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_K
         yield run
 
 
-def _continues(left: _Key, right: _Key, found: dict[_Key, _Found]) -> bool:
-    """Tell whether `right` is the next entry of the same section; a piece of a line is quoted alone."""
-    return left[:2] == right[:2] and right[2] == left[2] + 1 and not (found[left].piece or found[right].piece)
+def _continues(left: _Key, right: _Key, found: dict[_Key, _Found], scores: dict[_Key, float]) -> bool:
+    """Tell whether `right` is the next entry of the same section and answers nearly as well.
+
+    A piece of a line is quoted alone.
+    """
+    next_entry = left[:2] == right[:2] and right[2] == left[2] + 1
+    pieces = found[left].piece or found[right].piece
+    return next_entry and not pieces and _alike(scores[left], scores[right], ENTRY_SHARE)
 
 
 def _follows(left: _Key, right: _Key, found: dict[_Key, _Found], scores: dict[_Key, float]) -> bool:
@@ -136,8 +143,11 @@ def _follows(left: _Key, right: _Key, found: dict[_Key, _Found], scores: dict[_K
     exposition = not one.entry.window_count and not other.entry.window_count
     same_speaker = not one.chunks[0].chunk.role and not other.chunks[0].chunk.role
     near = other.entry.start_line - one.entry.end_line <= MAX_GAP_LINES
-    alike = min(scores[left], scores[right]) >= ALIKE_SHARE * max(scores[left], scores[right])
-    return exposition and same_speaker and near and alike
+    return exposition and same_speaker and near and _alike(scores[left], scores[right], SECTION_SHARE)
+
+
+def _alike(one: float, other: float, share: float) -> bool:
+    return min(one, other) >= share * max(one, other)
 
 
 def _span(run: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_Key, float]) -> Span:

@@ -53,33 +53,35 @@ class EmbeddingQueue:
     def embed(self, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None) -> VectorReport:
         """Embed what waits in the embedder's space, at most `limit` passages."""
         space = embedder.space
-        computed, last_id = 0, 0
+        computed = tried = last_id = 0
         error: EmbedderError | None = None
         with self._index.reading() as reader:
             waiting = reader.pending(space)
         total = waiting if limit is None else min(limit, waiting)
-        while computed < total and error is None:
+        while tried < total and error is None:
             with self._index.reading() as reader:
-                batch = reader.pending_passages(space, last_id, min(BATCH_PASSAGES, total - computed))
+                batch = reader.pending_passages(space, last_id, min(BATCH_PASSAGES, total - tried))
             if not batch:
                 break
             try:
-                self._embed_batch(embedder, space, batch)
+                computed += self._embed_batch(embedder, space, batch)
             except EmbedderError as failed:
                 error = failed
                 continue
-            computed += len(batch)
+            tried += len(batch)
             last_id = batch[-1].passage_id
             if progress is not None:
-                progress("computing vectors", computed, total)
+                progress("computing vectors", tried, total)
         with self._index.reading() as reader:
             return VectorReport(computed, 0, reader.pending(space), error)
 
-    def _embed_batch(self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage]) -> None:
+    def _embed_batch(self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage]) -> int:
+        """Commit the vectors of one batch and return how many texts of it could be had."""
         known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known])
         with self._index.writing() as writer:
             writer.put_vectors(space, [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)])
+        return len(known)
 
     def _texts(self, batch: Sequence[PendingPassage]) -> list[tuple[PendingPassage, str | None]]:
         """Return each passage with its text; None when its note has changed, which the next sync will see."""

@@ -9,7 +9,7 @@ from memsync.model import Change, ChangeType, IndexedFile, NotePath
 from memsync.notes.files import FileScan
 
 RACY_NS = 2_000_000_000
-"""Two writes can share one mtime: what was younger than this when it was stamped is read again."""
+"""Two writes can share one mtime or ctime: what was younger than this when it was stamped is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,10 @@ def plan_sync(scan: FileScan, indexed: Mapping[NotePath, IndexedFile], parsed_by
         known = indexed.get(path)
         if known is None:
             added.append(Change(ChangeType.ADDED, path))
-        elif known[:4] != identity or identity[1] > known[5] - RACY_NS or known[6] != parsed_by:
+            continue
+        settled_ns = known[5] - RACY_NS
+        racy = identity[1] > settled_ns or identity[2] > settled_ns
+        if racy or known[:4] != identity or known[6] != parsed_by:
             modified.append(Change(ChangeType.MODIFIED, path))
     deleted = [
         Change(ChangeType.DELETED, path) for path in indexed.keys() - scan.files.keys() if not scan.is_unknown(path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,6 +31,9 @@ COMMIT;
 
 VEC0_CHUNK_ROWS = 1024
 """Rows vec0 allocates at once; a table of fewer than this many is never worth compacting."""
+
+SPARE_VECTORS = 20_000
+"""Vectors of texts that are gone which are kept in any case: what a checkout of another branch brings back."""
 
 
 class SqliteIndex:
@@ -81,7 +86,8 @@ class SqliteIndex:
             try:
                 yield SqliteReader(connection, self.path, self._frequencies)
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # some errors end it by themselves
+                    connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[SqliteWriter]:
@@ -103,6 +109,7 @@ class SqliteIndex:
         """Rebuild vec0 tables of which under half is live and empty the log; after a bulk load merge the word index."""
         with self.writing() as writer:
             writer.compact_vectors(VEC0_CHUNK_ROWS)
+            writer.trim_cache(SPARE_VECTORS)
             if bulk:
                 writer.optimize_words()
         with self._write_lock, _translated(self.path):
@@ -113,15 +120,22 @@ class SqliteIndex:
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def beside(self, *, keep_vectors: bool) -> SqliteIndex:
-        """Return an empty index next to this one, with a copy of the vector cache if it is kept."""
-        path = self.path.with_name(f"{self.path.name}.beside-{os.getpid()}")
+        """Return an empty index next to this one, with a copy of the vector cache if it is kept.
+
+        One at a time (the caller holds the sync lock): what an earlier one left when it was killed is removed.
+        """
+        path = self.path.with_name(f"{self.path.name}.beside")
         _remove(path)
         other = SqliteIndex(path)
-        if keep_vectors:
-            with _translated(self.path):
-                other._writer.execute("ATTACH ? AS source", (str(self.path),))
-                schema.run_all(other._writer, _COPY_VECTORS)
-                other._writer.execute("DETACH source")
+        try:
+            if keep_vectors:
+                with _translated(self.path):
+                    other._writer.execute("ATTACH ? AS source", (str(self.path),))
+                    schema.run_all(other._writer, _COPY_VECTORS)
+                    other._writer.execute("DETACH source")
+        except BaseException:
+            other.discard()
+            raise
         return other
 
     def take_over(self, other: Index) -> None:
@@ -206,11 +220,11 @@ def _translated(path: Path) -> Iterator[None]:
         raise FilesystemError(
             f"no space left for the index {path}", hint="Free some disk space and sync again."
         ) from error
-    except apsw.ReadOnlyError as error:
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
         raise FilesystemError(f"the index {path} cannot be written", hint="Check its permissions.") from error
     except apsw.IOError as error:
         raise IndexFailure(f"the index {path} cannot be read or written: {error}", hint="Check the disk.") from error
-    except (apsw.NotADBError, apsw.CorruptError) as error:
+    except (apsw.NotADBError, apsw.CorruptError, UnicodeDecodeError, json.JSONDecodeError, zlib.error) as error:
         raise IndexDamaged(f"the index {path} is damaged: {error}", hint="Run: memsync rebuild") from error
-    except apsw.SQLError as error:
+    except apsw.Error as error:
         raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync rebuild") from error

@@ -109,10 +109,9 @@ ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 """
 
 # What a hit is made of, in no order; the columns of IndexedChunk.
-CHUNKS = f"""
+CHUNKS = """
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, p.hash, c.heading_path, c.role,
-       c.entries, n.kind, n.tier, n.title, {_NOTE_DATE}, n.importance, n.pinned,
-       n.size, n.mtime_ns, n.ctime_ns, n.inode
+       c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, n.size, n.mtime_ns, n.ctime_ns, n.inode
 FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """

@@ -19,6 +19,8 @@ BUSY_TIMEOUT_MS = 10_000
 MIGRATIONS = (
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
+    -- Counted on from the time, so that a database that replaces this one never has the same generation.
+    INSERT INTO meta VALUES ('generation', CAST(unixepoch('subsec') * 1000000 AS INTEGER));
 
     CREATE TABLE note (
         id INTEGER PRIMARY KEY,

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from memsync.indexes.cjk import cjk_words
+from memsync.indexes.cjk import cjk_words, without_cjk
 from memsync.indexes.sqlite.reader import SqliteReader, describe_space
 from memsync.indexes.sqlite.vectors import to_float16, to_int8
 from memsync.indexes.words import context_words, heading_words
@@ -40,6 +40,12 @@ _CHUNK_COLUMNS = """note, ordinal, passage, section, start_line, end_line, start
 _INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
+# The oldest vectors of one space whose text is gone.
+_TRIM = """
+DELETE FROM vector WHERE rowid IN (
+    SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
+    ORDER BY v.rowid LIMIT ?)
+"""
 # Passages that no chunk holds any more.
 _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
@@ -85,7 +91,7 @@ class SqliteWriter(SqliteReader):
             old.setdefault((digest, words), []).append(chunk_id)
         queued = reused = 0
         for chunk in chunks:
-            columns = (chunk.words, heading_words(note, chunk), context_words(note, chunk), cjk_words(chunk.words))
+            columns = _word_columns(note, chunk)
             digest = chunk.content_hash
             words = hashlib.sha256("\0".join(columns).encode()).digest()[:16]
             passage_id, result = self._put_passage(digest, chunk.text)
@@ -242,6 +248,15 @@ class SqliteWriter(SqliteReader):
                 self._create_nearest(number, dimension)
                 self._fill_nearest(number)
 
+    def trim_cache(self, spare: int) -> None:
+        """Drop the oldest vectors of texts that are gone, where they are more than the live ones and `spare`."""
+        live = int(self._value("SELECT count(*) FROM passage"))
+        for number in [row[0] for row in self._rows("SELECT id FROM space")]:
+            cached = int(self._value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
+            surplus = cached - live - max(live, spare)
+            if surplus > 0:
+                self._run(_TRIM, (number, surplus))
+
     def optimize_words(self) -> None:
         """Merge the word index into one segment."""
         self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
@@ -277,6 +292,13 @@ class SqliteWriter(SqliteReader):
     def _run(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
         for _ in self._db.execute(statement, parameters):
             pass
+
+
+def _word_columns(note: Note, chunk: Chunk) -> tuple[str, str, str, str]:
+    """Return what chunk_fts holds of a chunk. Unspaced script goes to its own column only, or it would swallow `用SQLite`."""
+    parts = (chunk.words, heading_words(note, chunk), context_words(note, chunk))
+    body, heading, context = (without_cjk(part) for part in parts)
+    return body, heading, context, cjk_words(" ".join(parts))
 
 
 def _chunk_row(note_id: int, passage_id: int, words: bytes, chunk: Chunk) -> tuple[Any, ...]:
