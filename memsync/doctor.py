@@ -83,7 +83,7 @@ def _index(settings: Settings) -> tuple[bool, str, str]:
     index = make_index(settings)
     with index.reading() as reader:
         counts = reader.counts()
-    warnings = "; ".join(index.warnings)
+    warnings = "; ".join(index.take_warnings())
     index.close()
     finding = f"{settings.index_dir}: {counts.notes} notes, {counts.pending} vectors pending"
     return not warnings, warnings or finding, "Run: memsync sync" if warnings or counts.pending else ""

@@ -158,10 +158,6 @@ class IndexWriter(IndexReader, Protocol):
         """Remember when the files were last compared with the index; a transaction of its own."""
         ...
 
-    def clear(self, *, keep_vectors: bool) -> None:
-        """Forget every note; the vector cache only if it is not kept."""
-        ...
-
 
 class Index(Protocol):
     """A place that holds notes, chunks and vectors; safe for many readers and one writer at a time."""
@@ -174,9 +170,8 @@ class Index(Protocol):
         """Begin a write transaction once no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
         ...
 
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What had to be done to open the index (set a damaged one aside, say), for the user to be told."""
+    def take_warnings(self) -> list[str]:
+        """Return what had to be done to open the index (set a damaged one aside, say) since this was last asked."""
         ...
 
     def compact(self, *, bulk: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -19,6 +20,9 @@ from memsync.notes.chunk import ChunkLimits
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+
+hypothesis.settings.register_profile("repeatable", deadline=None, max_examples=150, derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)

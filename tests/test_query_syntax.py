@@ -127,6 +127,11 @@ def test_too_long_a_query_is_cut_and_says_so() -> None:
     assert len(parse(" ".join(f"w{i}" for i in range(500))).words) == MAX_WORDS
 
 
+def test_a_lone_surrogate_is_replaced() -> None:
+    """What the shell could not decode cannot be looked up, and must not fail either."""
+    assert parse('"heron \udcff"').phrases == ("heron ?",)
+
+
 @given(st.text(max_size=200))
 @settings(deadline=None, max_examples=300, derandomize=True)
 def test_any_text_is_a_query_or_a_usage_error(typed: str) -> None:

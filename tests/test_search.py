@@ -112,7 +112,7 @@ def test_hit_quotes_the_file_and_carries_its_metadata(notes: Memory) -> None:
 def test_moved_text_is_cited_where_it_stands_now(notes: Memory, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes between scan and answer is looked at again: moved lines are found, gone ones dropped."""
     path = root / "SOUL.md"
-    monkeypatch.setattr(notes, "_refresh_text", lambda *_, **__: TextReport())
+    monkeypatch.setattr(notes._syncer, "refresh", lambda *_, **__: TextReport())
     path.write_text("# New first line\n\nThe heron is my name.\n")
     assert citations(notes, "heron kind:soul") == []  # its heading is part of the chunk now: the passage is another
     path.write_text("\n\nThe heron is my name.\n")

@@ -46,7 +46,9 @@ def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) 
 def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bool) -> None:
     """Build the index anew from the files; the old one answers until the new one is complete."""
     with opened(context) as memory, progress_on_stderr() as progress:
-        report = memory.rebuild(keep_vectors=not drop_vectors, progress=progress, wait_seconds=wait)
+        report = memory.rebuild(
+            keep_vectors=not drop_vectors, progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr()
+        )
     _finish(report, as_json)
 
 
@@ -61,7 +63,9 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
     Exits with 1 and prints the first difference when there is one.
     """
     with opened(context) as memory, progress_on_stderr() as progress:
-        difference = memory.verify(recompute=recompute, progress=progress, wait_seconds=wait)
+        difference = memory.verify(
+            recompute=recompute, progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr()
+        )
     if as_json:
         print_json({"equal": difference is None, "difference": plain(difference)})
     elif difference is None:

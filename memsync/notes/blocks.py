@@ -23,10 +23,10 @@ from memsync.notes.dates import leading_time
 from memsync.notes.inline import BoundedInline, add_inline_rules
 
 MAX_TOKENS = 500_000
-"""A file of more elements (each is some tokens) is not parsed: 2 MB of ordinary text take 100,000."""
+"""A file of more elements (each is some tokens) is not parsed: 2 MB of real notes take 170,000."""
 
-MAX_CHECKS = 10_000_000
-"""Nor is one for which more rules have to be tried, which deep quotes and lists can make quadratic."""
+MAX_CHECKS = 4_000_000
+"""Nor is one for which more rules have to be tried: deep quotes of many lines; 2 MB of real notes take 800,000."""
 
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 

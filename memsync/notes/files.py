@@ -104,7 +104,7 @@ class NoteFiles:
         own_rules = self._ignore.read(folder, ignore_file) if ignore_file else None
         if own_rules is not None:
             rules = (*rules, own_rules)
-        check_files = any(rule.for_files is not None for rule in rules)
+        check_files = any(rule.for_files for rule in rules)
         folders = []
         for entry in entries:
             name = entry.name

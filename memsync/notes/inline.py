@@ -18,7 +18,7 @@ from memsync.model import Link, Tag
 MAX_INLINE_CHARS = 20_000
 """A longer paragraph is not looked through for tags and links: inline parsing is not linear in the worst case."""
 
-MAX_STEPS_PER_CHAR = 2
+MAX_STEPS_PER_CHAR = 1
 """Nor is one in which more steps are spent on brackets that may begin a link; ordinary text takes less than half."""
 
 _MIN_STEPS = 100

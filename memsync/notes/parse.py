@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
 
-from memsync.model import Block, JsonValue, Kind, Link, Note, NotePath, Section, Tag, Tier
+from memsync.model import Block, JsonValue, Kind, Note, NotePath, Section, Tag, Tier
 from memsync.notes.blocks import BlockTree, Heading, new_parser, parse_blocks, plain_blocks
 from memsync.notes.dates import date_in_name, leading_time, parse_moment
 from memsync.notes.decode import decode

@@ -59,7 +59,7 @@ def parse_query(
     Raises UsageError when a filter's value makes no sense or when nothing is asked for.
     """
     warnings = []
-    typed = typed.replace("\0", " ")
+    typed = typed.replace("\0", " ").encode("utf-8", "replace").decode()  # a lone surrogate cannot be looked up
     if len(typed) > MAX_QUERY_CHARS:
         typed = typed[:MAX_QUERY_CHARS]
         warnings.append(f"only the first {MAX_QUERY_CHARS:,} characters of the query were read")

@@ -15,11 +15,12 @@ _KEY = "failures"
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file, why it failed, and what `stat` said of it then."""
+    """A file, why it failed, what `stat` said of it then, and what tried to parse it."""
 
     path: NotePath
     reason: str
     identity: Identity
+    parsed_by: str
 
     @property
     def failure(self) -> Failure:
@@ -30,10 +31,11 @@ class FailedFile:
 def read_failures(reader: IndexReader) -> dict[NotePath, FailedFile]:
     """Return the failures of earlier syncs by path."""
     rows = json.loads(reader.meta(_KEY) or "[]")
-    return {NotePath(path): FailedFile(NotePath(path), reason, tuple(identity)) for path, reason, identity in rows}
+    failed = (FailedFile(NotePath(path), reason, tuple(identity), by) for path, reason, identity, by in rows)
+    return {one.path: one for one in failed}
 
 
 def write_failures(writer: IndexWriter, failures: Iterable[FailedFile]) -> None:
     """Replace what is remembered."""
-    rows = sorted((failure.path, failure.reason, failure.identity) for failure in failures)
+    rows = sorted((one.path, one.reason, one.identity, one.parsed_by) for one in failures)
     writer.set_meta(_KEY, json.dumps(rows))

@@ -76,7 +76,7 @@ class Indexer:
             scan, known = self._files.scan(), self._known()
             self._check_root(scan, known, accept_root)
             plan = plan_sync(scan, known.stamps, self._reader.parsed_by)
-            repeated = {path: f for path, f in known.failures.items() if scan.files.get(path) == f.identity}
+            repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
             changes = [change for change in plan.changes if change.path not in repeated]
             work = _Round(scan, known, dict(repeated), report, deadline, progress, len(changes))
             report.unchanged, report.pending = plan.unchanged, len(changes)
@@ -88,6 +88,10 @@ class Indexer:
             if report.pending == 0 or time.monotonic() >= deadline:
                 break
         return report
+
+    def _fails_again(self, failed: FailedFile, scan: FileScan) -> bool:
+        """Tell whether a file is as it was when this same parser failed on it."""
+        return scan.files.get(failed.path) == failed.identity and failed.parsed_by == self._reader.parsed_by
 
     def _known(self) -> _Known:
         with self._index.reading() as reader:
@@ -144,7 +148,7 @@ class Indexer:
             return None
         except (NoteError, BinaryFileError) as error:
             work.report.pending -= 1
-            work.failures[path] = FailedFile(path, str(error), work.scan.files[path])
+            work.failures[path] = FailedFile(path, str(error), work.scan.files[path], self._reader.parsed_by)
             return None
         return _Parsed(change, stamp, note, chunks)
 

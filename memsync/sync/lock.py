@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memsync.errors import FilesystemError, IndexBusy
@@ -34,7 +34,8 @@ def sync_lock(
     try:
         _acquire(descriptor, wait_seconds, on_wait)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
+        with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
+            os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
     finally:

@@ -37,14 +37,11 @@ SPARE_VECTORS = 20_000
 
 
 class SqliteIndex:
-    """One database file. Each thread reads through a connection of its own; one writes at a time.
-
-    `warnings` says what had to be done to open it, for the user to be told.
-    """
+    """One database file. Each thread reads through a connection of its own; one writes at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.warnings: list[str] = []
+        self._warnings: list[str] = []
         self._local = threading.local()
         self._readers: list[apsw.Connection] = []
         self._guard = threading.Lock()
@@ -60,7 +57,7 @@ class SqliteIndex:
             return self._prepare()
         except IndexDamaged as error:
             aside = set_aside(self.path)
-            self.warnings.append(f"{error}; it was set aside as {aside.name} and is rebuilt from the files")
+            self._warnings.append(f"{error}; it was set aside as {aside.name} and is rebuilt from the files")
             return self._prepare()
 
     def _prepare(self) -> apsw.Connection:
@@ -79,7 +76,8 @@ class SqliteIndex:
         self._reopen_if_replaced()
         connection = self._reader()
         with _translated(self.path):
-            if connection.in_transaction:
+            nested = connection.in_transaction
+            if nested:
                 yield SqliteReader(connection, self.path, self._frequencies)
                 return
             connection.execute("BEGIN")
@@ -105,6 +103,11 @@ class SqliteIndex:
                     self._writer.execute("ROLLBACK")
                 raise
 
+    def take_warnings(self) -> list[str]:
+        """Return what had to be done to open the index since this was last asked."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
     def compact(self, *, bulk: bool) -> None:
         """Rebuild vec0 tables of which under half is live and empty the log; after a bulk load merge the word index."""
         with self.writing() as writer:
@@ -126,7 +129,11 @@ class SqliteIndex:
         """
         path = self.path.with_name(f"{self.path.name}.beside")
         _remove(path)
-        other = SqliteIndex(path)
+        try:
+            other = SqliteIndex(path)
+        except BaseException:
+            _remove(path)
+            raise
         try:
             if keep_vectors:
                 with _translated(self.path):
@@ -144,7 +151,7 @@ class SqliteIndex:
         other.compact(bulk=True)
         other.close()
         with self._write_lock:
-            self.close()
+            self._writer.close(True)
             # A log that belongs to another database must never be found beside the new one.
             for suffix in ("-wal", "-shm"):
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
@@ -167,12 +174,15 @@ class SqliteIndex:
 
     def _reader(self) -> apsw.Connection:
         epoch, connection = getattr(self._local, "reader", (-1, None))
+        old = connection
         if connection is None or epoch != self._epoch:
+            if connection is not None:  # of the file that stood here before; only this thread uses it
+                connection.close(True)
             with _translated(self.path):
                 connection = schema.connect(self.path, readonly=True)
             self._local.reader = (self._epoch, connection)
             with self._guard:
-                self._readers.append(connection)
+                self._readers = [*(reader for reader in self._readers if reader is not old), connection]
         assert isinstance(connection, apsw.Connection)
         return connection
 
@@ -185,11 +195,13 @@ class SqliteIndex:
         if inode == self._inode:
             return
         with self._write_lock:
+            if inode == self._inode:  # another thread was quicker
+                return
             self._writer.close(True)
             self._writer = self._open()
             self._inode = os.stat(self.path).st_ino
             self._epoch += 1
-            self.warnings.append("the index was removed or replaced while in use; it is filled again from the files")
+            self._warnings.append("the index was removed or replaced while in use")
 
 
 def _remove(path: Path) -> None:
@@ -198,12 +210,17 @@ def _remove(path: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged database and its log out of the way, and return the new name."""
+    """Rename a damaged database and its log out of the way, and return the new name. Raises FilesystemError."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
     for suffix in ("", "-wal", "-shm"):
         source = path.with_name(path.name + suffix)
-        if source.exists():
+        try:
             source.rename(aside.with_name(aside.name + suffix))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            hint = "Check the permissions of its folder."
+            raise FilesystemError(f"{source} is damaged and cannot be renamed: {error.strerror}", hint=hint) from error
     return aside
 
 

@@ -202,6 +202,9 @@ def load_vec0(connection: apsw.Connection) -> None:
 def _create_private(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists():  # deleted: its log, in use by another process perhaps, would be taken for the new one's
+            for suffix in ("-wal", "-shm"):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise FilesystemError(

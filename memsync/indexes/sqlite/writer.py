@@ -180,19 +180,6 @@ class SqliteWriter(SqliteReader):
             self._run("DELETE FROM pending WHERE passage = ?", (passage_id,))
             self._run("DELETE FROM passage WHERE id = ?", (passage_id,))
 
-    def clear(self, *, keep_vectors: bool) -> None:
-        """Forget every note; the vector cache only if it is not kept."""
-        for row in list(self._rows("SELECT id FROM space WHERE state <> 'retired'")):
-            self._run(f"DROP TABLE vec_{row[0]}")
-        for table in ("tag", "link", "pending", "chunk", "passage", "note"):
-            self._run(f"DELETE FROM {table}")
-        self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('delete-all')")
-        if keep_vectors:
-            self._run("UPDATE space SET state = 'retired'")
-        else:
-            self._run("DELETE FROM vector")
-            self._run("DELETE FROM space")
-
     # ----------------------------------------------------------------------------------------- vectors
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
@@ -217,7 +204,8 @@ class SqliteWriter(SqliteReader):
     def put_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]) -> None:
         """Store computed vectors; a passage that has gone meanwhile leaves its vector in the cache."""
         number = self._space_number(space)
-        assert number is not None, "prepare_space comes first"
+        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes them
+            return
         for passage, vector in vectors:
             value = to_float16(vector, space.dimension)
             self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
@@ -295,7 +283,7 @@ class SqliteWriter(SqliteReader):
 
 
 def _word_columns(note: Note, chunk: Chunk) -> tuple[str, str, str, str]:
-    """Return what chunk_fts holds of a chunk. Unspaced script goes to its own column only, or it would swallow `用SQLite`."""
+    """Return what chunk_fts holds of a chunk. Unspaced script has a column of its own: it would swallow `用SQLite`."""
     parts = (chunk.words, heading_words(note, chunk), context_words(note, chunk))
     body, heading, context = (without_cjk(part) for part in parts)
     return body, heading, context, cjk_words(" ".join(parts))

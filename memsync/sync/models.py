@@ -1,0 +1,45 @@
+"""The embedding models in use: the configured one, and while its space is being built, the one that still answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from memsync.errors import EmbedderError
+from memsync.model import EmbeddingSpace
+from memsync.ports import Embedder
+
+
+class EmbeddingModels:
+    """Makes each embedder once, at its first use. Safe to call from several threads."""
+
+    def __init__(self, configured: Callable[[], Embedder], of_space: Callable[[EmbeddingSpace], Embedder]) -> None:
+        self._make_configured = configured
+        self._make_of_space = of_space
+        self._lock = threading.RLock()
+        self._configured: Embedder | None = None
+        self._by_space: dict[str, Embedder] = {}
+
+    def configured(self) -> Embedder:
+        """Return the model that the settings name. Raises EmbedderError."""
+        with self._lock:
+            if self._configured is None:
+                self._configured = self._make_configured()
+                self._by_space[self._configured.space.name] = self._configured
+            return self._configured
+
+    def of_space(self, space: EmbeddingSpace) -> Embedder:
+        """Return what embeds in `space`. Raises EmbedderError when that model is not to be had any more."""
+        with self._lock:
+            if space.name not in self._by_space:
+                with suppress(EmbedderError):  # the space that answers may be of another model, which still works
+                    self.configured()
+            if space.name not in self._by_space:
+                embedder = self._make_of_space(space)
+                if embedder.space != space:
+                    raise EmbedderError(
+                        f"the index was built with {space.name}, now unavailable", hint="Run: memsync sync"
+                    )
+                self._by_space[space.name] = embedder
+            return self._by_space[space.name]

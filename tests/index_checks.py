@@ -1,0 +1,86 @@
+"""What a sound index satisfies whatever happened to it, looked up in the database behind memsync's back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from memsync.indexes.sqlite import schema
+from memsync.memory import Memory
+
+# What each row counts must not exist: rows that point nowhere, and passages that nothing points to.
+_ORPHANS = {
+    "chunk without note": "SELECT count(*) FROM chunk WHERE note NOT IN (SELECT id FROM note)",
+    "chunk without passage": "SELECT count(*) FROM chunk WHERE passage NOT IN (SELECT id FROM passage)",
+    "passage without chunk": "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk)",
+    "tag without chunk": "SELECT count(*) FROM tag WHERE chunk NOT IN (SELECT id FROM chunk)",
+    "link without note": "SELECT count(*) FROM link WHERE note NOT IN (SELECT id FROM note)",
+    "pending without passage": "SELECT count(*) FROM pending WHERE passage NOT IN (SELECT id FROM passage)",
+    "words without chunk": "SELECT count(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunk)",
+    "chunk without words": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)",
+}
+_LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
+
+
+def database(memory: Memory) -> Path:
+    """Return the index's file."""
+    return memory.settings.index_dir / "index.db"
+
+
+def open_database(path: Path) -> apsw.Connection:
+    """Open an index as any other program would."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(10_000)
+    schema.load_vec0(connection)
+    return connection
+
+
+def value(path: Path, statement: str) -> object:
+    """Return the first value that a statement gives."""
+    connection = open_database(path)
+    try:
+        return connection.execute(statement).get
+    finally:
+        connection.close()
+
+
+def orphans(path: Path) -> dict[str, int]:
+    """Return what points nowhere or is pointed to by nothing, with its number; nothing in a sound index."""
+    connection = open_database(path)
+    try:
+        checks = dict(_ORPHANS)
+        live = [row[0] for row in connection.execute(_LIVE_SPACES)]
+        for number in live:
+            rows = f"SELECT rowid FROM vec_{number}_rowids"
+            checks[f"vector of no passage in {number}"] = (
+                f"SELECT count(*) FROM vec_{number}_rowids WHERE rowid NOT IN (SELECT id FROM passage)"
+            )
+            checks[f"passage neither with vector nor pending in {number}"] = (
+                f"SELECT count(*) FROM passage WHERE (id IN ({rows}))"
+                f" + (id IN (SELECT passage FROM pending WHERE space = {number})) <> 1"
+            )
+        left = "SELECT count(*) FROM sqlite_schema WHERE name GLOB 'vec_[0-9]*' AND sql LIKE '%USING vec0%'"
+        checks["vec0 table of a retired space"] = f"{left[:7]}({left}) - {len(live)}"
+        counts = {name: int(str(connection.execute(statement).get)) for name, statement in checks.items()}
+        return {name: count for name, count in counts.items() if count}
+    finally:
+        connection.close()
+
+
+def assert_sound(path: Path) -> None:
+    """Check SQLite's and FTS5's own integrity, and that nothing is orphaned."""
+    connection = open_database(path)
+    try:
+        assert connection.pragma("integrity_check") == "ok"
+        assert connection.pragma("foreign_key_check") is None
+        connection.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('integrity-check')")
+    finally:
+        connection.close()
+    assert orphans(path) == {}
+
+
+def dump(memory: Memory) -> list[str]:
+    """Return the canonical dump of a memory's index."""
+    with memory._index.reading() as reader:
+        return list(reader.dump())
