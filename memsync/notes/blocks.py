@@ -52,6 +52,9 @@ class BlockTree:
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
+CODE_INDENT = 4
+
+
 class _TooInvolvedError(Exception):
     """The file is not worth the time and memory that it would take to understand it."""
 
@@ -70,11 +73,11 @@ class _BoundedState(StateBlock):
         return super().push(ttype, tag, nesting)
 
     def is_code_block(self, line: int) -> bool:
-        """Count a trial; nearly every rule begins with this question."""
+        """Count a trial; nearly every rule begins with this question, so it is answered here and not by `super()`."""
         self.checks += 1
         if self.checks > MAX_CHECKS:
             raise _TooInvolvedError
-        return super().is_code_block(line)
+        return self._code_enabled and self.sCount[line] - self.blkIndent >= CODE_INDENT
 
 
 def new_parser() -> MarkdownIt:
@@ -214,10 +217,13 @@ def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block,
         return ()
     starts = [first] + [max(child.start_line, first) for child in children[1:]]
     ends = [max(start, following - 1) for start, following in pairwise(starts)] + [last]
-    return tuple(
-        replace(child, start_line=start, end_line=end, children=_partition(child.children, start, end))
-        for child, start, end in zip(children, starts, ends, strict=True)
-    )
+    return tuple(_stretched(*each) for each in zip(children, starts, ends, strict=True))
+
+
+def _stretched(block: Block, first: int, last: int) -> Block:
+    if (block.start_line, block.end_line) == (first, last):
+        return block
+    return replace(block, start_line=first, end_line=last, children=_partition(block.children, first, last))
 
 
 def _with_uncovered(

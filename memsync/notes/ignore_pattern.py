@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 _TOKEN = re.compile(
     r"(?P<deep_start>^\*\*/)|(?P<deep_end>/\*\*$)|(?P<deep>/\*\*(?=/))|(?P<stars>\*+)|(?P<any>\?)"
@@ -39,7 +40,7 @@ class IgnorePattern:
 
 
 def read_pattern(line: str) -> IgnorePattern | None:
-    """Return the pattern in a line, or None for a blank line, a comment and what is no pattern (`!`, `a\\`, `[z-a]`)."""
+    """Return the pattern in a line, or None for a blank line, a comment and what is no pattern (`!`, `[z-a]`)."""
     text = re.sub(r"(?<!\\) +$", "", line.rstrip("\r\n")) if line.endswith((" ", "\r", "\n")) else line
     if not text or text.startswith("#"):
         return None
@@ -100,10 +101,10 @@ def _bounded(parts: list[str]) -> Iterator[str]:
     stars = [position for position, part in enumerate(parts) if part == _STAR]
     closing = {
         after
-        for star, after in zip(stars, stars[1:], strict=False)
+        for star, after in pairwise(stars)
         if not any("/" in part.replace("[^/]", "").replace("(?!/)", "") for part in parts[star:after])
     }
-    opening = {star for star, after in zip(stars, stars[1:], strict=False) if after in closing}
+    opening = {star for star, after in pairwise(stars) if after in closing}
     for position, part in enumerate(parts):
         if position in closing:
             yield ")"

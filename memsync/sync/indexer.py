@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memsync.errors import NoteError, RootError
 from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
@@ -49,7 +49,7 @@ class _Known:
     """What the index says of the files, as of one generation."""
 
     generation: int
-    stamps: Mapping[NotePath, IndexedFile]
+    stamps: dict[NotePath, IndexedFile]
     failures: Mapping[NotePath, FailedFile]
     root: str
 
@@ -83,7 +83,7 @@ class Indexer:
             for batch in self._batches(changes, work):
                 self._commit(batch, work)
             report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
-            if changes or work.failures != known.failures:
+            if work.failures != known.failures:
                 self._remember(work)
             if report.pending == 0 or time.monotonic() >= deadline:
                 break
@@ -97,7 +97,7 @@ class Indexer:
         with self._index.reading() as reader:
             generation = reader.generation()
             if generation != self._cached.generation:
-                self._cached = _Known(generation, reader.stamps(), read_failures(reader), reader.meta("root"))
+                self._cached = _Known(generation, dict(reader.stamps()), read_failures(reader), reader.meta("root"))
         return self._cached
 
     def _check_root(self, scan: FileScan, known: _Known, accept_root: bool) -> None:
@@ -155,9 +155,25 @@ class Indexer:
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
         with self._index.writing() as writer:
+            generation = writer.generation()
             done = [(parsed, self._write(writer, parsed)) for parsed in batch if self._is_still(parsed)]
+        self._note_commit(generation, [parsed for parsed, _ in done])
         for parsed, reused in done:
             work.count(parsed, reused)
+
+    def _note_commit(self, before: int, done: Sequence[_Parsed]) -> None:
+        """Bring what is known of the index up to date without reading it all again, if nobody else wrote meanwhile."""
+        if before != self._cached.generation:
+            return
+        stamps = self._cached.stamps
+        for parsed in done:
+            if parsed.change.type is ChangeType.DELETED:
+                stamps.pop(parsed.change.path, None)
+            else:
+                stamp = parsed.stamp
+                row = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
+                stamps[parsed.change.path] = row
+        self._cached = replace(self._cached, generation=before + 1)
 
     def _is_still(self, parsed: _Parsed) -> bool:
         now = self._files.identity(parsed.change.path)

@@ -21,6 +21,9 @@ FOLDER = Path(__file__).parent
 MAX_TOKENS = 254
 """Word pieces the model reads of one text, its two special tokens not counted."""
 
+MAX_RECENT_TEXTS = 4_000
+MAX_RECENT_CHARS = 2_000
+
 SPACE = EmbeddingSpace(provider="minilm", model="all-MiniLM-L6-v2", revision="int8-587422eb2fbb", dimension=384)
 """`revision` is the beginning of model.onnx's SHA-256."""
 
@@ -37,16 +40,28 @@ def load(threads: int) -> FastembedEmbedder:
 
 
 class WordPieceCounter:
-    """Counts word pieces with the built-in model's tokenizer; the tokenizer is loaded at its first use."""
+    """Counts word pieces with the built-in model's tokenizer; the tokenizer is loaded at its first use.
+
+    Counts of recent texts are kept: an edited note is mostly paragraphs that were counted before.
+    """
 
     def __init__(self) -> None:
         self._tokenizer: Tokenizer | None = None
         self._lock = threading.Lock()
+        self._recent: dict[str, int] = {}
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of word pieces of each text, special tokens not counted."""
-        encodings = self._load().encode_batch_fast(list(texts), add_special_tokens=False)
-        return [len(encoding) for encoding in encodings]
+        recent = self._recent
+        new = [text for text in dict.fromkeys(texts) if text not in recent]
+        counts: dict[str, int] = {}
+        if new:
+            encodings = self._load().encode_batch_fast(new, add_special_tokens=False)
+            counts = {text: len(encoding) for text, encoding in zip(new, encodings, strict=True)}
+        result = [counts[text] if text in counts else recent[text] for text in texts]
+        kept = {text: count for text, count in counts.items() if len(text) <= MAX_RECENT_CHARS}
+        self._recent = {**recent, **kept} if len(recent) < MAX_RECENT_TEXTS else kept
+        return result
 
     def _load(self) -> Tokenizer:
         with self._lock:

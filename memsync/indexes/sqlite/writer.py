@@ -32,11 +32,12 @@ ON CONFLICT (path) DO UPDATE SET
     stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by
 RETURNING id
 """
-_OLD_CHUNKS = """
-SELECT c.id, p.hash, c.words FROM chunk c JOIN passage p ON p.id = c.passage WHERE c.note = ? ORDER BY c.ordinal DESC
-"""
 _CHUNK_COLUMNS = """note, ordinal, passage, section, start_line, end_line, start_column, end_column, heading_path, role,
     first_time, last_time, attributes, entries, words"""
+_OLD_CHUNKS = f"""
+SELECT c.id, p.hash, {_CHUNK_COLUMNS} FROM chunk c JOIN passage p ON p.id = c.passage
+WHERE c.note = ? ORDER BY c.ordinal DESC
+"""
 _INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
@@ -86,29 +87,38 @@ class SqliteWriter(SqliteReader):
         alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
         """
         note_id = self._put_note_row(note, stamp, parsed_by)
-        old: dict[tuple[bytes, bytes], list[int]] = {}
-        for chunk_id, digest, words in list(self._rows(_OLD_CHUNKS, (note_id,))):
-            old.setdefault((digest, words), []).append(chunk_id)
+        old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
+        for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
+            old.setdefault((row[1], row[-1]), []).append(row)
         queued = reused = 0
         for chunk in chunks:
             columns = _word_columns(note, chunk)
             digest = chunk.content_hash
             words = hashlib.sha256("\0".join(columns).encode()).digest()[:16]
-            passage_id, result = self._put_passage(digest, chunk.text)
-            queued, reused = queued + result.queued, reused + result.reused
-            row = _chunk_row(note_id, passage_id, words, chunk)
             same = old.get((digest, words))
             if same:
-                chunk_id = same.pop()
-                self._run(_UPDATE_CHUNK, (*row, chunk_id))
-                self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
-            else:
-                self._run(_INSERT_CHUNK, row)
-                chunk_id = self._db.last_insert_rowid()
-                self._run(_INSERT_WORDS, (chunk_id, *columns))
+                self._move_chunk(same.pop(), chunk)
+                continue
+            passage_id, result = self._put_passage(digest, chunk.text)
+            queued, reused = queued + result.queued, reused + result.reused
+            self._run(_INSERT_CHUNK, _chunk_row(note_id, passage_id, words, chunk))
+            chunk_id = self._db.last_insert_rowid()
+            self._run(_INSERT_WORDS, (chunk_id, *columns))
             self._put_tags(chunk_id, chunk)
-        self._forget_chunks([chunk_id for ids in old.values() for chunk_id in ids])
+        self._forget_chunks([row[0] for rows in old.values() for row in rows])
         return PutResult(queued, reused)
+
+    def _move_chunk(self, old: tuple[Any, ...], chunk: Chunk) -> None:
+        """Give a chunk of unchanged words its new place; one that has not even moved costs nothing.
+
+        Its tags can differ only if its entries do, which are part of its row.
+        """
+        chunk_id, _, *row = old
+        new = _chunk_row(row[0], row[2], row[-1], chunk)
+        if tuple(row) != new:
+            self._run(_UPDATE_CHUNK, (*new, chunk_id))
+            self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
+            self._put_tags(chunk_id, chunk)
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone."""
