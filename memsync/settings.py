@@ -142,8 +142,8 @@ def load_settings(
     tables = {name: _globs(name, file, sources) for name in GLOB_TABLES}
     resolved_root = _resolve_root(values, sources, file, root)
     if file is not None and explicit is None:
-        _check_trust(file, resolved_root, sources)
-    index_dir = _resolve_index_dir(values["index.dir"], resolved_root, file if sources.get("index.dir") else None)
+        _check_trust(file, resolved_root)
+    index_dir = _resolve_index_dir(values["index.dir"], resolved_root, sources.get("index.dir", ""), file)
     if resolved_root.is_relative_to(index_dir):
         raise ConfigError(
             f"the memory root {resolved_root} lies inside the index {index_dir}", hint="Set index.dir elsewhere."
@@ -237,7 +237,7 @@ def _resolve_root(
     return found
 
 
-def _check_trust(file: ConfigFile, root: Path, sources: Mapping[str, str]) -> None:
+def _check_trust(file: ConfigFile, root: Path) -> None:
     """Refuse what a config.toml that came with the notes must not decide: it may be a stranger's."""
     folder = file.path.parent.resolve()
     if not folder.is_relative_to(root):
@@ -247,7 +247,7 @@ def _check_trust(file: ConfigFile, root: Path, sources: Mapping[str, str]) -> No
         raise ConfigError(
             f"{file.where('memsync.root')}: a config file inside a memory root may name no folder above it", hint=hint
         )
-    if sources.get("index.dir", "").startswith(str(file.path)):
+    if file.table("index").get("dir"):
         raise ConfigError(
             f"{file.where('index.dir')}: index.dir may not be set by a file inside the memory root", hint=hint
         )
@@ -258,9 +258,10 @@ def _check_trust(file: ConfigFile, root: Path, sources: Mapping[str, str]) -> No
         )
 
 
-def _resolve_index_dir(setting: str, root: Path, file: ConfigFile | None) -> Path:
+def _resolve_index_dir(setting: str, root: Path, source: str, file: ConfigFile | None) -> Path:
+    """Return the folder of the index; a relative one counts from the config file that names it, else from here."""
     if setting:
-        base = file.path.parent if file is not None else Path.cwd()
+        base = file.path.parent if file is not None and source.startswith(str(file.path)) else Path.cwd()
         return (base / Path(setting).expanduser()).resolve()
     import hashlib
 
