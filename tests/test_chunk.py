@@ -1,0 +1,233 @@
+"""Note -> chunks: what is kept whole, how what is too large is cut, and what a passage says."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsync.model import Chunk, NotePath
+from memsync.notes.chunk import ChunkLimits, chunk_note
+from memsync.notes.parse import parse_note
+from memsync.notes.passage import passage_text
+from tests.conftest import COUNTER, LIMITS, RULES
+
+SMALL = ChunkLimits(max_tokens=32, small_tokens=16, run_tokens=40, window_entries=3, window_stride=2)
+
+
+def cut(text: str, limits: ChunkLimits = SMALL, path: str = "note.md") -> list[Chunk]:
+    return chunk_note(parse_note(NotePath(path), text.encode(), RULES, 2_000_000), COUNTER.count, limits)
+
+
+def spans(chunks: list[Chunk]) -> list[tuple[int, int]]:
+    return [(chunk.start_line, chunk.end_line) for chunk in chunks]
+
+
+def assert_fits(chunks: list[Chunk], limits: ChunkLimits = SMALL) -> None:
+    assert max(COUNTER.count([chunk.text for chunk in chunks])) <= limits.max_tokens
+
+
+WORDS = "one two three four five six seven eight nine ten"
+"""Ten word pieces."""
+
+
+# ----------------------------------------------------------------------------------------- kept whole
+
+
+def test_short_section_is_one_chunk_with_its_heading() -> None:
+    """Heading, paragraphs, lists and fences of a section go together where they fit."""
+    (chunk,) = cut("## Setup\n\nRun it.\n\n- one\n- two\n\n```\ncode\n```\n")
+    assert (chunk.start_line, chunk.end_line, chunk.heading_path) == (1, 10, ("Setup",))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```\none two three four five six\n\nseven eight nine ten one\n```",
+        "- one two three four five six\n\n  seven eight nine ten one\n  - two three",
+        "> one two three four five six\n>\n> seven eight nine ten one",
+        "<div>\none two three four five six\nseven eight nine ten one\n</div>",
+        "one two three four five six\nseven eight nine ten one\ntwo",
+    ],
+)
+def test_block_that_fits_is_never_split(block: str) -> None:
+    """Whatever stands around it, one chunk holds all of it."""
+    text = f"{WORDS} one\n\n{block}\n\n{WORDS} {WORDS}\n"
+    last = 2 + len(block.splitlines())
+    assert any(chunk.start_line <= 3 and chunk.end_line >= last for chunk in cut(text))
+
+
+def test_table_row_is_never_split() -> None:
+    """A table too large for one chunk is cut between rows; its head line and delimiter stay together."""
+    rows = [f"| {WORDS} | {number} |" for number in range(6)]
+    chunks = cut("\n".join(["| a | b |", "|---|---|", *rows]))
+    assert_fits(chunks)
+    assert spans(chunks)[0][0] == 1
+    assert spans(chunks)[0][1] >= 2
+    assert all(not chunk.end_column for chunk in chunks)
+    assert sorted(line for first, last in spans(chunks) for line in range(first, last + 1)) == list(range(1, 9))
+
+
+def test_chunks_of_a_section_are_about_even() -> None:
+    """No chunk is filled to the brim with a rest left over behind it."""
+    chunks = cut("\n\n".join(["one two three four five six seven eight nine"] * 4))
+    assert spans(chunks) == [(1, 3), (5, 7)]
+
+
+# -------------------------------------------------------------------------------------- what does not fit
+
+
+def test_oversize_item_is_cut_into_its_children() -> None:
+    """A list item's own text and its inner items are what it is cut between."""
+    chunks = cut(f"- {WORDS}\n  - {WORDS} one\n    {WORDS} one\n  - {WORDS}\n  - {WORDS}\n")
+    assert_fits(chunks)
+    assert not any(first == 3 or last == 2 for first, last in spans(chunks))
+
+
+def test_oversize_fence_is_cut_between_lines() -> None:
+    """A block without children is cut into runs of lines."""
+    chunks = cut("```\n" + "one two three four five\n" * 12 + "```\n")
+    assert_fits(chunks)
+    assert all(not chunk.end_column for chunk in chunks)
+    assert spans(chunks)[0][0] == 1
+    assert [first for first, _ in spans(chunks)[1:]] == [last + 1 for _, last in spans(chunks)[:-1]]
+    assert spans(chunks)[-1][1] == 14
+
+
+def test_oversize_line_is_cut_into_pieces_with_columns() -> None:
+    """Pieces follow each other without gap or overlap, behind a space where one is near."""
+    line = " ".join([WORDS] * 12 + ["." * 90] + [WORDS] * 3)
+    pieces = [chunk for chunk in cut(f"before\n\n{line}\n\nafter\n") if chunk.end_column]
+    assert_fits(pieces)
+    assert {span for chunk in pieces for span in spans([chunk])} == {(3, 3)}
+    assert "".join(chunk.words for chunk in pieces) == line
+    assert [chunk.start_column for chunk in pieces] == [0, *(chunk.end_column for chunk in pieces[:-1])]
+    assert all(chunk.words == line[chunk.start_column : chunk.end_column] for chunk in pieces)
+    assert all(chunk.words.endswith((" ", "ten", ".")) for chunk in pieces)
+
+
+@pytest.mark.parametrize("letter", ["a", "word ", "漢", "😀", "[", "e\u0301", "http://x.org/"])
+def test_line_of_a_megabyte_is_covered_by_pieces_that_fit(letter: str) -> None:
+    """No tokenizer that calls a long word one token can hide text from the model."""
+    line = (letter * (1_000_000 // len(letter.encode()))).rstrip()
+    chunks = cut(line + "\n", LIMITS)
+    assert_fits(chunks, LIMITS)
+    assert "".join(chunk.words for chunk in chunks) == line
+    assert max(len(chunk.words) for chunk in chunks) <= 8 * LIMITS.max_tokens
+
+
+def test_heading_of_ten_kilobytes_is_cut_like_a_line() -> None:
+    """Its section has the cut heading in its path and the text behind it."""
+    heading = "# " + f"{WORDS} " * 200 + "end"
+    chunks = cut(f"{heading}\n\ntext\n", LIMITS)
+    assert_fits(chunks, LIMITS)
+    assert "".join(chunk.words for chunk in chunks if chunk.start_line == 1) == heading
+    assert spans(chunks)[-1] == (3, 3)
+    assert {len(chunk.heading_path[0]) for chunk in chunks} == {200}
+
+
+def test_line_of_mostly_spaces_is_found_by_its_words() -> None:
+    """A line of a few words and thousands of spaces is found by its words."""
+    chunks = cut("begin" + " " * 5_000 + "end\n", LIMITS)
+    assert "begin" in chunks[0].text
+    assert "end" in chunks[-1].text
+
+
+@pytest.mark.parametrize("before", ["# A", "- item", "```\n```", "| a |\n|---|", "text\n\n[b]: c", "<div>\n"])
+def test_link_definitions_are_in_a_chunk_like_any_other_line(before: str) -> None:
+    """Markdown makes no block of them; they are text of the file all the same."""
+    text = f"{before}\n\n[a]: https://x.org\n[b]: c\n"
+    assert "[a]: https://x.org\n[b]: c" in "\n".join(chunk.words for chunk in cut(text))
+
+
+def test_link_definition_right_behind_a_heading_is_in_its_chunk() -> None:
+    """With no blank line between them."""
+    (chunk,) = cut("# A\n[a]: b\n")
+    assert (chunk.start_line, chunk.end_line) == (1, 2)
+
+
+# ----------------------------------------------------------------------------------------- boundaries
+
+
+def test_chunk_never_crosses_a_section() -> None:
+    """However small two sections are, they stay apart."""
+    chunks = cut("top\n\n# A\n\na\n\n## B\n\nb\n\n# C\n")
+    assert [(chunk.heading_path, chunk.section) for chunk in chunks] == [
+        ((), 0),
+        (("A",), 1),
+        (("A", "B"), 2),
+        (("C",), 3),
+    ]
+    assert spans(chunks) == [(1, 1), (3, 5), (7, 9), (11, 11)]
+
+
+def test_chunk_never_crosses_a_message() -> None:
+    """Two short messages are two chunks, each with its role."""
+    chunks = cut("## user\n\nhello\n\n## assistant\n\nhi\n", path="threads/one.md")
+    assert [(chunk.role, chunk.start_line, chunk.end_line) for chunk in chunks] == [("user", 1, 3), ("assistant", 5, 7)]
+
+
+def test_heading_goes_with_what_follows_it() -> None:
+    """A heading alone is no answer, so it is not left behind at the end of a chunk."""
+    text = "# Heading of some words\n\n" + f"{WORDS}\n\n" * 5
+    assert all(chunk.end_line > 1 for chunk in cut(text))
+
+
+# --------------------------------------------------------------------------------------- what it says
+
+
+def test_attributes_are_not_part_of_the_text() -> None:
+    """They are cut from passage and words, and kept with the entry."""
+    (chunk,) = cut("## Setup {tier=task}\n\n- Prefers tabs {.pattern count=3}\n- {a=b} stays\n")
+    assert chunk.words == "## Setup\n\n- Prefers tabs\n- {a=b} stays"
+    assert chunk.text == "## Setup\n- Prefers tabs\n- {a=b} stays"
+    assert chunk.entries[0].attributes == {"tier": "task", "class": "pattern", "count": "3"}
+
+
+@pytest.mark.parametrize(
+    ("source", "passage"),
+    [
+        ("see [the docs](https://x.org/a?b) now", "see the docs now"),
+        ("see [the docs][ref] now\n\n[ref]: https://x.org 'title'\n", "see the docs now"),
+        ("![picture](a.png) text", "picture text"),
+        ("go to https://x.org/a, then", "go to  then"),
+        ("<https://x.org> text", " text".strip()),
+        ("a\n\n\n \nb\n", "a\nb"),
+        ("[[wiki]] and [plain] (text)", "[[wiki]] and [plain] (text)"),
+        ("https://x.org", "https://x.org"),
+        ("[a]: https://x.org", "[a]: https://x.org"),
+    ],
+)
+def test_passage_is_what_a_reader_sees(source: str, passage: str) -> None:
+    """Link targets and URLs are left out, unless nothing else is left."""
+    assert passage_text(source) == passage
+
+
+def test_words_keep_urls() -> None:
+    """A URL can be searched for by word."""
+    (chunk,) = cut("see [the docs](https://x.org/a)\n")
+    assert (chunk.text, chunk.words) == ("see the docs", "see [the docs](https://x.org/a)")
+
+
+def test_equal_text_has_an_equal_hash() -> None:
+    """A passage is addressed by its text: place and attributes do not count."""
+    first, second = cut("# A\n\nsame {x=1}\n"), cut("intro\n\n# A\n\n\nsame {x=1}\n")
+    assert first[0].content_hash == second[1].content_hash
+
+
+def test_ordinals_count_from_zero_in_file_order() -> None:
+    """The ordinal is the place in the note."""
+    chunks = cut("\n\n".join([WORDS] * 9))
+    assert [chunk.ordinal for chunk in chunks] == list(range(len(chunks)))
+    assert spans(chunks) == sorted(spans(chunks))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "   \n\t\n", "\ufeff", "\r\n\r\n"])
+def test_empty_note_has_no_chunk(text: str) -> None:
+    """There is nothing to find in it."""
+    assert cut(text) == []
+
+
+def test_note_of_front_matter_only_is_found_by_it() -> None:
+    """Without a body the head is what there is to read."""
+    (chunk,) = cut("---\ntitle: Heron\n---\n")
+    assert (chunk.start_line, chunk.end_line) == (1, 3)
+    assert "Heron" in chunk.text

@@ -1,0 +1,207 @@
+"""The YAML head: what is read from it, and that nothing hostile in it costs the note more than a warning."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memsync.model import Chunk, Note, NotePath
+from memsync.notes.reader import NoteReader
+
+BODY = "The heron nests in the alder."
+
+
+def read(reader: NoteReader, head: str, *, path: str = "note.md", ending: str = "\n") -> tuple[Note, list[Chunk]]:
+    text = f"---\n{head}\n---\n\n{BODY}\n"
+    return reader.read(NotePath(path), text.replace("\n", ending).encode())
+
+
+def words(chunks: list[Chunk]) -> str:
+    return "\n".join(chunk.words for chunk in chunks)
+
+
+HOSTILE = {
+    "25,000 open brackets": "key: " + "[" * 25_000,
+    "60,000 open brackets": "key: " + "[" * 60_000,
+    "open brackets on lines of their own": "key:\n" + " [\n" * 10_000,
+    "open braces": "{a: " * 15_000,
+    "nested blocks": "\n".join(" " * depth + "key:" for depth in range(300)),
+    "nested sequences on one line": "- " * 25_000 + "end",
+    "complex keys": "? " * 25_000 + "end",
+    "alias bomb": "a: &a [x, x, x, x, x, x, x, x]\n"
+    + "\n".join(
+        f"{new}: &{new} [{', '.join([f'*{old}'] * 8)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    ),
+    "merge key bomb": "a0: &a0 {k: v}\n"
+    + "\n".join(f"a{i}: &a{i}\n  <<: [{', '.join([f'*a{i - 1}'] * 20)}]" for i in range(1, 30)),
+    "merge key": "<<: {a: b}",
+    "alias": "a: &x one\nb: *x",
+    "tab indentation": "a:\n\tb: c",
+    "second colon": "a: b: c",
+    "30 February": "created: 2026-02-30",
+    "year zero": "created: 0000-01-01",
+    "list": "- one\n- two",
+    "number": "42",
+    "unclosed quote": 'a: "one',
+    "unknown tag": "a: !!python/object:os.system x",
+    "key of a list": "[a, b]: c",
+    "number key": "1: one",
+    "date key": "2026-11-21: one",
+    "null key": "null: one",
+    "boolean key": "yes: one",
+    "key twice": "a: one\na: two",
+    "5,000-digit integer": "a: " + "9" * 5_000,
+    "5,000-digit hexadecimal integer": "a: 0x" + "f" * 5_000,
+    "5,000-digit hexadecimal key": "0x" + "f" * 5_000 + ": a",
+    "60,000 sexagesimal digits": "a: 1" + ":1" * 29_000,
+    "control character": "a: \x07one",
+    "over 64 kB": "\n".join(f"key{i}: value" for i in range(5_000)),
+}
+
+
+@pytest.mark.parametrize("head", HOSTILE.values(), ids=HOSTILE.keys())
+def test_head_that_is_not_understood_is_indexed_as_text_with_one_warning(head: str, reader: NoteReader) -> None:
+    """Body and raw head are both searchable, the user is told once, and no line is lost."""
+    note, chunks = read(reader, head)
+    assert len(note.warnings) == 1
+    assert note.head_is_text
+    assert BODY in words(chunks)
+    covered = {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}
+    assert covered >= set(range(1, note.head_lines + 1))
+    squeezed = "".join(chunk.words for chunk in chunks if chunk.start_line <= note.head_lines)
+    assert "".join(squeezed.split()) == "".join(f"---{head}---".split())
+
+
+@pytest.mark.parametrize("head", HOSTILE.values(), ids=HOSTILE.keys())
+def test_head_never_grows_when_written_as_json(head: str, reader: NoteReader) -> None:
+    """What is kept of a hostile head is strict JSON no longer than twice the head."""
+    note, _ = read(reader, head)
+    assert len(json.dumps(note.front_matter, allow_nan=False)) <= 2 * len(head) + 20
+
+
+@pytest.mark.parametrize(
+    "head", ["a: !!float 1_0:59.9", "a: .inf\nb: .nan", 'a: "\\ud800\\0"', "a: 99999999999999999999"]
+)
+def test_value_that_json_or_a_database_cannot_hold_becomes_text(head: str, reader: NoteReader) -> None:
+    """Infinities, lone surrogates, NUL and integers beyond 64 bits are kept in writing."""
+    note, _ = read(reader, head)
+    written = json.dumps(note.front_matter, allow_nan=False, ensure_ascii=False)
+    assert "\0" not in written
+    written.encode()
+    assert all(not isinstance(value, int) for value in note.front_matter.values())
+
+
+def test_number_key_is_kept_under_its_written_form(reader: NoteReader) -> None:
+    """A key that is not text can still be filtered on."""
+    note, _ = read(reader, "2026: one\ntitle: Two")
+    assert note.front_matter == {"2026": "one", "title": "Two"}
+    assert note.title == "Two"
+
+
+def test_keys_that_python_frontmatter_gives_a_meaning_are_ordinary(reader: NoteReader) -> None:
+    """`content` and `handler` are names of its parameters, not of ours."""
+    note, chunks = read(reader, "content: short\nhandler: yaml")
+    assert note.front_matter == {"content": "short", "handler": "yaml"}
+    assert note.warnings == ()
+    assert words(chunks) == BODY
+
+
+def test_byte_order_mark_before_the_head_is_skipped(reader: NoteReader) -> None:
+    """Windows editors write one; the head behind it is a head."""
+    note, chunks = reader.read(NotePath("note.md"), f"\ufeff---\ntitle: One\n---\n{BODY}\n".encode())
+    assert (note.title, note.warnings, words(chunks)) == ("One", (), BODY)
+
+
+@pytest.mark.parametrize("ending", ["\r\n", "\r"])
+def test_line_endings_do_not_matter(ending: str, reader: NoteReader) -> None:
+    """CRLF and CR heads read as LF ones."""
+    note, chunks = read(reader, "title: One\ntags: [a, b]", ending=ending)
+    assert (note.title, [tag.name for tag in note.tags], note.warnings) == ("One", ["a", "b"], ())
+    assert (chunks[0].start_line, chunks[0].words) == (6, BODY)
+
+
+def test_head_that_nothing_closes_is_body_with_a_warning(reader: NoteReader) -> None:
+    """Without a closing fence there is no telling where the head ends, so all of it is text."""
+    note, chunks = reader.read(NotePath("note.md"), f"---\ntitle: One\n\n{BODY}\n".encode())
+    assert (note.head_lines, len(note.warnings)) == (0, 1)
+    assert "title: One" in words(chunks)
+    assert BODY in words(chunks)
+
+
+def test_thematic_break_at_the_top_is_no_head(reader: NoteReader) -> None:
+    """Prose between two rules is Markdown."""
+    note, chunks = read(reader, "Only prose here")
+    assert (note.head_lines, note.warnings) == (0, ())
+    assert "Only prose here" in words(chunks)
+
+
+def test_nul_byte_in_the_head_is_replaced_with_one_warning(reader: NoteReader) -> None:
+    """A NUL becomes a replacement character; the head is read all the same."""
+    note, chunks = read(reader, "title: O\0ne")
+    assert note.title == "O\ufffdne"
+    assert len(note.warnings) == 1
+    assert words(chunks) == BODY
+
+
+def test_empty_head_is_no_fault(reader: NoteReader) -> None:
+    """Two fences with nothing between them are a head without values."""
+    note, chunks = read(reader, "")
+    assert (note.head_lines, note.front_matter, note.warnings) == (3, {}, ())
+    assert words(chunks) == BODY
+
+
+def test_values_keep_their_types(reader: NoteReader) -> None:
+    """Numbers, truth values, lists and mappings stay what YAML says; dates become ISO text; unknown keys are kept."""
+    note, _ = read(
+        reader,
+        "count: 3\nshare: 0.5\ndone: true\nnone:\nnames: [a, 1]\nnested: {a: {b: c}}\nday: 2026-11-21\n"
+        "moment: 2026-11-21T10:02:03+01:00\nset: !!set {b, a}",
+    )
+    assert note.front_matter == {
+        "count": 3,
+        "share": 0.5,
+        "done": True,
+        "none": None,
+        "names": ["a", 1],
+        "nested": {"a": {"b": "c"}},
+        "day": "2026-11-21",
+        "moment": "2026-11-21T10:02:03+01:00",
+        "set": ["a", "b"],
+    }
+    assert note.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "tags", ["[work, home]", "work, home", "'#work, #home'", "\n- work\n- home", "[work, '', home]"]
+)
+def test_tags_are_a_list_or_comma_separated_text(tags: str, reader: NoteReader) -> None:
+    """Each form tags the whole note."""
+    note, _ = read(reader, f"tags: {tags}")
+    assert [(tag.name, tag.line) for tag in note.tags] == [("work", 0), ("home", 0)]
+
+
+def test_note_fields_come_from_the_head(reader: NoteReader) -> None:
+    """The keys of the format set the note's own fields."""
+    note, _ = read(reader, "aliases: [one, two]\nsession: 7\nimportance: 1\npinned: true\ncreated: 2026-11-20")
+    assert (note.aliases, note.session, note.importance, note.pinned) == (("one", "two"), "7", 1.0, True)
+    assert note.date == "2026-11-20"
+
+
+def test_updated_wins_over_created(reader: NoteReader) -> None:
+    """A note is as old as its last change."""
+    note, _ = read(reader, "created: 2026-11-20\nupdated: 2026-11-21 10:02")
+    assert note.date == "2026-11-21T10:02"
+
+
+@pytest.mark.parametrize("head", ["importance: 2", "importance: high", "importance: true", "created: soon"])
+def test_value_out_of_range_warns_and_the_default_stands(head: str, reader: NoteReader) -> None:
+    """A wrong value costs a warning, not the note."""
+    note, _ = read(reader, head)
+    assert (note.importance, note.date, len(note.warnings)) == (0.5, "", 1)
+
+
+def test_sentence_in_the_head_can_be_searched(reader: NoteReader) -> None:
+    """A summary or prompt is text that a person would look for."""
+    _, chunks = read(reader, "summary: The store became SQLite in November")
+    assert "The store became SQLite" in words(chunks)

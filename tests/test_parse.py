@@ -1,0 +1,273 @@
+"""Text -> note: title, kind, tier, tags, links, attributes and daily entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from memsync.model import Block, Note, NotePath
+from memsync.notes.reader import NoteReader
+
+Parse = Callable[..., Note]
+
+
+@pytest.fixture
+def parse(reader: NoteReader) -> Parse:
+    def parse_text(text: str, path: str = "note.md") -> Note:
+        return reader.read(NotePath(path), text.encode())[0]
+
+    return parse_text
+
+
+def tags(note: Note) -> list[tuple[str, int]]:
+    return [(tag.name, tag.line) for tag in note.tags]
+
+
+def flat(blocks: tuple[Block, ...]) -> list[Block]:
+    return [found for block in blocks for found in (block, *flat(block.children))]
+
+
+# ---------------------------------------------------------------------------------------------- title
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("---\ntitle: From the head\n---\n# From the heading\n", "From the head"),
+        ("---\ntitle: 2026\n---\n", "2026"),
+        ("---\ntitle: ''\n---\n# From the heading\n", "From the heading"),
+        ("## Second\n\n# First `code` and *more* {#id}\n\n# Later\n", "First code and more"),
+        ("[[Store|The store]] and [a link](x.md)\n=====\n", "The store and a link"),
+        ("## No first level\n", "a-name"),
+        ("```\n# Code\n```\n", "a-name"),
+        ("# {.only}\n", "a-name"),
+        ("", "a-name"),
+    ],
+)
+def test_title_is_the_heads_else_the_first_heading_else_the_file_name(text: str, title: str, parse: Parse) -> None:
+    """A title is plain text; the file name goes without its suffix."""
+    assert parse(text, "folder/a-name.md").title == title
+
+
+# --------------------------------------------------------------------------------------- kind and tier
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "tier"),
+    [
+        ("SOUL.md", "soul", "personal"),
+        ("MEMORY.md", "memory", "personal"),
+        ("preferences.md", "note", "personal"),
+        ("daily/2026-11-21.md", "daily", "task"),
+        ("daily/2025/2025-01-01.md", "daily", "task"),
+        ("threads/one.md", "thread", "task"),
+        ("prompts/one.md", "prompt", "personal"),
+        ("recipes/bread.md", "note", "project"),
+        ("recipes/SOUL.md", "note", "project"),
+        ("work/daily/2026-11-21.md", "note", "project"),
+    ],
+)
+def test_kind_and_tier_follow_the_path(path: str, kind: str, tier: str, parse: Parse) -> None:
+    """The default rules hold at the root only."""
+    note = parse("text\n", path)
+    assert (note.kind, note.tier) == (kind, tier)
+
+
+def test_front_matter_wins_over_the_path(parse: Parse) -> None:
+    """A note says itself what it is."""
+    note = parse("---\nkind: prompt\ntier: task\n---\ntext\n", "SOUL.md")
+    assert (note.kind, note.tier, note.warnings) == ("prompt", "task", ())
+
+
+@pytest.mark.parametrize("line", ["kind: diary", "tier: forever", "kind: [note]", "tier: {a: b}", "kind: Note"])
+def test_unknown_kind_or_tier_warns_and_the_path_decides(line: str, parse: Parse) -> None:
+    """A wrong word costs a warning, not the note."""
+    note = parse(f"---\n{line}\n---\ntext\n", "SOUL.md")
+    assert (note.kind, note.tier, len(note.warnings)) == ("soul", "personal", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "archived"),
+    [
+        ("text\n", "archive/old.md", True),
+        ("text\n", "notes/archive/old.md", False),
+        ("---\narchived: true\n---\ntext\n", "old.md", True),
+        ("---\narchived: 'true'\n---\ntext\n", "old.md", False),
+    ],
+)
+def test_note_is_archived_by_its_folder_or_its_head(text: str, path: str, archived: bool, parse: Parse) -> None:
+    """`archive/` at the root retires a note, and so does `archived: true`."""
+    assert parse(text, path).archived is archived
+
+
+# ----------------------------------------------------------------------------------------------- tags
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a #tag here\nand #two/parts-and_more.\n", [("tag", 1), ("two/parts-and_more", 2)]),
+        ("(#a), #b; '#c' [#d]\n", [("a", 1), ("b", 1), ("c", 1), ("d", 1)]),
+        ("## Heading #tag\n", [("tag", 1)]),
+        ("- item #tag\n", [("tag", 1)]),
+        ("| a |\n|---|\n| #tag |\n", [("tag", 3)]),
+        ("#größe and #1a\n", [("größe", 1), ("1a", 1)]),
+        ("see #123 and #2026-11\n", []),
+        ("`#code` and a#b and \\#escaped\n", []),
+        ("```\n#fence\n```\n\n    #indented\n", []),
+        ("http://x.org/#part and <http://x.org/#two> and [a](b#c)\n", []),
+        ("<!-- #comment -->\n", []),
+        ("# Title\n#\n", []),
+    ],
+)
+def test_tag_is_a_hash_and_a_word_in_running_text(text: str, found: list[tuple[str, int]], parse: Parse) -> None:
+    """Not in code, not in a URL, not a heading's marker, not a number; the line is where it stands."""
+    assert tags(parse(text)) == found
+
+
+def test_paragraph_of_nothing_but_tags_tags_the_whole_note(parse: Parse) -> None:
+    """Such a tag has line 0."""
+    assert tags(parse("# Title\n\n#one #two\n#three\n\ntext #four\n")) == [
+        ("one", 0),
+        ("two", 0),
+        ("three", 0),
+        ("four", 5 + 1),
+    ]
+
+
+@pytest.mark.parametrize("text", ["\n## #todo\n", "\n- #todo\n", "\n> #todo\n"])
+def test_lone_tag_in_a_heading_or_item_tags_that_alone(text: str, parse: Parse) -> None:
+    """Only a paragraph of the text itself speaks for the whole note."""
+    assert tags(parse(text)) == [("todo", 2)]
+
+
+def test_tag_of_head_and_body_counts_once_for_the_note(parse: Parse) -> None:
+    """Equal tags on the same line are one."""
+    assert tags(parse("---\ntags: [one]\n---\n#one\n\n#two #two x\n")) == [("one", 0), ("two", 6)]
+
+
+# ---------------------------------------------------------------------------------------------- links
+
+
+def test_wiki_link_has_target_anchor_and_label(parse: Parse) -> None:
+    """`[[target#anchor|label]]`, each part but the target optional."""
+    note = parse("see [[Store]], [[Store#Setup]]\nand [[folder/Store #Setup| the setup ]] and [[#Here]]\n")
+    assert [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links] == [
+        ("Store", "", "Store", 1, True),
+        ("Store", "Setup", "Store#Setup", 1, True),
+        ("folder/Store", "Setup", "the setup", 2, True),
+        ("", "Here", "#Here", 2, True),
+    ]
+
+
+@pytest.mark.parametrize("text", ["`[[code]]`", "[[ ]]", "[[open", "[[two\nlines]]", "\\[[escaped]]", "[[]]"])
+def test_what_is_no_wiki_link_is_text(text: str, parse: Parse) -> None:
+    """Code, blanks, line breaks and escapes make no link."""
+    assert parse(text + "\n").links == ()
+
+
+def test_markdown_links_are_found_with_their_lines(parse: Parse) -> None:
+    """Inline, reference and automatic links; the target is decoded; images are no links."""
+    text = "\n[a `b` *c*](my%20note.md#part)\n<https://x.org>\n[d][ref] ![picture](p.png)\n\n[ref]: other.md 'title'\n"
+    assert [(link.target, link.anchor, link.label, link.line) for link in parse(text).links] == [
+        ("my note.md", "part", "a b c", 2),
+        ("https://x.org", "", "https://x.org", 3),
+        ("other.md", "", "d", 4),
+    ]
+
+
+def test_line_breaks_inside_code_titles_and_html_do_not_shift_lines(parse: Parse) -> None:
+    """A line is counted in the source, whatever markup the break stands in."""
+    note = parse('`two\nlines` [a](b "ti\ntle") <i\nclass="x"> [c](d) #tag [[e]]\n')
+    assert [(link.target, link.line) for link in note.links] == [("b", 2), ("d", 4), ("e", 4)]
+    assert tags(note) == [("tag", 4)]
+
+
+# ----------------------------------------------------------------------------------------- attributes
+
+
+@pytest.mark.parametrize(
+    ("block", "attributes"),
+    [
+        ("{emotion=fear intensity=0.8}", {"emotion": "fear", "intensity": "0.8"}),
+        ("{cost=0.0031 model=claude-1.5}", {"cost": "0.0031", "model": "claude-1.5"}),
+        ("{#id .one .two key=v}", {"id": "id", "class": "one two", "key": "v"}),
+        ('{task="compare the stores" who="a \\"b\\""}', {"task": "compare the stores", "who": 'a "b"'}),
+        ('{empty="" a=1 a=2}', {"empty": "", "a": "2"}),
+        ("{url=https://x.org/a?b=c}", {"url": "https://x.org/a?b=c"}),
+        ("{ spaced=1 }  ", {"spaced": "1"}),
+    ],
+)
+def test_braces_at_the_end_of_heading_or_item_are_attributes(
+    block: str, attributes: dict[str, str], parse: Parse
+) -> None:
+    """Pandoc's grammar; a value with spaces is quoted; the last of two equal keys wins."""
+    note = parse(f"## Title {block}\n\n- Item {block}\n")
+    assert note.sections[0].heading_path == ("Title",)
+    assert note.sections[0].attributes == attributes
+    assert note.blocks[0][1].attributes == attributes
+    assert note.cuts == {1: 8, 3: 6}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "{}",
+        "{word}",
+        "{a=b c}",
+        '{a="open}',
+        "{a=}",
+        "{=b}",
+        "{a = b}",
+        "{{a=b}}",
+        "{a=b} more",
+        "{a=b}.",
+        "{.a.b}",
+        "{1=2}",
+    ],
+)
+def test_braces_that_do_not_parse_are_text(block: str, parse: Parse) -> None:
+    """Nothing is cut off and nothing is lost."""
+    note = parse(f"## Title {block}\n\n- Item {block}\n")
+    assert note.sections[0].heading_path == (f"Title {block}",)
+    assert (note.sections[0].attributes, note.blocks[0][1].attributes, note.cuts) == ({}, {}, {})
+
+
+def test_setext_heading_and_paragraph_of_an_item_may_end_in_attributes(parse: Parse) -> None:
+    """The block stands at the end of the last line of text; a plain paragraph has none."""
+    note = parse("Title {a=1}\n====\n\n- two\n  lines {b=2}\n\n  more {c=3}\n\nplain {d=4}\n")
+    assert note.title == "Title"
+    assert note.sections[0].attributes == {"a": "1"}
+    assert note.blocks[0][1].attributes == {"b": "2"}
+    assert sorted(note.cuts) == [1, 5]
+
+
+# ------------------------------------------------------------------------------------------- conflicts
+
+
+def test_conflict_markers_warn_and_stay_text(reader: NoteReader) -> None:
+    """Both sides are indexed and the user is told."""
+    text = "one\n\n<<<<<<< HEAD\nours\n=======\ntheirs\n>>>>>>> branch\n"
+    note, chunks = reader.read(NotePath("note.md"), text.encode())
+    assert note.warnings == ("file has git conflict markers",)
+    words = "\n".join(chunk.words for chunk in chunks)
+    assert all(word in words for word in ("ours", "theirs", "<<<<<<< HEAD"))
+
+
+@pytest.mark.parametrize("line", [">>>> quoted deeply", "<<<<<<<<< nine", "a <<<<<<< b", "======="])
+def test_lines_like_conflict_markers_do_not_warn(line: str, parse: Parse) -> None:
+    """A marker is seven signs at the beginning of a line, then a space or nothing."""
+    assert parse(f"text\n\n{line}\n").warnings == ()
+
+
+# -------------------------------------------------------------------------------------------- warnings
+
+
+def test_paragraph_too_involved_for_tags_is_indexed_with_a_warning(reader: NoteReader) -> None:
+    """The limit is on the work, so equal bytes always give an equal note; other paragraphs are not touched by it."""
+    text = "#one x\n\n" + "[" * 9_000 + "](a)" * 2_000 + "\n\n#two x\n"
+    note, chunks = reader.read(NotePath("note.md"), text.encode())
+    assert tags(note) == [("one", 1), ("two", 5)]
+    assert [warning.split(":")[0] for warning in note.warnings] == ["line 3"]
+    assert sum(chunk.words.count("[") for chunk in chunks) == 9_000
