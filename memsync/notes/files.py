@@ -55,7 +55,7 @@ class FileScan:
 
     def is_unknown(self, path: NotePath) -> bool:
         """Tell whether `path` lies where the scan could not look."""
-        return any(path.startswith(folder) for folder in self.unreadable_folders)
+        return any(path == place or (place[-1] == "/" and path.startswith(place)) for place in self.unreadable_folders)
 
 
 class NoteFiles:
@@ -117,7 +117,7 @@ class NoteFiles:
                 if info.st_mode & _TYPE_MASK == stat.S_IFREG:
                     found.add(folder + name, (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino))
                     continue
-            if name[0] != "." and entry.is_dir(follow_symlinks=False):
+            if name[0] != "." and _is_folder(entry):
                 path = folder + name
                 if not rules or not ignores_folder(rules, path):
                     folders.append((path + "/", rules))
@@ -177,11 +177,8 @@ class NoteFiles:
         except FileNotFoundError:
             raise
         except OSError as error:
-            reason = (
-                "is a symbolic link"
-                if error.errno in (errno.ELOOP, errno.ENOTDIR)
-                else f"cannot be read: {error.strerror}"
-            )
+            is_link = error.errno in (errno.ELOOP, errno.ENOTDIR)
+            reason = "is or lies behind a symbolic link" if is_link else f"cannot be read: {error.strerror}"
             raise NoteError(f"{path} {reason}") from error
         finally:
             os.close(folder)
@@ -189,6 +186,13 @@ class NoteFiles:
             os.close(descriptor)
             raise NoteError(f"{path} is not a regular file")
         return descriptor
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:  # gone already, on a file system whose listings do not say what is a folder
+        return False
 
 
 def _identity(info: os.stat_result) -> Identity:
