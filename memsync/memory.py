@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -135,28 +135,15 @@ class Memory:
         warnings = [*query.warnings, *self._index.take_warnings(), *_stale_warnings(report)]
         timings = {"scan": _ms_since(started)}
         started = time.perf_counter()
-        vector, mode_used = None, query.mode
-        if embedding is not None:
-            try:
-                vector = embedding.result()
-                if vector is None:
-                    warnings.append("no vectors yet: searched by words alone; run memsync sync")
-                self._syncer.embed_leftovers()
-            except EmbedderError as error:
-                warnings.append(f"{error}; searched by words alone")
-            if vector is None:
-                mode_used = Mode.KEYWORD
-            timings["embed"] = _ms_since(started)
-        try:
-            result = self._searcher.search(replace(query, mode=mode_used), vector, tokens=tokens)
-        except EmbedderError as error:  # what the model gave for the question is no vector of the space that answers
-            warnings.append(f"{error}; searched by words alone")
-            mode_used = Mode.KEYWORD
-            result = self._searcher.search(replace(query, mode=mode_used), None, tokens=tokens)
+        vector = self._awaited(embedding, warnings) if embedding is not None else None
+        timings["embed"] = _ms_since(started)
+        if by_meaning and vector is None:
+            query = replace(query, mode=Mode.KEYWORD)
+        result = self._answer(query, vector, tokens, warnings)
         with self._index.reading() as reader:
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
-        if pending and mode_used is not Mode.KEYWORD:
+        if pending and result.mode is not Mode.KEYWORD:
             warnings.append(f"{pending} passages are not searchable by meaning yet: run memsync sync")
         return replace(
             result,
@@ -164,6 +151,27 @@ class Memory:
             warnings=(*warnings, *result.warnings),
             timings={**timings, **result.timings},
         )
+
+    def _awaited(self, embedding: Future[Vector | None], warnings: list[str]) -> Vector | None:
+        """Return the question's vector; None, and why in `warnings`, when words alone must answer."""
+        vector = None
+        try:
+            vector = embedding.result()
+            self._syncer.embed_leftovers()
+        except EmbedderError as error:
+            warnings.append(f"{error}; searched by words alone" if vector is None else str(error))
+            return vector
+        if vector is None:
+            warnings.append("no vectors yet: searched by words alone; run memsync sync")
+        return vector
+
+    def _answer(self, query: Query, vector: Vector | None, tokens: int | None, warnings: list[str]) -> SearchResult:
+        """Search, by words alone if what the model gave is no vector of the space that answers."""
+        try:
+            return self._searcher.search(query, vector, tokens=tokens)
+        except EmbedderError as error:
+            warnings.append(f"{error}; searched by words alone")
+            return self._searcher.search(replace(query, mode=Mode.KEYWORD), None, tokens=tokens)
 
     def parse(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "memsync"
 HEAVY = ("numpy", "onnxruntime", "fastembed", "apsw", "sqlite_vec", "watchdog", "rich", "mcp", "tokenizers", "openai")
-MAX_LINES = 330
+MAX_LINES = 300
 
 
 def loaded_by(code: str) -> set[str]:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
-from memsync.indexes.sqlite.reader import SqliteReader, describe_space
-from memsync.indexes.sqlite.vectors import to_float16, to_int8
+from memsync.indexes.sqlite.spaces import SpaceWriter
 from memsync.indexes.words import context_words, heading_words
-from memsync.model import Chunk, EmbeddingSpace, Entry, FileStamp, Note, NotePath, PendingPassage, PutResult
+from memsync.model import Chunk, Entry, FileStamp, Note, NotePath, PutResult
 
 if TYPE_CHECKING:
-    from memsync.indexes.sqlite.vectors import Vector
+    pass
 
 _TEXT_LEVEL = 1
 
@@ -41,12 +40,6 @@ WHERE c.note = ? ORDER BY c.ordinal DESC
 _INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
-# The oldest vectors of one space whose text is gone.
-_TRIM = """
-DELETE FROM vector WHERE rowid IN (
-    SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
-    ORDER BY v.rowid LIMIT ?)
-"""
 # Passages that no chunk holds any more.
 _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
@@ -54,7 +47,7 @@ AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
 """
 
 
-class SqliteWriter(SqliteReader):
+class SqliteWriter(SpaceWriter):
     """The writing half of the Index port."""
 
     quiet = False
@@ -190,106 +183,9 @@ class SqliteWriter(SqliteReader):
             self._run("DELETE FROM pending WHERE passage = ?", (passage_id,))
             self._run("DELETE FROM passage WHERE id = ?", (passage_id,))
 
-    # ----------------------------------------------------------------------------------------- vectors
-
-    def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Make sure that `space` is being built, and return how many passages got a cached vector."""
-        row = self._value("SELECT id, state FROM space WHERE name = ?", (space.name,))
-        active = self._space_row("active")
-        if row is not None and row[1] == "active":
-            self._retire("building")
-            return 0
-        if row is not None and row[1] == "building":
-            return 0
-        self._retire("building")
-        state = "active" if active is None else "building"
-        number: int = self._db.execute(
-            "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
-            (space.name, describe_space(space), space.dimension, state),
-        ).get
-        self._create_nearest(number, space.dimension)
-        return self._fill_nearest(number)
-
-    def put_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]) -> None:
-        """Store computed vectors; a passage that has gone meanwhile leaves its vector in the cache."""
-        number = self._space_number(space)
-        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes them
-            return
-        for passage, vector in vectors:
-            value = to_float16(vector, space.dimension)
-            self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
-            self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
-            waited = self._db.changes()
-            still = self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,))
-            if waited and still == passage.content_hash:
-                self._insert_nearest(number, passage.passage_id, value)
-
-    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Let `space` answer searches if nothing is pending in it; the old one keeps only its cached vectors."""
-        active = self._space("active")
-        if active == space:
-            return True
-        if self.pending(space):
-            return False
-        self._retire("active")
-        self._run("UPDATE space SET state = 'active' WHERE name = ?", (space.name,))
-        return True
-
-    def compact_vectors(self, chunk_rows: int) -> None:
-        """Build a vec0 table anew when under half of what it has allocated is live."""
-        for number, dimension in list(self._rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
-            live = self._value(f"SELECT count(*) FROM vec_{number}_rowids")
-            allocated = self._value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
-            if allocated > 2 * live + chunk_rows:
-                self._run(f"DROP TABLE vec_{number}")
-                self._create_nearest(number, dimension)
-                self._fill_nearest(number)
-
-    def trim_cache(self, spare: int) -> None:
-        """Drop the oldest vectors of texts that are gone, where they are more than the live ones and `spare`."""
-        live = int(self._value("SELECT count(*) FROM passage"))
-        for number in [row[0] for row in self._rows("SELECT id FROM space")]:
-            cached = int(self._value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
-            surplus = cached - live - max(live, spare)
-            if surplus > 0:
-                self._run(_TRIM, (number, surplus))
-
     def optimize_words(self) -> None:
         """Merge the word index into one segment."""
         self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
-
-    def _retire(self, state: str) -> None:
-        row = self._space_row(state)
-        if row is not None:
-            self._run(f"DROP TABLE vec_{row[0]}")
-            self._run("DELETE FROM pending WHERE space = ?", (row[0],))
-            self._run("UPDATE space SET state = 'retired' WHERE id = ?", (row[0],))
-
-    def _create_nearest(self, number: int, dimension: int) -> None:
-        # int8 vectors of one space differ in length by rounding only: L2 orders them as cosine would, and is quicker.
-        self._run(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
-
-    def _fill_nearest(self, number: int) -> int:
-        """Give every passage its cached vector in one space or queue it there; return how many had one."""
-        cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
-        rows = list(self._rows(cached, (number,)))
-        for passage_id, value in rows:
-            self._insert_nearest(number, passage_id, value)
-        self._run("DELETE FROM pending WHERE space = ?", (number,))
-        self._run(
-            "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p"
-            " WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?)",
-            (number, number),
-        )
-        return len(rows)
-
-    def _insert_nearest(self, number: int, passage_id: int, value: bytes) -> None:
-        self._run(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", (passage_id, to_int8(value)))
-
-    def _run(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
-        for _ in self._db.execute(statement, parameters):
-            pass
 
 
 def _word_columns(note: Note, chunk: Chunk) -> tuple[str, str, str, str]:
