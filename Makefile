@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
-BENCH_DATA ?= $(MEMSYNC_BENCH_DATA)
+BENCH_DATA ?=
 
 .PHONY: demo test lint types imports tests bench clean
 

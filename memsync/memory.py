@@ -48,6 +48,7 @@ _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", 
 WAIT_SECONDS = 600.0
 """How long a sync waits for another one of the same index, unless told otherwise."""
 POOL_THREADS = 2
+BUDGET_HITS = 50
 
 
 class Memory:
@@ -127,7 +128,7 @@ class Memory:
         Raises UsageError, RootError, IndexFailure.
         """
         if isinstance(query, str):
-            query = self.parse(query, limit=limit, mode=mode, filters=filters)
+            query = self.parse(query, limit=limit, mode=mode, filters=filters, tokens=tokens)
         started = time.perf_counter()
         by_meaning = query.mode is not Mode.KEYWORD and bool(query.text.strip())
         embedding = self._pool.submit(self._query_vector, query.text) if by_meaning else None
@@ -181,9 +182,14 @@ class Memory:
         mode: Mode | str | None = None,
         filters: Filters = Filters(),
         filter_pairs: Sequence[tuple[str, str]] = (),
+        tokens: int | None = None,
     ) -> Query:
-        """Return `text` understood as a query, without asking it. Raises UsageError."""
-        limit = self.settings["search.limit"] if limit is None else limit
+        """Return `text` understood as a query, without asking it. Raises UsageError.
+
+        With a budget of `tokens` and no `limit`, as many hits as may fit are looked for.
+        """
+        if limit is None:
+            limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
         if limit < 1:
             raise UsageError(f"limit {limit} is not at least 1", hint="Ask for one hit or more.")
         chosen = Mode(mode or self.settings["search.mode"])

@@ -62,9 +62,7 @@ class FakeEmbedder:
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every test from the user's own config, state and environment."""
-    for name in [
-        name for name in os.environ if name.startswith(("MEMSYNC_", "OPENAI_")) and name != "MEMSYNC_BENCH_DATA"
-    ]:
+    for name in [name for name in os.environ if name.startswith(("MEMSYNC_", "OPENAI_")) and name != "BENCH_DATA"]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -135,7 +133,7 @@ def reader() -> NoteReader:
 @pytest.fixture(scope="session")
 def bench_data() -> Path:
     """The folder of real data; tests that need it are skipped with this reason where it is absent."""
-    named = os.environ.get("MEMSYNC_BENCH_DATA", "")
+    named = os.environ.get("BENCH_DATA", "")
     if not named or not Path(named).is_dir():
-        pytest.skip("MEMSYNC_BENCH_DATA names no data folder", allow_module_level=False)
+        pytest.skip("BENCH_DATA names no data folder", allow_module_level=False)
     return Path(named)

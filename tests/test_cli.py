@@ -187,3 +187,47 @@ def test_status_doctor_and_config_print_one_json_document(
     shown = json.loads(run("config", "show", "--json").stdout)
     assert shown["settings"]["search.mode"] == {"value": "keyword", "source": "MEMSYNC_SEARCH_MODE"}
     assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}
+
+
+def test_help_keeps_each_example_on_its_line() -> None:
+    """Paragraphs are re-flowed unless click is told not to."""
+    for command in ([], ["search"], ["get"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "memsync", *command, "--help"], capture_output=True, text=True, check=True
+        )
+        assert "\\b" not in done.stdout
+        assert any(
+            line.strip().startswith("memsync ") and line.count("memsync") == 1 for line in done.stdout.splitlines()
+        )
+
+
+def test_filters_survive_the_shells_quotes(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
+    """A filter's quoted value, and a whole query in quotes that begins with a filter."""
+    write("daily/2026-11-20.md", "- 09:00 heron\n")
+    for arguments in (
+        ["kind:daily heron"],
+        ["heron", "after:10 years ago"],
+        ['after:"10 years ago" heron'],
+        ["after:10 years ago"],
+    ):
+        assert run("search", *arguments).stdout.startswith("daily/2026-11-20.md:1"), arguments
+
+
+def test_a_full_stdout_is_an_error_of_its_own(
+    run: Callable[..., subprocess.CompletedProcess[str]], root: Path, write: Write
+) -> None:
+    """The answer could not be written: neither success nor "no"."""
+    write("a.md", "heron\n")
+    command = f"{sys.executable} -m memsync --root '{root}' get a.md > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 9
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
+    """And `-n` holds beside a budget."""
+    write("a.md", "heron\n")
+    write("b.md", "heron\n")
+    assert "none of 2 hits fits 1 word pieces" in run("search", "heron", "--tokens", "1").stderr
+    assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1

@@ -49,3 +49,11 @@ def test_init_on_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(RootError, match="is not a folder"):
         create_root(tmp_path / "file")
+
+
+def test_init_of_the_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody means to index everything they have."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder in (tmp_path, Path("/")):
+        with pytest.raises(RootError, match="too much"):
+            create_root(folder)

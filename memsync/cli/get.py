@@ -12,7 +12,7 @@ from memsync.cli.common import opened, plain, print_json
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def get(context: click.Context, location: str, as_json: bool) -> None:
-    r"""Print the lines that LOCATION names, from the file as it is now.
+    """Print the lines that LOCATION names, from the file as it is now.
 
     \b
     memsync get SOUL.md

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from memsync import __version__
-from memsync.errors import MemsyncError
+from memsync.errors import FilesystemError, MemsyncError
 
 COMMANDS = {
     "init": "memsync.cli.init:init",
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
 @click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
 @click.pass_context
 def cli(context: click.Context, config_path: str | None, root: str | None) -> None:
-    r"""Search your Markdown memory by meaning and by word; every answer names path and line.
+    """Search your Markdown memory by meaning and by word; every answer names path and line.
 
     \b
     memsync init ~/notes                  make a memory root, or adopt a folder of notes
@@ -65,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
         )
+        sys.stdout.flush()
+    except SystemExit as stop:
+        # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here.
+        code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else stop.code
     except click.UsageError as error:
         error.show()
         code = 2
@@ -75,13 +79,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("memsync: interrupted; what was done so far is kept", err=True)
+        click.echo("memsync: interrupted; the index is whole, and the next sync goes on from here", err=True)
         code = INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
-        # The reader of a pipe (head, less) has what it wanted; the interpreter must not try to flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()  # the reader of a pipe (head, less) has what it wanted
         code = 0
+    except OSError as error:
+        click.echo(f"memsync: {error.filename or 'the answer'}: {error.strerror}", err=True)
+        _silence_stdout()
+        code = FilesystemError.exit_code
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _silence_stdout() -> None:
+    """Let nothing more be written: the interpreter would try, fail and complain when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report(error: MemsyncError) -> None:

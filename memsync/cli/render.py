@@ -42,7 +42,8 @@ def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
     path, _, lines = hit.citation.rpartition(":")
     where = " › ".join(hit.heading_path) or hit.title
     about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
-    click.echo(f"{style(printable(path), fg='cyan')}:{style(lines, fg='green')}  {style(printable(about), dim=True)}")
+    place = f"{style(printable(path), fg='cyan')}:{style(lines, fg='green')}"
+    click.echo(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', dim=True)}")
     if full:
         click.echo(_visible(hit.text))
     else:

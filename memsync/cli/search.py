@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,18 +17,18 @@ NO_MATCH_EXIT_CODE = 1
 _FILTERS = {
     "kind": "soul, memory, daily, thread, prompt or note",
     "tier": "personal, project or task",
-    "tag": "a tag, with the tags beneath it",
-    "in": "a folder",
-    "path": "a glob over paths; * also matches slashes",
-    "role": "who speaks in a thread: user, assistant, agent, …",
-    "session": "a thread's session",
-    "after": 'a date: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago"',
-    "before": "a date, itself included",
+    "tag": "what has this tag, or one beneath it",
+    "in": "beneath this folder",
+    "path": "paths like this; * also matches slashes",
+    "role": "said by: user, assistant, agent, …",
+    "session": "of this thread",
+    "after": 'since: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago"',
+    "before": "until, the named day included",
 }
 
 
 def _filter_options(command: click.Command) -> click.Command:
-    for name, explanation in reversed(_FILTERS.items()):
+    for name, explanation in _FILTERS.items():
         option = click.Option(
             [f"--{name}", f"filter_{name}"], multiple=True, metavar="VALUE", help=f"Only {explanation}."
         )
@@ -62,7 +63,7 @@ def search(
     as_json: bool,
     **filters: tuple[str, ...],
 ) -> None:
-    r"""Find what the notes say about WORDS, by meaning and by word.
+    """Find what the notes say about WORDS, by meaning and by word.
 
     \b
     memsync search which store did we choose
@@ -76,7 +77,13 @@ def search(
     pairs += [("where", pair) for pair in where]
     pairs += [("is", "archived")] * archived
     with opened(context) as memory:
-        query = memory.parse(" ".join(map(_quoted_if_needed, words)), limit=limit, mode=mode, filter_pairs=pairs)
+        query = memory.parse(
+            " ".join(_requoted(word, alone=len(words) == 1) for word in words),
+            limit=limit,
+            mode=mode,
+            filter_pairs=pairs,
+            tokens=tokens,
+        )
         result = memory.search(query, tokens=tokens)
     if as_json:
         print_json(json_of(result, explain=explain))
@@ -91,12 +98,19 @@ def search(
 _filter_options(search)
 
 
-def _quoted_if_needed(word: str) -> str:
-    """Give a filter's value back the quotes that the shell took: after:"2 weeks ago" arrives as one word."""
+_SPOKEN_DATE = re.compile(r"(?:\d+|an?|one) \w+ ago|last \w+", re.IGNORECASE)
+
+
+def _requoted(word: str, *, alone: bool) -> str:
+    """Give a filter's value back the quotes that the shell took: after:"2 weeks ago" arrives as one word.
+
+    A single argument may also be the whole query in quotes; there only what can be nothing but a date is one value.
+    """
     name, colon, value = word.partition(":")
-    if colon and name in (*_FILTERS, "where") and " " in value and '"' not in value:
-        return f'{name}:"{value}"'
-    return word
+    if not colon or name not in (*_FILTERS, "where") or " " not in value or '"' in value:
+        return word
+    is_value = _SPOKEN_DATE.fullmatch(value) if name in ("after", "before") else not alone
+    return f'{name}:"{value}"' if is_value else word
 
 
 def json_of(result: SearchResult, *, explain: bool) -> dict[str, object]:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
-BUDGET_HITS = 50
 CONFIDENCE_HITS = 5
 LINE_SHARE = 0.2
 SECONDS_A_DAY = 86_400
@@ -103,13 +102,12 @@ class Searcher:
         scored = self._scored(keyword, near, chunks)
         spans = form_spans(scored, allows=_allows(query.filters))
         timer.lap("fuse")
-        limit = max(query.limit, BUDGET_HITS) if tokens and query.limit < BUDGET_HITS else query.limit
-        anchored = list(islice(self._anchored(spans), limit))
+        anchored = list(islice(self._anchored(spans), query.limit))
         hits = self._hits(query, anchored, keyword, near)
-        if tokens is not None:
-            hits = self._within(hits, tokens)
+        fitting = hits if tokens is None else self._within(hits, tokens)
+        warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
         timer.lap("hits")
-        return SearchResult(tuple(hits), query.mode, Freshness("", 0, 0), (), timer.stages, query.filters)
+        return SearchResult(tuple(fitting), query.mode, Freshness("", 0, 0), warnings, timer.stages, query.filters)
 
     # --------------------------------------------------------------------------------------- candidates
 

@@ -12,7 +12,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Embedder, Index, Progress
 
-BATCH_PASSAGES = 128
+BATCH_PASSAGES = 32
 """Passages between two commits: what an interruption costs at most."""
 
 

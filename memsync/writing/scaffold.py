@@ -75,6 +75,8 @@ def create_root(root: Path) -> CreatedRoot:
     """
     if root.exists() and not root.is_dir():
         raise RootError(f"{root} is not a folder", hint="Name a new folder, or one with notes in it.")
+    if root.resolve() in (Path("/"), Path.home().resolve()):
+        raise RootError(f"{root.resolve()} is too much for a memory root", hint="Name a folder: memsync init ~/notes")
     try:
         root.mkdir(parents=True, exist_ok=True)
         root = root.resolve()

@@ -208,6 +208,6 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise FilesystemError(
-            f"index {path} cannot be created: {error.strerror}",
+            f"index {path} cannot be opened for writing: {error.strerror}",
             hint="Set index.dir in config.toml to a folder you can write.",
         ) from error
