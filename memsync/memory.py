@@ -43,6 +43,8 @@ from memsync.sync.syncer import Syncer
 if TYPE_CHECKING:
     from memsync.ports import Vector
 
+    _QueryVector = tuple[EmbeddingSpace | None, Vector | None]
+
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
@@ -136,11 +138,11 @@ class Memory:
         warnings = [*query.warnings, *self._index.take_warnings(), *_stale_warnings(report)]
         timings = {"scan": _ms_since(started)}
         started = time.perf_counter()
-        vector = self._awaited(embedding, warnings) if embedding is not None else None
+        space, vector = self._awaited(embedding, warnings) if embedding is not None else (None, None)
         timings["embed"] = _ms_since(started)
         if by_meaning and vector is None:
             query = replace(query, mode=Mode.KEYWORD)
-        result = self._answer(query, vector, tokens, warnings)
+        result = self._answer(query, vector, space, tokens, warnings)
         with self._index.reading() as reader:
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
@@ -153,23 +155,30 @@ class Memory:
             timings={**timings, **result.timings},
         )
 
-    def _awaited(self, embedding: Future[Vector | None], warnings: list[str]) -> Vector | None:
-        """Return the question's vector; None, and why in `warnings`, when words alone must answer."""
-        vector = None
+    def _awaited(self, embedding: Future[_QueryVector], warnings: list[str]) -> _QueryVector:
+        """Return the question's vector and its space; no vector, and why in `warnings`, when words must answer."""
+        found: _QueryVector = (None, None)
         try:
-            vector = embedding.result()
+            found = embedding.result()
             self._syncer.embed_leftovers()
         except EmbedderError as error:
-            warnings.append(f"{error}; searched by words alone" if vector is None else str(error))
-            return vector
-        if vector is None:
+            warnings.append(f"{error}; searched by words alone" if found[1] is None else str(error))
+            return found
+        if found[1] is None:
             warnings.append("no vectors yet: searched by words alone; run memsync sync")
-        return vector
+        return found
 
-    def _answer(self, query: Query, vector: Vector | None, tokens: int | None, warnings: list[str]) -> SearchResult:
+    def _answer(
+        self,
+        query: Query,
+        vector: Vector | None,
+        space: EmbeddingSpace | None,
+        tokens: int | None,
+        warnings: list[str],
+    ) -> SearchResult:
         """Search, by words alone if what the model gave is no vector of the space that answers."""
         try:
-            return self._searcher.search(query, vector, tokens=tokens)
+            return self._searcher.search(query, vector, space, tokens=tokens)
         except EmbedderError as error:
             warnings.append(f"{error}; searched by words alone")
             return self._searcher.search(replace(query, mode=Mode.KEYWORD), None, tokens=tokens)
@@ -192,9 +201,11 @@ class Memory:
             limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
         if limit < 1:
             raise UsageError(f"limit {limit} is not at least 1", hint="Ask for one hit or more.")
-        chosen = Mode(mode or self.settings["search.mode"])
+        chosen = mode or self.settings["search.mode"]
+        if chosen not in list(Mode):
+            raise UsageError(f"mode {chosen!r} is not known", hint=f"Write {', '.join(Mode)}.")
         return parse_query(
-            text, now=datetime.now(), limit=limit, mode=chosen, filters=filters, filter_pairs=filter_pairs
+            text, now=datetime.now(), limit=limit, mode=Mode(chosen), filters=filters, filter_pairs=filter_pairs
         )
 
     def get(self, location: str) -> Excerpt:
@@ -272,11 +283,11 @@ class Memory:
                 failures=tuple(failed.failure for failed in read_failures(reader).values()),
             )
 
-    def _query_vector(self, text: str) -> Vector | None:
-        """Embed a question in the space that answers, None while there is none; runs beside the scan."""
+    def _query_vector(self, text: str) -> _QueryVector:
+        """Embed a question in the space that answers, if there is one yet; runs beside the scan."""
         with self._index.reading() as reader:
             space = reader.active_space()
-        return self._models.of_space(space).embed_query(text) if space is not None else None
+        return space, self._models.of_space(space).embed_query(text) if space is not None else None
 
 
 def _ms_since(started: float) -> float:
@@ -284,7 +295,6 @@ def _ms_since(started: float) -> float:
 
 
 def _stale_warnings(report: TextReport) -> list[str]:
-    warnings = [f"{failure.path}: {failure.reason}" for failure in report.failed]
-    if report.pending:
-        warnings.append(f"{report.pending} changed files are not in this answer yet: run memsync sync")
-    return warnings
+    failed = [f"{failure.path}: {failure.reason}" for failure in report.failed]
+    late = f"{report.pending} changed files are not in this answer yet: run memsync sync"
+    return [*failed, late] if report.pending else failed

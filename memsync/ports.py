@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from memsync.errors import EmbedderError
 from memsync.model import (
     Candidate,
     Chunk,
@@ -142,8 +143,13 @@ class IndexWriter(IndexReader, Protocol):
         """
         ...
 
-    def put_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]) -> None:
-        """Store computed vectors and take their passages off the queue. Raises EmbedderError for an unusable one."""
+    def put_vectors(
+        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
+    ) -> list[EmbedderError]:
+        """Store computed vectors and take their passages off the queue.
+
+        Returns what is wrong with those that cannot be used (NaN, zero, wrong dimension); their passages stay queued.
+        """
         ...
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:

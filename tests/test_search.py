@@ -179,3 +179,35 @@ def test_unreadable_file_is_dropped_from_the_answer(notes: Memory, monkeypatch: 
 
     monkeypatch.setattr(NoteFiles, "read", refuse)
     assert citations(notes, "heron kind:soul") == []
+
+
+def test_more_hits_than_candidates_are_given_when_asked_for(memory: Memory, write: Write) -> None:
+    """`-n` is never cut by a setting of the ranking."""
+    for number in range(230):
+        write(f"n{number:03d}.md", f"heron {number}\n")
+    memory.sync()
+    assert len(memory.search("heron", limit=230).hits) == 230
+
+
+def test_a_query_in_decomposed_unicode_finds_composed_text(memory: Memory, write: Write) -> None:
+    """What looks the same is found."""
+    write("a.md", "Zürich\n")
+    assert citations(memory, "Zu\u0308rich", mode="keyword") == ["a.md:1"]
+
+
+def test_a_note_that_becomes_binary_is_forgotten_and_reported(memory: Memory, write: Write, root: Path) -> None:
+    """Its old text stands nowhere any more; the index equals one built from nothing."""
+    write("a.md", "heron\n")
+    memory.sync()
+    (root / "a.md").write_bytes(b"\x00\x01\x02" * 100)
+    report = memory.sync()
+    assert [failure.path for failure in report.failed] == ["a.md"]
+    assert (report.deleted, memory.status().notes, memory.verify()) == (1, 0, None)
+    assert [failure.path for failure in memory.sync().failed] == ["a.md"]
+
+
+def test_get_finds_notes_with_a_hash_in_their_name(memory: Memory, write: Write) -> None:
+    """What search prints, get understands; equal headings are told apart by their place."""
+    write("C#.md", "# A\n\n## X\n\none\n\n## Y\n\ntwo\n\n## X\n\nthree\n")
+    assert memory.get("C#.md:5").text == "one"
+    assert memory.get("C#.md#x").end_line == 5

@@ -58,6 +58,11 @@ def printable(path: str) -> str:
     return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in path)
 
 
+def visible(text: str) -> str:
+    """Return a note's text without control characters: it must not be able to drive the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
 @contextmanager
 def progress_on_stderr() -> Iterator[Progress | None]:
     """Yield a progress callback that draws a bar on stderr, or None when stderr is no terminal."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from memsync.cli.common import opened, plain, print_json
+from memsync.cli.common import opened, plain, print_json, visible
 
 
 @click.command()
@@ -26,4 +28,5 @@ def get(context: click.Context, location: str, as_json: bool) -> None:
     if as_json:
         print_json(plain(excerpt))
     else:
-        click.echo(excerpt.text)
+        # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
+        click.echo(visible(excerpt.text) if sys.stdout.isatty() else excerpt.text, color=True)

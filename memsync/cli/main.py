@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -61,6 +62,9 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a note may hold what the terminal's encoding does not
     try:
         code = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
@@ -98,6 +102,8 @@ def _silence_stdout() -> None:
 
 def report(error: MemsyncError) -> None:
     """Print an error and what to do about it on stderr."""
-    click.echo(f"memsync: {error.message}", err=True)
+    from memsync.cli.common import printable
+
+    click.echo(f"memsync: {printable(error.message)}", err=True)
     if error.hint:
-        click.echo(f"  {error.hint}", err=True)
+        click.echo(f"  {printable(error.hint)}", err=True)

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from memsync.cli.common import printable
+from memsync.cli.common import printable, visible
 from memsync.model import Hit, SearchResult
 
 
@@ -25,7 +25,7 @@ def render(result: SearchResult, *, full: bool, explain: bool) -> None:
     if explain:
         _explanation(result)
     for warning in result.warnings:
-        click.echo(f"memsync: {warning}", err=True)
+        click.echo(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
         fresh = (
             "some changed files were not searched"
@@ -45,7 +45,7 @@ def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
     place = f"{style(printable(path), fg='cyan')}:{style(lines, fg='green')}"
     click.echo(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', dim=True)}")
     if full:
-        click.echo(_visible(hit.text))
+        click.echo(visible(hit.text))
     else:
         click.echo(_marked(hit, colour))
     if explain:
@@ -57,17 +57,12 @@ def _marked(hit: Hit, colour: bool) -> str:
     """Return the snippet with its highlights marked, indented by two spaces."""
     parts, position = [], 0
     for start, end in hit.highlights:
-        parts.append(_visible(hit.snippet[position:start]))
-        found = _visible(hit.snippet[start:end])
+        parts.append(visible(hit.snippet[position:start]))
+        found = visible(hit.snippet[start:end])
         parts.append(click.style(found, bold=True, fg="yellow") if colour else found)
         position = end
-    parts.append(_visible(hit.snippet[position:]))
+    parts.append(visible(hit.snippet[position:]))
     return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
-
-
-def _visible(text: str) -> str:
-    """Return a note's text without control characters: it must not be able to drive the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
 def _explanation(result: SearchResult) -> None:

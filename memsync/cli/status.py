@@ -35,7 +35,7 @@ def status(context: click.Context, as_json: bool) -> None:
         if items:
             click.echo(f"{title}      {len(items)}")
             for item in items:
-                click.echo(f"  {printable(item.path)}: {item.reason}")
+                click.echo(f"  {printable(item.path)}: {printable(item.reason)}")
 
 
 @click.command()
@@ -53,7 +53,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
         print_json({"healthy": all(check.ok for check in checks), "checks": plain(checks)})
     else:
         for check in checks:
-            click.echo(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {check.finding}")
+            click.echo(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")
             if check.advice:
                 click.echo(f"{'':18} {check.advice}")
     if not all(check.ok for check in checks):

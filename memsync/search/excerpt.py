@@ -5,14 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 
 from memsync.errors import NoteError, UsageError
-from memsync.model import Excerpt, Note, NotePath
+from memsync.model import Excerpt, Note, NotePath, Section
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 
-_LINES = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+)|:(?P<count>\d+))?")
+_LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,11 @@ class Location:
 
 def parse_location(text: str) -> Location:
     """Understand a location as search results print it. Raises UsageError."""
-    path, hash_mark, heading = text.partition("#")
-    if hash_mark and heading:
-        return Location(NotePath(_relative(path)), heading=heading.strip())
     found = _LINES.fullmatch(text)
     if found is None:
+        path, hash_mark, heading = text.rpartition("#")
+        if hash_mark and path and heading:
+            return Location(NotePath(_relative(path)), heading=heading.strip())
         return Location(NotePath(_relative(text)))
     first = int(found["first"])
     last = int(found["last"]) if found["last"] else first + int(found["count"]) - 1 if found["count"] else first
@@ -81,13 +83,16 @@ def _section_lines(note: Note, heading: str) -> tuple[int, int]:
     for section in note.sections:
         path = section.heading_path
         if path and (_slug(path[-1]) == wanted or section.attributes.get("id") == heading):
-            under = [
-                s for s in note.sections if s.heading_path[: len(path)] == path and s.start_line >= section.start_line
-            ]
-            return section.start_line, max(s.end_line for s in under)
+            later = (other for other in note.sections if other.start_line > section.start_line)
+            under = takewhile(partial(_is_beneath, above=path), later)
+            return section.start_line, max([section.end_line, *(other.end_line for other in under)])
     names = [section.heading_path[-1] for section in note.sections if section.heading_path]
     close = difflib.get_close_matches(heading, names, n=1)
     raise NoteError(f"{note.path} has no heading {heading!r}", hint=f"Did you mean #{close[0]}?" if close else "")
+
+
+def _is_beneath(section: Section, above: tuple[str, ...]) -> bool:
+    return section.heading_path[: len(above)] == above and section.heading_path != above
 
 
 def _slug(heading: str) -> str:
@@ -96,7 +101,7 @@ def _slug(heading: str) -> str:
 
 
 def _relative(path: str) -> str:
-    return path.strip().removeprefix("./")
+    return path.removeprefix("./")
 
 
 def _similar(files: NoteFiles, path: str) -> str:

@@ -9,6 +9,7 @@ Anything else, whatever its punctuation, is text to be found.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -60,6 +61,7 @@ def parse_query(
     """
     warnings = []
     typed = typed.replace("\0", " ").encode("utf-8", "replace").decode()  # a lone surrogate cannot be looked up
+    typed = unicodedata.normalize("NFC", typed)  # words are taken apart at combining marks otherwise
     if len(typed) > MAX_QUERY_CHARS:
         typed = typed[:MAX_QUERY_CHARS]
         warnings.append(f"only the first {MAX_QUERY_CHARS:,} characters of the query were read")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import date
@@ -11,10 +11,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from memsync.errors import EmbedderError
 from memsync.model import (
     Candidate,
-    Entry,
-    Filters,
+    EmbeddingSpace,
     Freshness,
     Hit,
     IndexedChunk,
@@ -30,6 +30,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
+from memsync.search.entry_filter import entry_filter
 from memsync.search.fuse import add_note_bonus, fuse
 from memsync.search.snippet import Marked, best_line, make_snippet, mark, stems_of
 from memsync.search.spans import ScoredChunk, Span, form_spans
@@ -91,16 +92,20 @@ class Searcher:
         self._count_tokens = count_tokens
         self._ranking = ranking
 
-    def search(self, query: Query, vector: Vector | None, *, tokens: int | None = None) -> SearchResult:
-        """Answer `query`; `vector` is its embedding in the active space, None to search by words alone.
+    def search(
+        self, query: Query, vector: Vector | None, space: EmbeddingSpace | None = None, *, tokens: int | None = None
+    ) -> SearchResult:
+        """Answer `query`; `vector` is its embedding in `space`, None to search by words alone.
+
+        Raises EmbedderError when another space answers meanwhile, or when the vector is unusable.
 
         With `tokens`, hits are taken in order as long as they fit the budget; one that does not is passed over.
         """
         timer = _Timer()
         with self._index.reading() as index:
-            keyword, near, chunks = self._candidates(index, query, vector, timer)
-        scored = self._scored(keyword, near, chunks)
-        spans = form_spans(scored, allows=_allows(query.filters))
+            keyword, near, chunks = self._candidates(index, query, vector, space, timer)
+        scored = self._scored(keyword, near, chunks, self._contributed(query))
+        spans = form_spans(scored, allows=entry_filter(query.filters))
         timer.lap("fuse")
         anchored = list(islice(self._anchored(spans), query.limit))
         hits = self._hits(query, anchored, keyword, near)
@@ -112,9 +117,9 @@ class Searcher:
     # --------------------------------------------------------------------------------------- candidates
 
     def _candidates(
-        self, index: IndexReader, query: Query, vector: Vector | None, timer: _Timer
+        self, index: IndexReader, query: Query, vector: Vector | None, space: EmbeddingSpace | None, timer: _Timer
     ) -> tuple[Sequence[Candidate], Sequence[Candidate], Mapping[int, IndexedChunk]]:
-        count = self._ranking.candidates
+        count = self._contributed(query)
         keyword: Sequence[Candidate] = ()
         near: Sequence[Candidate] = ()
         waiting = None
@@ -129,11 +134,17 @@ class Searcher:
             generation, near = waiting.result()
             if generation != index.generation():  # a write came in between: both lists must be of one state
                 near = index.vector_candidates(query, vector, count)
+        if near and index.active_space() != space:
+            raise EmbedderError("another model has just taken over")
         timer.lap("vector")
         wanted = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
         chunks = index.chunks(list(dict.fromkeys(wanted)))
         timer.lap("chunks")
         return keyword, near, chunks
+
+    def _contributed(self, query: Query) -> int:
+        """Return how many chunks of each retriever are looked at: never fewer than the hits asked for."""
+        return max(self._ranking.candidates, query.limit)
 
     def _near(self, query: Query, vector: Vector, count: int) -> tuple[int, Sequence[Candidate]]:
         """Return the nearest chunks and the generation they are of; runs beside the look-up of words."""
@@ -141,10 +152,14 @@ class Searcher:
             return index.generation(), index.vector_candidates(query, vector, count)
 
     def _scored(
-        self, keyword: Sequence[Candidate], near: Sequence[Candidate], chunks: Mapping[int, IndexedChunk]
+        self,
+        keyword: Sequence[Candidate],
+        near: Sequence[Candidate],
+        chunks: Mapping[int, IndexedChunk],
+        contributed: int,
     ) -> list[ScoredChunk]:
         ranking = self._ranking
-        fused = fuse(keyword, near, keyword_weight=ranking.keyword_weight, contributed=ranking.candidates)
+        fused = fuse(keyword, near, keyword_weight=ranking.keyword_weight, contributed=contributed)
         scores = add_note_bonus(fused, {chunk_id: chunks[chunk_id].path for chunk_id in fused if chunk_id in chunks})
         now = time.time()
         return [
@@ -248,35 +263,6 @@ def _hit(
         score=round(score, 6),
         ranks=best,
     )
-
-
-def _allows(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
-    """Return which entries of a chunk that passed the filters may be shown themselves.
-
-    The index lets a window through when one of its entries passes; its other entries are not answers.
-    """
-    tags = [tag.lower() for tag in filters.tags]
-
-    def allows(chunk: IndexedChunk, entry: Entry) -> bool:
-        moment = entry.time or chunk.date
-        if filters.after and moment[: len(filters.after)] < filters.after:
-            return False
-        if filters.before and moment[: len(filters.before)] > filters.before:
-            return False
-        own = [tag.lower() for tag in entry.tags]
-        if tags and not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in own for wanted in tags):
-            return False
-        return all(_has(chunk, entry, key, value) for key, value in filters.where)
-
-    return allows
-
-
-def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
-    """Tell whether an entry has an attribute; a pair that no entry of the chunk has came from the front matter."""
-    if not any(key in other.attributes for other in chunk.entries):
-        return True
-    own = entry.attributes.get(key, "")
-    return own.lower() == value.lower() or (key == "class" and value in own.split())
 
 
 def _age_in_days(chunk: IndexedChunk, now: float) -> float:

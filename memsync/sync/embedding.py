@@ -58,16 +58,18 @@ class EmbeddingQueue:
         with self._index.reading() as reader:
             waiting = reader.pending(space)
         total = waiting if limit is None else min(limit, waiting)
-        while tried < total and error is None:
+        while tried < total:
             with self._index.reading() as reader:
                 batch = reader.pending_passages(space, last_id, min(BATCH_PASSAGES, total - tried))
             if not batch:
                 break
             try:
-                computed += self._embed_batch(embedder, space, batch)
-            except EmbedderError as failed:
+                done, unusable = self._embed_batch(embedder, space, batch)
+            except EmbedderError as failed:  # the model itself; an unusable vector holds up only its own passage
                 error = failed
-                continue
+                break
+            computed += done
+            error = error or next(iter(unusable), None)
             tried += len(batch)
             last_id = batch[-1].passage_id
             if progress is not None:
@@ -75,13 +77,16 @@ class EmbeddingQueue:
         with self._index.reading() as reader:
             return VectorReport(computed, 0, reader.pending(space), error)
 
-    def _embed_batch(self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage]) -> int:
-        """Commit the vectors of one batch and return how many texts of it could be had."""
+    def _embed_batch(
+        self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage]
+    ) -> tuple[int, list[EmbedderError]]:
+        """Commit the vectors of one batch; return how many there are, and what is wrong with the unusable ones."""
         known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known])
         with self._index.writing() as writer:
-            writer.put_vectors(space, [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)])
-        return len(known)
+            pairs = [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)]
+            unusable = writer.put_vectors(space, pairs)
+        return len(known) - len(unusable), unusable
 
     def _texts(self, batch: Sequence[PendingPassage]) -> list[tuple[PendingPassage, str | None]]:
         """Return each passage with its text; None when its note has changed, which the next sync will see."""

@@ -36,12 +36,13 @@ class TextReport:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A changed file, read; without chunks when only its stamp is new."""
+    """A changed file, read; without a note when only its stamp is new, or when it is no text any more (`forget`)."""
 
     change: Change
     stamp: FileStamp
     note: Note | None = None
     chunks: Sequence[Chunk] = ()
+    forget: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +147,12 @@ class Indexer:
             note, chunks = self._reader.read(path, content)
         except FileNotFoundError:
             return None
-        except (NoteError, BinaryFileError) as error:
-            work.report.pending -= 1
-            work.failures[path] = FailedFile(path, str(error), work.scan.files[path], self._reader.parsed_by)
+        except BinaryFileError as error:
+            # Its content is known, and is nothing to index: unlike a file that cannot be read, its old text is gone.
+            work.fail(path, error, self._reader.parsed_by)
+            return _Parsed(change, stamp, forget=True) if known else None
+        except NoteError as error:
+            work.fail(path, error, self._reader.parsed_by)
             return None
         return _Parsed(change, stamp, note, chunks)
 
@@ -167,7 +171,7 @@ class Indexer:
             return
         stamps = self._cached.stamps
         for parsed in done:
-            if parsed.change.type is ChangeType.DELETED:
+            if parsed.change.type is ChangeType.DELETED or parsed.forget:
                 stamps.pop(parsed.change.path, None)
             else:
                 stamp = parsed.stamp
@@ -182,7 +186,7 @@ class Indexer:
     def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
         path = parsed.change.path
-        if parsed.change.type is ChangeType.DELETED:
+        if parsed.change.type is ChangeType.DELETED or parsed.forget:
             writer.delete_note(path)
             return 0
         if parsed.note is None:
@@ -214,8 +218,16 @@ class _Round:
         if self.progress is not None:
             self.progress("reading notes", self.read, self.total)
 
+    def fail(self, path: NotePath, error: Exception, parsed_by: str) -> None:
+        """Note a file that cannot be indexed; it is tried again when it changes."""
+        self.report.pending -= 1
+        self.failures[path] = FailedFile(path, str(error), self.scan.files[path], parsed_by)
+
     def count(self, parsed: _Parsed, reused: int) -> None:
         """Count one committed change; a file that reads as before is unchanged."""
+        if parsed.forget:
+            self.report.deleted += 1
+            return
         self.report.pending -= 1
         self.report.vectors_reused += reused
         self.failures.pop(parsed.change.path, None)

@@ -33,8 +33,7 @@ def plan_sync(scan: FileScan, indexed: Mapping[NotePath, IndexedFile], parsed_by
         if known is None:
             added.append(Change(ChangeType.ADDED, path))
             continue
-        settled_ns = known[5] - RACY_NS
-        racy = identity[1] > settled_ns or identity[2] > settled_ns
+        racy = abs(known[5] - identity[1]) < RACY_NS or abs(known[5] - identity[2]) < RACY_NS
         if racy or known[:4] != identity or known[6] != parsed_by:
             modified.append(Change(ChangeType.MODIFIED, path))
     deleted = [

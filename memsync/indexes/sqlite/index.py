@@ -195,7 +195,7 @@ class SqliteIndex:
         if inode == self._inode:
             return
         with self._write_lock:
-            if inode == self._inode:  # another thread was quicker
+            if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread was quicker
                 return
             self._writer.close(True)
             self._writer = self._open()

@@ -41,14 +41,15 @@ class FrequencyCache:
     """How many chunks hold a word, as of one generation: what searches of an unchanged index need not count again."""
 
     def __init__(self) -> None:
-        self._generation = -1
-        self._counts: dict[str, int] = {}
+        self._counts: tuple[int, dict[str, int]] = (-1, {})
 
     def of(self, generation: int) -> dict[str, int]:
         """Return the counts of this generation, empty ones for a new generation or when too many have come together."""
-        if generation != self._generation or len(self._counts) > MAX_FREQUENCIES:
-            self._generation, self._counts = generation, {}
-        return self._counts
+        known, counts = self._counts
+        if generation != known or len(counts) > MAX_FREQUENCIES:
+            counts = {}
+            self._counts = (generation, counts)
+        return counts
 
 
 class SqliteReader:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from memsync.errors import EmbedderError
 from memsync.indexes.sqlite.reader import SqliteReader, describe_space
 from memsync.indexes.sqlite.vectors import to_float16, to_int8
 from memsync.model import EmbeddingSpace, PendingPassage
@@ -42,19 +43,30 @@ class SpaceWriter(SqliteReader):
         self._create_nearest(number, space.dimension)
         return self._fill_nearest(number)
 
-    def put_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]) -> None:
-        """Store computed vectors; a passage that has gone meanwhile leaves its vector in the cache."""
+    def put_vectors(
+        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
+    ) -> list[EmbedderError]:
+        """Store computed vectors; a passage that has gone meanwhile leaves its vector in the cache.
+
+        Returns what is wrong with those that cannot be used; their passages go on waiting.
+        """
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes them
-            return
+            return []
+        unusable = []
         for passage, vector in vectors:
-            value = to_float16(vector, space.dimension)
+            try:
+                value = to_float16(vector, space.dimension)
+            except EmbedderError as error:
+                unusable.append(error)
+                continue
             self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
             self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
             waited = self._db.changes()
             still = self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,))
             if waited and still == passage.content_hash:
                 self._insert_nearest(number, passage.passage_id, value)
+        return unusable
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
         """Let `space` answer searches if nothing is pending in it; the old one keeps only its cached vectors."""

@@ -1,0 +1,39 @@
+"""Which entries of a chunk that passed the filters may be shown themselves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from memsync.model import Entry, Filters, IndexedChunk
+
+
+def entry_filter(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
+    """Return which entries of a chunk that passed the filters may be shown themselves.
+
+    The index lets a window through when one of its entries passes; its other entries are not answers.
+    """
+    tags = [tag.lower() for tag in filters.tags]
+
+    def allows(chunk: IndexedChunk, entry: Entry) -> bool:
+        moment = entry.time or chunk.date
+        if filters.after and moment[: len(filters.after)] < filters.after:
+            return False
+        if filters.before and moment[: len(filters.before)] > filters.before:
+            return False
+        own = [tag.lower() for tag in entry.tags]
+        if tags and not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in own for wanted in tags):
+            return False
+        return all(_has(chunk, entry, key, value) for key, value in filters.where)
+
+    return allows
+
+
+def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
+    """Tell whether an entry may stand for its chunk, which has the pair: in an entry of its own or in front matter."""
+    having = [other for other in chunk.entries if _matches(other, key, value)]
+    return not having or entry in having
+
+
+def _matches(entry: Entry, key: str, value: str) -> bool:
+    own = entry.attributes.get(key, "")
+    return own.lower() == value.lower() or (key == "class" and value in own.split())
