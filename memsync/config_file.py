@@ -81,10 +81,19 @@ def discover(start: Path) -> ConfigFile | None:
         candidate = folder / NAME
         if candidate.is_file() and _mentions_memsync(candidate):
             return parse_config(candidate)
+    own = _users_own()
+    return parse_config(own) if own.is_file() else None
+
+
+def is_users_own(file: ConfigFile) -> bool:
+    """Tell whether a file is the one in the user's config folder, which nobody else writes."""
+    return file.path == _users_own().absolute()
+
+
+def _users_own() -> Path:
     import platformdirs
 
-    own = Path(platformdirs.user_config_dir("memsync")) / NAME
-    return parse_config(own) if own.is_file() else None
+    return Path(platformdirs.user_config_dir("memsync")) / NAME
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memsync.config_file import ConfigFile, discover, nearest, parse_config
+from memsync.config_file import ConfigFile, discover, is_users_own, nearest, parse_config
 from memsync.errors import ConfigError
 from memsync.model import Kind, Mode, Tier
 
@@ -142,7 +142,7 @@ def load_settings(
     tables = {name: _globs(name, file, sources) for name in GLOB_TABLES}
     resolved_root = _resolve_root(values, sources, file, root)
     if file is not None and explicit is None:
-        _check_trust(file, resolved_root)
+        _check_trust(file, resolved_root, "--root" if root else sources["memsync.root"])
     index_dir = _resolve_index_dir(values["index.dir"], resolved_root, sources.get("index.dir", ""), file)
     if resolved_root.is_relative_to(index_dir):
         raise ConfigError(
@@ -214,6 +214,16 @@ def _globs(table: str, file: ConfigFile | None, sources: dict[str, str]) -> dict
     return globs
 
 
+def _expanded(text: str, where: str) -> Path:
+    """Return a path with `~` replaced. Raises ConfigError for what no path can be."""
+    try:
+        if "\0" in text:
+            raise ConfigError(f"{where}: {text!r} is no path", hint="Write the path of a folder.")
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{where}: {text}: {error}", hint="Write the path in full.") from error
+
+
 def _root_of(file: ConfigFile) -> Path:
     return file.path.parent / Path(str(file.table("memsync").get("root", "."))).expanduser()
 
@@ -226,7 +236,7 @@ def _resolve_root(
     else:
         where = sources["memsync.root"]
         base = file.path.parent if file is not None and where != "MEMSYNC_ROOT" else Path.cwd()
-        found = base / Path(values["memsync.root"]).expanduser()
+        found = base / _expanded(values["memsync.root"], where)
     found = found.resolve()
     if not found.exists():
         raise ConfigError(
@@ -237,32 +247,27 @@ def _resolve_root(
     return found
 
 
-def _check_trust(file: ConfigFile, root: Path) -> None:
-    """Refuse what a config.toml that came with the notes must not decide: it may be a stranger's."""
+def _check_trust(file: ConfigFile, root: Path, root_source: str) -> None:
+    """Refuse what a config.toml that was only found, and may have come with a stranger's notes, must not decide."""
     folder = file.path.parent.resolve()
+    hint = "Set it in your own config file, in the environment, or name this file with --config."
+    if root_source.startswith(str(file.path)) and not root.is_relative_to(folder) and not is_users_own(file):
+        raise ConfigError(f"{root_source}: a file that was only found may name no folder above or beside it", hint=hint)
     if not folder.is_relative_to(root):
         return
-    hint = "Set it in your own config file, in the environment, or name this file with --config."
-    if folder != root:
-        raise ConfigError(
-            f"{file.where('memsync.root')}: a config file inside a memory root may name no folder above it", hint=hint
-        )
     if file.table("index").get("dir"):
-        raise ConfigError(
-            f"{file.where('index.dir')}: index.dir may not be set by a file inside the memory root", hint=hint
-        )
-    model = str(file.table("embedder").get("model", ""))
-    if model.startswith("openai:"):
-        raise ConfigError(
-            f"{file.where('embedder.model')}: a file inside the memory root may not name an endpoint", hint=hint
-        )
+        where = file.where("index.dir")
+        raise ConfigError(f"{where}: index.dir may not be set by a file inside the memory root", hint=hint)
+    if str(file.table("embedder").get("model", "")).startswith("openai:"):
+        where = file.where("embedder.model")
+        raise ConfigError(f"{where}: a file inside the memory root may not name an endpoint", hint=hint)
 
 
 def _resolve_index_dir(setting: str, root: Path, source: str, file: ConfigFile | None) -> Path:
     """Return the folder of the index; a relative one counts from the config file that names it, else from here."""
     if setting:
         base = file.path.parent if file is not None and source.startswith(str(file.path)) else Path.cwd()
-        return (base / Path(setting).expanduser()).resolve()
+        return (base / _expanded(setting, source or "index.dir")).resolve()
     import hashlib
 
     import platformdirs

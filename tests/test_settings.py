@@ -127,6 +127,22 @@ def test_config_inside_a_root_may_not_name_a_folder_above(tmp_path: Path) -> Non
         load_settings(environ={}, cwd=tmp_path / "clone")
 
 
+def test_config_that_was_only_found_may_not_name_a_folder_beside(tmp_path: Path) -> None:
+    """A cloned project cannot have its neighbours indexed; named by the user, the same file may."""
+    (tmp_path / "private").mkdir()
+    path = config(tmp_path / "clone", '[memsync]\nroot = "../private"\n')
+    with pytest.raises(ConfigError, match="above or beside"):
+        load_settings(environ={}, cwd=tmp_path / "clone")
+    assert load_settings(config=path, environ={}).root == tmp_path / "private"
+
+
+def test_root_that_is_no_path_is_refused(tmp_path: Path) -> None:
+    """An unknown user's home, a NUL: messages, not tracebacks."""
+    for root in ("~nosuchuser/x", "a\\u0000b"):
+        with pytest.raises(ConfigError):
+            load_settings(config=config(tmp_path, f'[memsync]\nroot = "{root}"\n'), environ={})
+
+
 def test_opening_a_root_ignores_a_config_that_names_another(tmp_path: Path) -> None:
     """`--root` and Memory.open take a folder's own config only."""
     config(tmp_path, '[memsync]\nroot = "one"\n[search]\nlimit = 3\n')
