@@ -49,8 +49,7 @@ _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries",
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
 """How long a sync waits for another one of the same index, unless told otherwise."""
-POOL_THREADS = 2
-BUDGET_HITS = 50
+POOL_THREADS, BUDGET_HITS = 2, 50
 
 
 class Memory:
@@ -151,7 +150,7 @@ class Memory:
         return replace(
             result,
             freshness=Freshness(self._syncer.scanned_at, report.pending, pending),
-            warnings=(*warnings, *result.warnings),
+            warnings=(*filter(None, warnings), *result.warnings),
             timings={**timings, **result.timings},
         )
 
@@ -164,6 +163,7 @@ class Memory:
         except EmbedderError as error:
             warnings.append(f"{error}; searched by words alone" if found[1] is None else str(error))
             return found
+        warnings += [self._models.complaint(found[0])] if found[0] else []
         if found[1] is None:
             warnings.append("no vectors yet: searched by words alone; run memsync sync")
         return found

@@ -171,3 +171,15 @@ def test_old_model_that_is_not_to_be_had_leaves_searches_by_words(
     assert any("now unavailable" in warning for warning in result.warnings)
     memory.sync()
     assert memory.search("heron alder").mode == "hybrid"
+
+
+def test_answer_says_that_another_model_than_the_configured_one_gave_it(make_memory: MakeMemory, write: Write) -> None:
+    """Until sync has built the new space, the old one answers, and no answer hides it."""
+    write("a.md", "The heron nests.\n")
+    first = FakeEmbedder("a")
+    make_memory(first).sync()
+    second = make_memory(FakeEmbedder("b"), old=first)
+    warnings = second.search("heron").warnings
+    assert "a answers until memsync sync has built the vectors of b" in warnings
+    second.sync()
+    assert second.search("heron").warnings == ()

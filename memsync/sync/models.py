@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 from memsync.errors import EmbedderError
 from memsync.model import EmbeddingSpace
@@ -20,6 +19,7 @@ class EmbeddingModels:
         self._lock = threading.RLock()
         self._configured: Embedder | None = None
         self._by_space: dict[str, Embedder] = {}
+        self._failure = ""
 
     def configured(self) -> Embedder:
         """Return the model that the settings name. Raises EmbedderError."""
@@ -29,12 +29,25 @@ class EmbeddingModels:
                 self._by_space[self._configured.space.name] = self._configured
             return self._configured
 
+    def complaint(self, space: EmbeddingSpace) -> str:
+        """Return why `space` answers and not the configured model's, once `of_space` has found out; else empty."""
+        with self._lock:
+            if self._failure:
+                return f"{self._failure}; {space.model} answers instead"
+            if self._configured is not None and self._configured.space != space:
+                return (
+                    f"{space.model} answers until memsync sync has built the vectors of {self._configured.space.model}"
+                )
+            return ""
+
     def of_space(self, space: EmbeddingSpace) -> Embedder:
         """Return what embeds in `space`. Raises EmbedderError when that model is not to be had any more."""
         with self._lock:
             if space.name not in self._by_space:
-                with suppress(EmbedderError):  # the space that answers may be of another model, which still works
+                try:
                     self.configured()
+                except EmbedderError as error:  # the space that answers may be of another model, which still works
+                    self._failure = str(error)
             if space.name not in self._by_space:
                 embedder = self._make_of_space(space)
                 if embedder.space != space:

@@ -163,7 +163,7 @@ def _now() -> str:
 def _report(text: TextReport, vectors: VectorReport, warnings: Sequence[str], seconds: float) -> SyncReport:
     failed = list(text.failed)
     if vectors.error is not None:
-        failed.append(Failure("(model)", f"{vectors.error} {vectors.error.hint}".strip()))
+        failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.error), vectors.error.hint)))))
     return SyncReport(
         added=text.added,
         changed=text.changed,
