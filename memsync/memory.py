@@ -38,7 +38,7 @@ from memsync.settings import Settings
 from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
 from memsync.sync.models import EmbeddingModels
-from memsync.sync.syncer import Syncer
+from memsync.sync.syncer import MODEL_FAILURE, Syncer
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
-"""How long a sync waits for another one of the same index, unless told otherwise."""
 POOL_THREADS, BUDGET_HITS = 2, 50
 
 
@@ -265,7 +264,8 @@ class Memory:
     def status(self) -> Status:
         """Return what the index holds, as of the last sync; files changed since are not looked for."""
         with self._index.reading() as reader:
-            counts = reader.counts()
+            counts, model = reader.counts(), reader.meta(MODEL_FAILURE)
+            model_failure = [Failure("(model)", model)] if model else []
             return Status(
                 root=str(self.settings.root),
                 index_path=str(self.settings.index_dir),
@@ -280,7 +280,7 @@ class Memory:
                 index_bytes=counts.index_bytes,
                 last_sync=reader.meta("last_sync"),
                 warnings=tuple(Failure(path, text) for path, text in reader.warnings()),
-                failures=tuple(failed.failure for failed in read_failures(reader).values()),
+                failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
             )
 
     def _query_vector(self, text: str) -> _QueryVector:

@@ -202,3 +202,18 @@ def test_vec0_is_compacted_after_churn(memory: Memory, write: Write, root: Path)
     assert memory.verify() is None
     assert_sound(database(memory))
     assert [line for line in dump(memory) if line.startswith('["vector"')]
+
+
+def test_failing_model_stands_in_status_until_it_answers_again(
+    memory: Memory, write: Write, embedder: FakeEmbedder
+) -> None:
+    """Whoever looks at the index later must see why passages wait."""
+    write("a.md", "The heron nests.\n")
+    embedder.fail = EmbedderError("the model is gone")
+    memory.sync()
+    assert [(failure.path, failure.reason) for failure in memory.status().failures] == [
+        ("(model)", "the model is gone")
+    ]
+    embedder.fail = None
+    memory.sync()
+    assert memory.status().failures == ()

@@ -24,6 +24,8 @@ BULK_NOTES = 100
 """Changed notes after which the word index is merged into one segment."""
 EMBED_ON_SEARCH = 16
 """Passages that a search embeds itself before it answers by meaning: what one edit leaves behind, not a backlog."""
+MODEL_FAILURE = "model_failure"
+"""Where the index keeps why the model failed at the last sync; empty when it did not."""
 _VERIFY_ROUNDS = 3
 
 
@@ -78,8 +80,11 @@ class Syncer:
             vectors = self._embed(self._index, progress)
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
+            failure = str(vectors.error or "")
             with self._index.writing() as writer:
                 writer.set_last_sync(self.scanned_at)
+                if failure != writer.meta(MODEL_FAILURE):
+                    writer.set_meta(MODEL_FAILURE, failure)
             return _report(text, vectors, self._index.take_warnings(), time.perf_counter() - started)
 
     def rebuild(
