@@ -15,7 +15,7 @@ import pytest
 from memsync.embedders.minilm import WordPieceCounter
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.model import EmbeddingSpace
+from memsync.model import EmbeddingSpace, Note, NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
@@ -27,6 +27,8 @@ hypothesis.settings.load_profile("repeatable")
 COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
+
+Parse = Callable[..., Note]
 
 
 class FakeEmbedder:
@@ -128,6 +130,14 @@ def memory(make_memory: Callable[..., Memory]) -> Memory:
 def reader() -> NoteReader:
     """The note reader with default settings."""
     return NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
+
+
+@pytest.fixture
+def parse(reader: NoteReader) -> Parse:
+    def parse_text(text: str, path: str = "note.md") -> Note:
+        return reader.read(NotePath(path), text.encode())[0]
+
+    return parse_text
 
 
 @pytest.fixture(scope="session")

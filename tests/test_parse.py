@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from memsync.model import Block, Note, NotePath
 from memsync.notes.reader import NoteReader
-
-Parse = Callable[..., Note]
-
-
-@pytest.fixture
-def parse(reader: NoteReader) -> Parse:
-    def parse_text(text: str, path: str = "note.md") -> Note:
-        return reader.read(NotePath(path), text.encode())[0]
-
-    return parse_text
+from tests.conftest import Parse
 
 
 def tags(note: Note) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ import pytest
 
 from memsync.errors import EmbedderError, IndexFailure, IndexTooNew, MemsyncError
 from memsync.memory import Memory
+from memsync.model import NotePath
 from memsync.notes.files import NoteFiles
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database, value
@@ -233,10 +234,10 @@ def test_interrupted_rebuild_leaves_the_old_index(
     before = dump(synced)
     real = NoteFiles.read
 
-    def read(self: NoteFiles, path: object) -> object:
+    def read(self: NoteFiles, path: NotePath) -> object:
         if path == "n20.md":
             raise KeyboardInterrupt
-        return real(self, path)  # type: ignore[arg-type]
+        return real(self, path)
 
     with monkeypatch.context() as interrupted:
         interrupted.setattr(NoteFiles, "read", read)

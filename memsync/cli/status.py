@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from memsync.cli.common import load, opened, plain, print_json, printable
+from memsync.cli.common import load, opened, print_json, printable
 from memsync.errors import MemsyncError
 
 
@@ -18,7 +18,7 @@ def status(context: click.Context, as_json: bool) -> None:
     with opened(context) as memory:
         found = memory.status()
     if as_json:
-        print_json(plain(found))
+        print_json(found)
         return
     space = found.space or "none yet"
     if found.building_space:
@@ -50,7 +50,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     except MemsyncError as error:
         checks = [Check("settings", False, error.message, error.hint)]
     if as_json:
-        print_json({"healthy": all(check.ok for check in checks), "checks": plain(checks)})
+        print_json({"healthy": all(check.ok for check in checks), "checks": checks})
     else:
         for check in checks:
             click.echo(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")

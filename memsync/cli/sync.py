@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened, plain, print_json, printable, progress_on_stderr, waiting_on_stderr
+from memsync.cli.common import opened, print_json, printable, progress_on_stderr, waiting_on_stderr
 
 if TYPE_CHECKING:
     from memsync.model import SyncReport
@@ -67,7 +67,7 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
             recompute=recompute, progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr()
         )
     if as_json:
-        print_json({"equal": difference is None, "difference": plain(difference)})
+        print_json({"equal": difference is None, "difference": difference})
     elif difference is None:
         click.echo("the index is equal to one built from the files")
     else:
@@ -81,7 +81,7 @@ def _finish(report: SyncReport, as_json: bool) -> None:
     for warning in report.warnings:
         click.echo(f"memsync: {warning}", err=True)
     if as_json:
-        print_json(plain(report))
+        print_json(report)
     else:
         click.echo(
             f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "

@@ -15,7 +15,7 @@ from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
 class FileStamp:
     """What `stat` said of a file when it was read, and the SHA-256 of what was read.
 
-    `stamped_ns` is the wall clock at that moment: a file whose mtime is within two seconds of it may have been
+    `stamped_ns` is the wall clock at that moment: a file whose mtime or ctime is within two seconds of it may have been
     written again in the same clock tick, so its stamp proves nothing and it is read again.
     """
 

@@ -56,7 +56,7 @@ class _HeadLoader(yaml.SafeLoader):
         super().__init__(stream)
         self.depth = 0
 
-    def fetch_flow_collection_start(self, TokenClass: type[Any]) -> None:  # noqa: N803 (PyYAML's name)
+    def fetch_flow_collection_start(self, TokenClass: type[Any]) -> None:  # noqa: N803 (because PyYAML names it so)
         if self.flow_level >= MAX_DEPTH:
             raise _HeadError(f"nested deeper than {MAX_DEPTH} levels")
         super().fetch_flow_collection_start(TokenClass)

@@ -45,7 +45,7 @@ class _TooManyStepsError(Exception):
 class BoundedInline(ParserInline):
     """markdown-it's inline parser, counting the steps of its look-ahead, which are quadratic in `[[[[`."""
 
-    def skipToken(self, state: StateInline) -> None:  # noqa: N802 (markdown-it's name)
+    def skipToken(self, state: StateInline) -> None:  # noqa: N802 (because markdown-it names it so)
         """Take one step, or give up when there were too many."""
         state.env[_STEPS_LEFT] -= 1
         if state.env[_STEPS_LEFT] < 0:
