@@ -12,7 +12,7 @@ from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Embedder
 from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, SETTINGS, Settings, load_settings
-from memsync.wiring import connect, make_index, make_token_counter
+from memsync.wiring import connect_here, make_index, make_token_counter
 
 
 def index_dir(root: Path, state: Path) -> Path:
@@ -28,7 +28,7 @@ def _settings(root: Path, state: Path, settings: dict[str, str]) -> Settings:
 
 def opened(root: Path, state: Path, **settings: str) -> Memory:
     """Open `root` with default settings and its index in `state`; `settings` are MEMSYNC_* variables' values."""
-    return connect(_settings(root, state, settings))
+    return connect_here(_settings(root, state, settings))
 
 
 def connected(root: Path, state: Path, embedder: Embedder) -> Memory:

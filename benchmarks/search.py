@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,9 @@ class _RandomVectors:
         self._model = make_embedder("minilm", 0)
         self.space = EmbeddingSpace("random", "benchmark", "1", 384)
 
-    def embed_passages(self, texts: Sequence[str]) -> list[Any]:
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Any]:
         """Return seeded random unit vectors."""
+        pause()
         import numpy as np
 
         seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) for text in texts]
@@ -110,6 +111,10 @@ class _RandomVectors:
     def embed_query(self, text: str) -> Any:
         """Return the built-in model's vector."""
         return self._model.embed_query(text)
+
+    def unload(self) -> None:
+        """Give back the built-in model's memory."""
+        self._model.unload()
 
 
 def _questions(data: Path) -> list[str]:

@@ -11,7 +11,10 @@
     │   └── IndexTooNew              6   written by a later version of memsync
     ├── EmbedderError                8   the embedding model failed
     │   └── UnknownModel             8   no such model
-    └── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
+    ├── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
+    └── DaemonError                 11   the daemon cannot be started, stopped or asked
+        ├── DaemonUnavailable       11   none serves this root with these settings
+        └── DaemonRunning           11   one does already
 
 The number is the process's exit code. 0 is success; 1 is an answer that is "no": nothing matched, `verify`
 found a difference, `doctor` found a fault, a note failed to sync.
@@ -89,3 +92,17 @@ class FilesystemError(MemsyncError):
     """A file that memsync itself writes cannot be written."""
 
     exit_code = 9
+
+
+class DaemonError(MemsyncError):
+    """The daemon cannot be started, stopped or asked."""
+
+    exit_code = 11
+
+
+class DaemonUnavailable(DaemonError):
+    """No daemon serves this memory root with these settings."""
+
+
+class DaemonRunning(DaemonError):
+    """A daemon serves this memory root already."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 
 from memsync.errors import EmbedderError
 from memsync.model import (
@@ -13,9 +14,12 @@ from memsync.model import (
     EmbeddingSpace,
     Excerpt,
     FileStamp,
+    Filters,
+    Fresh,
     IndexCounts,
     IndexedChunk,
     IndexedFile,
+    Mode,
     Note,
     NotePath,
     PendingPassage,
@@ -24,6 +28,7 @@ from memsync.model import (
     SearchResult,
     Status,
     SyncReport,
+    WatcherState,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +40,22 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done and how many there are in all."""
+
+
+class Clock(Protocol):
+    """What time it is, and how to let it pass."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
+
+    def time_ns(self) -> int:
+        """Return the wall clock in nanoseconds, as file systems stamp files."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
 
 
 class TokenCounter(Protocol):
@@ -53,15 +74,20 @@ class Embedder(Protocol):
         """The space that all its vectors lie in."""
         ...
 
-    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in the same order, each of shape (space.dimension,).
 
-        A text's vector depends on that text alone, not on its neighbours in the call. Raises EmbedderError.
+        A text's vector depends on that text alone, not on its neighbours in the call. `pause` is called before each
+        step: it may wait, or raise to end the work. Raises EmbedderError.
         """
         ...
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question. Raises EmbedderError."""
+        ...
+
+    def unload(self) -> None:
+        """Give back the model's memory; the next text loads it again."""
         ...
 
 
@@ -201,21 +227,69 @@ class Index(Protocol):
         ...
 
 
+class Live(Protocol):
+    """What keeps an index live in the background, as a search sees it."""
+
+    def watching(self) -> tuple[WatcherState, str]:
+        """Return how changes are learned of, and why that is not `live`, or else empty text."""
+        ...
+
+    def catch_up(self, seconds: float) -> None:
+        """Index what was reported up to now, for at most so long."""
+        ...
+
+    def notice(self) -> None:
+        """Be told that a comparison found more than a search could index itself."""
+        ...
+
+
 class MemoryApi(Protocol):
     """What the CLI and other front ends ask, whether the answer comes from this process or a daemon."""
 
-    def search(self, query: Query) -> SearchResult:
-        """Answer a query about the files as they are now; what the answer lacks is said in its freshness."""
+    def search(
+        self,
+        query: str | Query,
+        *,
+        limit: int | None = None,
+        mode: Mode | str | None = None,
+        filters: Filters | None = None,
+        filter_pairs: Sequence[tuple[str, str]] = (),
+        tokens: int | None = None,
+        fresh: Fresh | str = "strict",
+        generation: int = 0,
+    ) -> SearchResult:
+        """Answer a question; what the answer lacks is said in its freshness and warnings."""
         ...
 
     def get(self, location: str) -> Excerpt:
         """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT` or `PATH#heading` names."""
         ...
 
-    def sync(self, *, progress: Progress | None = None) -> SyncReport:
+    def sync(
+        self,
+        *,
+        progress: Progress | None = None,
+        wait_seconds: float = 600.0,
+        on_wait: Callable[[str], None] = lambda holder: None,
+        accept_root: bool = False,
+    ) -> SyncReport:
         """Make the index equal to the files."""
         ...
 
     def status(self) -> Status:
         """Return what the index holds and how current it is."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
         ...

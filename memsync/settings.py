@@ -70,6 +70,19 @@ SETTINGS = (
     Setting("search.importance", 0.02, "How much of the score `importance` may decide at most.", *_between(0, 0.5)),
     Setting("search.pinned", 0.01, "What `pinned: true` adds to the score.", *_between(0, 0.5)),
     Setting("search.deadline_ms", 2_000, "How long a search may spend on indexing changed files first.", *_at_least(0)),
+    Setting(
+        "search.bound_ms", 5_000, "How old the comparison with the files may be for --fresh bounded.", *_at_least(0)
+    ),
+    Setting("daemon.use", True, "Ask the daemon, where one serves this root with these settings."),
+    Setting(
+        "daemon.settle_ms", 30, "How long a file must stand still before the daemon reads it.", *_between(0, 5_000)
+    ),
+    Setting(
+        "daemon.longest_settle_ms", 1_000, "How long it waits at most for one that does not.", *_between(0, 60_000)
+    ),
+    Setting("daemon.rescan_seconds", 30, "How often it compares all files, whatever was reported.", *_between(1, 60)),
+    Setting("daemon.poll_seconds", 2, "The same where nothing is reported (network file systems).", *_between(1, 60)),
+    Setting("daemon.idle_unload_minutes", 15, "Unused so long, the model's memory is given back.", *_at_least(0)),
 )
 
 DEFAULT_KINDS: Mapping[str, str] = {
@@ -180,7 +193,7 @@ def _checked(setting: Setting, value: Any, where: str) -> Any:
     if wanted is float and type(value) is int:
         value = float(value)
     if type(value) is not wanted or (wanted is list and not all(isinstance(item, str) for item in value)):
-        names = {str: "text", int: "a whole number", float: "a number", list: "a list of texts"}
+        names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
         raise ConfigError(f"{where}: {setting.name} must be {names[wanted]}, not {value!r}", hint=setting.explanation)
     if not setting.accepts(value):
         raise ConfigError(
@@ -194,6 +207,8 @@ def _from_text(setting: Setting, text: str) -> Any:
     kind = type(setting.default)
     if kind is list:
         return [part.strip() for part in text.split(",") if part.strip()]
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     try:
         return kind(text)
     except ValueError:

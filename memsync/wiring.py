@@ -6,12 +6,14 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memsync.model import EmbeddingSpace
+from memsync.errors import DaemonUnavailable
 from memsync.settings import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
+    from memsync.daemon.client import RemoteMemory
     from memsync.memory import Memory
-    from memsync.ports import Embedder, Index, TokenCounter
+    from memsync.model import EmbeddingSpace
+    from memsync.ports import Embedder, Index, MemoryApi, TokenCounter
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
@@ -60,8 +62,29 @@ def make_token_counter() -> TokenCounter:
     return counter
 
 
-def connect(settings: Settings) -> Memory:
-    """Return the MemoryApi of these settings: in this process, as long as there is no daemon."""
+def connect(settings: Settings, *, notice: Callable[[str], None] = lambda text: None) -> MemoryApi:
+    """Return the memory of these settings: its daemon's where one serves them, else in this process.
+
+    `notice` is told in a sentence why there is no daemon to ask.
+    """
+    if settings["daemon.use"]:
+        try:
+            return connect_daemon(settings)
+        except DaemonUnavailable as error:
+            notice(f"{error.message}: working in this process ({error.hint})")
+    return connect_here(settings)
+
+
+def connect_daemon(settings: Settings) -> RemoteMemory:
+    """Return the memory as its daemon serves it. Raises DaemonUnavailable."""
+    from memsync.daemon import wire
+    from memsync.daemon.client import RemoteMemory
+
+    return RemoteMemory(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings))
+
+
+def connect_here(settings: Settings) -> Memory:
+    """Return the memory of these settings in this process, whether or not there is a daemon."""
     from memsync.memory import Memory
 
     return Memory(

@@ -42,7 +42,8 @@ class FakeEmbedder:
         self.seen: list[str] = []
         self.fail: Exception | None = None
 
-    def embed_passages(self, texts: Sequence[str]) -> list[Any]:
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Any]:
+        pause()
         if self.fail is not None:
             raise self.fail
         self.seen += texts
@@ -52,6 +53,9 @@ class FakeEmbedder:
         if self.fail is not None:
             raise self.fail
         return self._vector(text)
+
+    def unload(self) -> None:
+        """Nothing is loaded."""
 
     def _vector(self, text: str) -> Any:
         vector = np.full(self.space.dimension, 0.01, dtype=np.float32)

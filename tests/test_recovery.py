@@ -202,7 +202,7 @@ def test_replaced_database_with_as_many_commits_is_not_mistaken_for_the_old_one(
     notes.rename(root.with_name("away"))
     database(synced).unlink()
     with make_memory() as other:
-        other._syncer.refresh()
+        other.syncer.refresh()
         while commits_of(other) < commits:
             with other._index.writing():
                 pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def test_hit_quotes_the_file_and_carries_its_metadata(notes: Memory) -> None:
 def test_moved_text_is_cited_where_it_stands_now(notes: Memory, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes between scan and answer is looked at again: moved lines are found, gone ones dropped."""
     path = root / "SOUL.md"
-    monkeypatch.setattr(notes._syncer, "refresh", lambda *_, **__: TextReport())
+    monkeypatch.setattr(notes.syncer, "refresh", lambda *_, **__: TextReport())
     path.write_text("# New first line\n\nThe heron is my name.\n")
     assert citations(notes, "heron kind:soul") == []  # its heading is part of the chunk now: the passage is another
     path.write_text("\n\nThe heron is my name.\n")
@@ -127,7 +128,8 @@ def test_what_a_deadline_leaves_out_is_said(memory: Memory, write: Write, monkey
     """A stale answer says so, in freshness and in words."""
     memory.sync()
     write("late.md", "heron\n")
-    monkeypatch.setattr("memsync.sync.indexer.time.monotonic", iter(float(n) * 100 for n in range(1000)).__next__)
+    started = time.monotonic()
+    monkeypatch.setattr("memsync.sync.clock.time.monotonic", iter(started + n * 100 for n in range(1000)).__next__)
     result = memory.search("heron")
     assert (result.hits, result.freshness.pending_text, result.freshness.stale) == ((), 1, True)
     assert "1 changed files are not in this answer yet" in " ".join(result.warnings)
@@ -145,7 +147,8 @@ def test_failing_model_leaves_words_and_says_so(notes: Memory, embedder: FakeEmb
 
 def test_token_budget_takes_what_fits_in_order(notes: Memory) -> None:
     """A hit that does not fit is passed over, the next may."""
-    counts = {hit.citation: 12 + notes._searcher._count_tokens([hit.text])[0] for hit in notes.search("heron").hits}
+    count = notes.answering._searcher._count_tokens
+    counts = {hit.citation: 12 + count([hit.text])[0] for hit in notes.search("heron").hits}
     result = notes.search("heron", tokens=40)
     assert 0 < len(result.hits) < len(counts)
     assert sum(counts[hit.citation] for hit in result.hits) <= 40

@@ -43,7 +43,7 @@ def break_after(embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch, passage
     monkeypatch.setattr(embedding, "BATCH_PASSAGES", 2)
     real = embedder.embed_passages
 
-    def embed(texts: Sequence[str]) -> Any:
+    def embed(texts: Sequence[str], pause: object = None) -> Any:
         if len(embedder.seen) >= passages:
             raise EmbedderError("the power went")
         return real(texts)
@@ -59,7 +59,7 @@ def test_searches_answer_from_the_old_space_while_the_new_one_is_built(
     found: list[int] = []
     real = b.embed_passages
 
-    def embed(texts: Sequence[str]) -> Any:
+    def embed(texts: Sequence[str], pause: object = None) -> Any:
         result = memory.search("heron alder", mode="vector", limit=20)
         found.append(len(result.hits))
         assert result.freshness.pending_vectors == 0

@@ -209,9 +209,9 @@ def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors
     write("b.md", "The ketch lies in the harbour.\n")
     real = embedder.embed_passages
 
-    def embed(texts: list[str]) -> Any:
+    def embed(texts: list[str], pause: object = None) -> Any:
         (root / "a.md").unlink(missing_ok=True)
-        memory._syncer.refresh()
+        memory.syncer.refresh()
         return real(texts)
 
     monkeypatch.setattr(embedder, "embed_passages", embed)

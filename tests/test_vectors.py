@@ -115,9 +115,9 @@ def test_search_embeds_what_an_edit_left_behind(memory: Memory, write: Write) ->
 def test_passage_whose_note_changed_meanwhile_is_not_counted_as_computed(memory: Memory, write: Write) -> None:
     """A note that changed since it was indexed has its passages embedded by the next sync, not by this one."""
     write("a.md", "The heron nests in the alder.\n")
-    memory._syncer.refresh()
+    memory.syncer.refresh()
     write("a.md", "The stork nests on the chimney.\n")
-    report = memory._syncer._embed(memory._index, None)
+    report = memory.syncer._embed(memory._index, None)
     assert (report.computed, report.pending) == (0, 1)
     memory.sync()
     assert memory.status().pending_vectors == 0
@@ -126,7 +126,7 @@ def test_passage_whose_note_changed_meanwhile_is_not_counted_as_computed(memory:
 def test_putting_a_vector_twice_changes_nothing(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
     """Two processes may embed the same passage: the second finds it done."""
     write("a.md", "The heron nests in the alder.\n")
-    memory._syncer.refresh()
+    memory.syncer.refresh()
     index = memory._index
     with index.writing() as writer:
         writer.prepare_space(embedder.space)

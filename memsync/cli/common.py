@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from memsync.memory import Memory
-    from memsync.ports import Progress
+    from memsync.ports import MemoryApi, Progress
     from memsync.settings import Settings
 
 
@@ -27,30 +26,28 @@ def load(context: click.Context) -> Settings:
 
 
 @contextmanager
-def opened(context: click.Context) -> Iterator[Memory]:
-    """Yield the memory that the global options name, and close it."""
+def opened(context: click.Context) -> Iterator[MemoryApi]:
+    """Yield the memory that the global options name, its daemon's if there is one; say so on stderr if not."""
     from memsync.wiring import connect
 
-    with connect(load(context)) as memory:
+    with connect(load(context), notice=lambda text: click.echo(f"memsync: {text}", err=True)) as memory:
+        yield memory
+
+
+@contextmanager
+def opened_here(context: click.Context) -> Iterator[Memory]:
+    """Yield the memory that the global options name in this process, whether or not there is a daemon."""
+    from memsync.wiring import connect_here
+
+    with connect_here(load(context)) as memory:
         yield memory
 
 
 def print_json(value: object) -> None:
     """Print exactly one JSON document on stdout."""
+    from memsync.model.plain import plain
+
     click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
-
-
-def plain(value: Any) -> Any:
-    """Return a result of the model as JSON can hold it: dataclasses as objects, tuples as lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    return value
 
 
 def printable(path: str) -> str:

@@ -23,6 +23,12 @@ COMMANDS = {
     "status": "memsync.cli.status:status",
     "doctor": "memsync.cli.status:doctor",
     "config": "memsync.cli.config:config",
+    "start": "memsync.cli.daemon:start",
+    "stop": "memsync.cli.daemon:stop",
+    "restart": "memsync.cli.daemon:restart",
+    "watch": "memsync.cli.daemon:watch",
+    "logs": "memsync.cli.daemon:logs",
+    "service": "memsync.cli.service:service",
 }
 INTERRUPTED_EXIT_CODE = 130
 
@@ -54,6 +60,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
     \b
     memsync init ~/notes                  make a memory root, or adopt a folder of notes
     memsync sync                          bring the index up to date
+    memsync start                         keep it so in the background
     memsync search which store did we choose
     memsync get daily/2026-11-21.md:12:5  print what a hit points to
     """

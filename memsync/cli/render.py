@@ -78,5 +78,7 @@ def _explanation(result: SearchResult) -> None:
 def _set_filters(result: SearchResult) -> dict[str, object]:
     from dataclasses import fields
 
+    if result.filters is None:
+        return {}
     both = ((field.name, getattr(result.filters, field.name)) for field in fields(result.filters))
     return {name: value for name, value in both if value}

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from memsync.cli.common import opened, print_json
-
-if TYPE_CHECKING:
-    from memsync.model import SearchResult
 
 NO_MATCH_EXIT_CODE = 1
 _FILTERS = {
@@ -45,6 +41,14 @@ def _filter_options(command: click.Command) -> click.Command:
     "--where", multiple=True, metavar="KEY=VALUE", help="Only where an attribute or front matter key has this value."
 )
 @click.option("--archived", is_flag=True, help="Search retired notes too.")
+@click.option(
+    "--fresh",
+    type=click.Choice(["strict", "bounded", "none"]),
+    default="strict",
+    show_default=True,
+    help="Compare the files first, or take the daemon's word, or answer from what is there.",
+)
+@click.option("--generation", type=click.IntRange(0), default=0, metavar="N", help="Not before the index is at N.")
 @click.option("--full", is_flag=True, help="Print each hit whole instead of a snippet.")
 @click.option("--explain", is_flag=True, help="Print ranks, scores, filters and the time of each stage.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document (docs/json.md).")
@@ -58,6 +62,8 @@ def search(
     tokens: int | None,
     where: tuple[str, ...],
     archived: bool,
+    fresh: str,
+    generation: int,
     full: bool,
     explain: bool,
     as_json: bool,
@@ -77,16 +83,20 @@ def search(
     pairs += [("where", pair) for pair in where]
     pairs += [("is", "archived")] * archived
     with opened(context) as memory:
-        query = memory.parse(
+        result = memory.search(
             " ".join(_requoted(word, alone=len(words) == 1) for word in words),
             limit=limit,
             mode=mode,
             filter_pairs=pairs,
             tokens=tokens,
+            fresh=fresh,
+            generation=generation,
         )
-        result = memory.search(query, tokens=tokens)
     if as_json:
-        print_json(json_of(result, explain=explain))
+        from memsync.model.plain import plain_result
+
+        document = plain_result(result)
+        print_json(document if explain else {name: value for name, value in document.items() if name != "explain"})
     else:
         from memsync.cli.render import render
 
@@ -111,18 +121,3 @@ def _requoted(word: str, *, alone: bool) -> str:
         return word
     is_value = _SPOKEN_DATE.fullmatch(value) if name in ("after", "before") else not alone
     return f'{name}:"{value}"' if is_value else word
-
-
-def json_of(result: SearchResult, *, explain: bool) -> dict[str, object]:
-    """Return a search result as docs/search-result.schema.json describes it."""
-    from memsync.cli.common import plain
-
-    document: dict[str, object] = {
-        "hits": [{**plain(hit), "citation": hit.citation} for hit in result.hits],
-        "mode": result.mode,
-        "freshness": {**plain(result.freshness), "stale": result.freshness.stale},
-        "warnings": list(result.warnings),
-    }
-    if explain:
-        document["explain"] = {"filters": plain(result.filters), "timings_ms": plain(result.timings)}
-    return document

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from memsync.cli.common import load, opened, print_json, printable
 from memsync.errors import MemsyncError
 
+if TYPE_CHECKING:
+    from memsync.model import DaemonStatus
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def status(context: click.Context, as_json: bool) -> None:
-    """Print what the index holds. It does not look for changed files: `search` and `sync` do."""
+    """Print what the index holds and how the daemon fares. Only a search or a sync looks for changed files itself."""
     with opened(context) as memory:
         found = memory.status()
     if as_json:
@@ -31,11 +35,27 @@ def status(context: click.Context, as_json: bool) -> None:
         f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
         f"last sync     {found.last_sync or 'never'}"
     )
+    _print_daemon(found.daemon)
     for title, items in (("warnings", found.warnings), ("failures", found.failures)):
         if items:
             click.echo(f"{title}      {len(items)}")
             for item in items:
                 click.echo(f"  {printable(item.path)}: {printable(item.reason)}")
+
+
+def _print_daemon(daemon: DaemonStatus | None) -> None:
+    if daemon is None:
+        click.echo("daemon        none asked")
+        return
+    watching = f"{daemon.watcher}: {daemon.reason}" if daemon.reason else daemon.watcher
+    model = "loaded" if daemon.model_loaded else "not loaded"
+    click.echo(
+        f"daemon        process {daemon.process}, memsync {daemon.version}, since {daemon.started_at}\n"
+        f"watching      {watching}; compared {daemon.scanned_at or 'not yet'}, {daemon.pending_text} files to go\n"
+        f"memory        {daemon.memory_bytes / 1e6:,.0f} MB, model {model}"
+    )
+    for error in daemon.errors:
+        click.echo(f"fault         {printable(error)}")
 
 
 @click.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened, print_json, printable, progress_on_stderr, waiting_on_stderr
+from memsync.cli.common import opened, opened_here, print_json, printable, progress_on_stderr, waiting_on_stderr
 
 if TYPE_CHECKING:
     from memsync.model import SyncReport
@@ -45,7 +45,7 @@ def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) 
 @click.pass_context
 def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bool) -> None:
     """Build the index anew from the files; the old one answers until the new one is complete."""
-    with opened(context) as memory, progress_on_stderr() as progress:
+    with opened_here(context) as memory, progress_on_stderr() as progress:
         report = memory.rebuild(
             keep_vectors=not drop_vectors, progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr()
         )
@@ -62,7 +62,7 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
 
     Exits with 1 and prints the first difference when there is one.
     """
-    with opened(context) as memory, progress_on_stderr() as progress:
+    with opened_here(context) as memory, progress_on_stderr() as progress:
         difference = memory.verify(
             recompute=recompute, progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr()
         )

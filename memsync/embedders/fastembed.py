@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,14 +66,24 @@ class FastembedEmbedder:
         """The space that all its vectors lie in."""
         return self._space
 
-    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
         _, pool = self._load()
-        return list(pool.map(lambda text: self._embed(self._space.passage_prefix + text, is_query=False), texts))
+
+        def embed(text: str) -> Vector:
+            pause()
+            return self._embed(self._space.passage_prefix + text, is_query=False)
+
+        return list(pool.map(embed, texts))
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question; what exceeds the model's window is not read."""
         return self._embed_once(self._space.query_prefix + text, is_query=True)
+
+    def unload(self) -> None:
+        """Give back the model's memory; texts that are being embedded keep it until they are done."""
+        with self._lock:
+            self._loaded = None
 
     def _embed(self, text: str, *, is_query: bool) -> Vector:
         """Embed a passage of any length: one that exceeds the window is the mean of its two halves."""

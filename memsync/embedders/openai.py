@@ -7,7 +7,7 @@ retries with growing pauses, as the server asks, before a failure is reported.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
@@ -43,16 +43,20 @@ class OpenAIEmbedder:
                 self._space = EmbeddingSpace("openai", self._model, "", dimension)
             return self._space
 
-    def embed_passages(self, texts: Sequence[str]) -> list[Vector]:
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
         vectors: list[Vector] = []
         for start in range(0, len(texts), BATCH_TEXTS):
+            pause()
             vectors += self._request(texts[start : start + BATCH_TEXTS])
         return vectors
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question."""
         return self._request([text])[0]
+
+    def unload(self) -> None:
+        """Do nothing: the model is somebody else's."""
 
     def _request(self, texts: Sequence[str]) -> list[Vector]:
         import numpy as np

@@ -35,7 +35,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What one sync did. `failed` is empty when the index equals the files."""
+    """What one sync did. `failed` is empty when the index equals the files.
+
+    `generation` numbers the state it left: a search that asks for it answers from that state or a later one.
+    """
 
     added: int = 0
     changed: int = 0
@@ -47,6 +50,7 @@ class SyncReport:
     failed: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
+    generation: int = 0
 
 
 class IndexedFile(NamedTuple):

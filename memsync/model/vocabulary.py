@@ -38,3 +38,28 @@ class Mode(StrEnum):
     HYBRID = "hybrid"
     KEYWORD = "keyword"
     VECTOR = "vector"
+
+
+class Fresh(StrEnum):
+    """What a search does before it answers.
+
+    `strict`: compares the files with the index and indexes what changed, so that all that was saved before is in.
+    `bounded`: takes the watcher's word, or a comparison that is a few seconds old. `none`: answers from what is there.
+    """
+
+    STRICT = "strict"
+    BOUNDED = "bounded"
+    NONE = "none"
+
+
+class WatcherState(StrEnum):
+    """How the index learns of changes.
+
+    `live`: the system reports each. `polling`: the files are compared every few seconds, because their file system
+    reports nothing. `degraded`: something is wrong with the watching or with the root. `none`: no daemon.
+    """
+
+    NONE = "none"
+    LIVE = "live"
+    POLLING = "polling"
+    DEGRADED = "degraded"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from memsync.errors import EmbedderError, NoteError
@@ -34,7 +34,9 @@ class EmbeddingQueue:
         self._index = index
         self._reader = reader
 
-    def build_space(self, embedder: Embedder, *, progress: Progress | None = None) -> VectorReport:
+    def build_space(
+        self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
+    ) -> VectorReport:
         """Give every passage a vector in the embedder's space, and let the space answer once it is complete.
 
         A failing model ends the work with its error in the report: what is committed stays, words go on being found.
@@ -45,13 +47,20 @@ class EmbeddingQueue:
                 return VectorReport()
         with self._index.writing() as writer:
             reused = writer.prepare_space(space)
-        report = self.embed(embedder, progress=progress)
+        report = self.embed(embedder, progress=progress, pause=pause)
         with self._index.writing() as writer:
             writer.activate_complete_space(space)
         return replace(report, reused=reused)
 
-    def embed(self, embedder: Embedder, *, limit: int | None = None, progress: Progress | None = None) -> VectorReport:
-        """Embed what waits in the embedder's space, at most `limit` passages."""
+    def embed(
+        self,
+        embedder: Embedder,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        pause: Callable[[], None] = lambda: None,
+    ) -> VectorReport:
+        """Embed what waits in the embedder's space, at most `limit` passages; `pause` as in Embedder."""
         space = embedder.space
         computed = tried = last_id = 0
         error: EmbedderError | None = None
@@ -64,7 +73,7 @@ class EmbeddingQueue:
             if not batch:
                 break
             try:
-                done, unusable = self._embed_batch(embedder, space, batch)
+                done, unusable = self._embed_batch(embedder, space, batch, pause)
             except EmbedderError as failed:  # the model itself; an unusable vector holds up only its own passage
                 error = failed
                 break
@@ -78,11 +87,11 @@ class EmbeddingQueue:
             return VectorReport(computed, 0, reader.pending(space), error)
 
     def _embed_batch(
-        self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage]
+        self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
     ) -> tuple[int, list[EmbedderError]]:
         """Commit the vectors of one batch; return how many there are, and what is wrong with the unusable ones."""
         known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
-        vectors = embedder.embed_passages([text for _, text in known])
+        vectors = embedder.embed_passages([text for _, text in known], pause)
         with self._index.writing() as writer:
             pairs = [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)]
             unusable = writer.put_vectors(space, pairs)

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from memsync.errors import NoteError, RootError
+from memsync.errors import NoteError
 from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
-from memsync.ports import Index, IndexWriter, Progress
-from memsync.sync.failures import FailedFile, read_failures, write_failures
-from memsync.sync.plan import plan_sync
+from memsync.ports import Clock, Index, IndexWriter, Progress
+from memsync.sync.failures import FailedFile, write_failures
+from memsync.sync.outlook import Lookout, Outlook
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
 MAX_ROUNDS = 3
 """How often one refresh looks again for files that changed while it read them."""
+LONGEST_WAIT_SECONDS = 5.0
+"""How long one refresh waits in all for files that are being saved to stand still."""
 
 
 @dataclass(slots=True)
 class TextReport:
-    """What one refresh did to the index. `pending` counts the changes it did not get to."""
+    """What one refresh did to the index, and to which notes. `pending` counts the changes it did not get to."""
 
     added: int = 0
     changed: int = 0
@@ -32,6 +35,16 @@ class TextReport:
     pending: int = 0
     vectors_reused: int = 0
     failed: list[Failure] = field(default_factory=list)
+    paths: list[NotePath] = field(default_factory=list)
+
+    def add(self, later: TextReport) -> None:
+        """Take in what a later refresh did: its counts add up, what it found to be so replaces what was."""
+        self.added += later.added
+        self.changed += later.changed
+        self.deleted += later.deleted
+        self.vectors_reused += later.vectors_reused
+        self.paths += later.paths
+        self.unchanged, self.pending, self.failed = later.unchanged, later.pending, later.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,92 +58,93 @@ class _Parsed:
     forget: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the index says of the files, as of one generation."""
-
-    generation: int
-    stamps: dict[NotePath, IndexedFile]
-    failures: Mapping[NotePath, FailedFile]
-    root: str
-
-
 class Indexer:
     """Makes the index's text equal to the files. Any number may work at once: each commit checks its files again."""
 
-    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader) -> None:
+    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader, clock: Clock) -> None:
         self._files = files
         self._index = index
         self._reader = reader
-        self._cached = _Known(-1, {}, {}, "")
+        self._clock = clock
+        self._writing = threading.Lock()
+        self.lookout = Lookout(files, index, reader.parsed_by, clock)
 
     def refresh(
-        self, *, deadline_seconds: float = float("inf"), accept_root: bool = False, progress: Progress | None = None
+        self,
+        *,
+        places: Places | None = None,
+        deadline_seconds: float = float("inf"),
+        most: float = float("inf"),
+        accept_root: bool = False,
+        progress: Progress | None = None,
+        let_go: Callable[[], bool] = lambda: False,
     ) -> TextReport:
-        """Find what changed and commit its text; at the deadline stop, with the rest counted as pending.
+        """Find what changed (at `places`, or anywhere) and commit its text.
 
-        Raises RootError when the root is missing, or is another folder than the one indexed with none of its notes.
+        Stops with the rest counted as pending at the deadline, when `let_go` says so, or, before it has begun, when
+        there are more than `most` changes. Raises RootError when the root is missing, or is another folder than the
+        one indexed with none of its notes.
         """
-        deadline = time.monotonic() + deadline_seconds
+        deadline = self._clock.monotonic() + deadline_seconds
         report = TextReport()
-        for _ in range(MAX_ROUNDS):
-            scan, known = self._files.scan(), self._known()
-            self._check_root(scan, known, accept_root)
-            plan = plan_sync(scan, known.stamps, self._reader.parsed_by)
-            repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
-            changes = [change for change in plan.changes if change.path not in repeated]
-            work = _Round(scan, known, dict(repeated), report, deadline, progress, len(changes))
-            report.unchanged, report.pending = plan.unchanged, len(changes)
-            for batch in self._batches(changes, work):
-                self._commit(batch, work)
-            report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
-            if work.failures != known.failures:
-                self._remember(work)
-            if report.pending == 0 or time.monotonic() >= deadline:
+        rounds, patience = 0, LONGEST_WAIT_SECONDS
+        while True:
+            outlook = self.lookout.look(places, accept_root=accept_root)
+            report.pending = outlook.pending
+            report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
+            if len(outlook.changes) > most:
                 break
+            if outlook.changes or outlook.known_failures != outlook.known.failures:
+                self._apply(outlook.scan, report, deadline, progress, let_go)
+            left = min(deadline - self._clock.monotonic(), patience)
+            if report.pending == 0 or left <= 0 or let_go():
+                break
+            if report.pending > outlook.put_off:  # something changed while it was read
+                rounds += 1
+                if rounds >= MAX_ROUNDS:
+                    break
+            else:
+                wait = min(outlook.due_seconds, left)
+                patience -= wait
+                self._clock.sleep(wait)
+        report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 
-    def _fails_again(self, failed: FailedFile, scan: FileScan) -> bool:
-        """Tell whether a file is as it was when this same parser failed on it."""
-        return scan.files.get(failed.path) == failed.identity and failed.parsed_by == self._reader.parsed_by
-
-    def _known(self) -> _Known:
-        with self._index.reading() as reader:
-            generation = reader.generation()
-            if generation != self._cached.generation:
-                self._cached = _Known(generation, dict(reader.stamps()), read_failures(reader), reader.meta("root"))
-        return self._cached
-
-    def _check_root(self, scan: FileScan, known: _Known, accept_root: bool) -> None:
-        """Refuse to take another folder's emptiness for a deletion of everything (an unmounted disk, a moved root)."""
-        identity = self._files.root_identity()
-        if identity == known.root:
-            return
-        strange = known.root and known.stamps and not (known.stamps.keys() & scan.files.keys())
-        if strange and not accept_root:
-            raise RootError(
-                f"{self._files.root} is not the folder that was indexed: it has none of its {len(known.stamps)} notes",
-                hint="If it was meant to be replaced, run: memsync sync --accept-root",
-            )
-        with self._index.writing() as writer:
-            writer.set_meta("root", identity)
+    def _apply(
+        self,
+        scan: FileScan,
+        report: TextReport,
+        deadline: float,
+        progress: Progress | None,
+        let_go: Callable[[], bool],
+    ) -> None:
+        """Commit the text of what a scan found changed. One thread at a time: another's work is not done again."""
+        with self._writing:
+            outlook = self.lookout.plan(scan, accept_root=True)  # what another thread has done meanwhile falls away
+            work = _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, let_go)
+            report.pending = outlook.pending
+            for batch in self._batches(outlook.changes, work):
+                self._commit(batch, work)
+            report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
+            if work.failures != outlook.known.failures:
+                self._remember(work)
 
     # ------------------------------------------------------------------------------------------ batches
 
     def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
         """Yield files read and parsed, few enough that each commit comes soon."""
         batch: list[_Parsed] = []
-        started = time.monotonic()
+        started = self._clock.monotonic()
         for change in changes:
-            if time.monotonic() >= work.deadline:
+            if work.is_over():
                 break
             parsed = self._read(change, work)
             work.step()
             if parsed is not None:
                 batch.append(parsed)
-            if batch and (len(batch) >= BATCH_NOTES or time.monotonic() - started > BATCH_SECONDS):
+            if batch and (len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS):
                 yield batch
-                batch, started = [], time.monotonic()
+                batch, started = [], self._clock.monotonic()
         if batch:
             yield batch
 
@@ -141,7 +155,7 @@ class Indexer:
             return _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
         try:
             content, stamp = self._files.read(path)
-            known = work.known.stamps.get(path)
+            known = work.outlook.known.stamps.get(path)
             if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
                 return _Parsed(change, stamp)
             note, chunks = self._reader.read(path, content)
@@ -161,23 +175,15 @@ class Indexer:
         with self._index.writing() as writer:
             generation = writer.generation()
             done = [(parsed, self._write(writer, parsed)) for parsed in batch if self._is_still(parsed)]
-        self._note_commit(generation, [parsed for parsed, _ in done])
+        self.lookout.note_commit(generation, {p.change.path: self._stamp(p) for p, _ in done})
         for parsed, reused in done:
             work.count(parsed, reused)
 
-    def _note_commit(self, before: int, done: Sequence[_Parsed]) -> None:
-        """Bring what is known of the index up to date without reading it all again, if nobody else wrote meanwhile."""
-        if before != self._cached.generation:
-            return
-        stamps = self._cached.stamps
-        for parsed in done:
-            if parsed.change.type is ChangeType.DELETED or parsed.forget:
-                stamps.pop(parsed.change.path, None)
-            else:
-                stamp = parsed.stamp
-                row = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
-                stamps[parsed.change.path] = row
-        self._cached = replace(self._cached, generation=before + 1)
+    def _stamp(self, parsed: _Parsed) -> IndexedFile | None:
+        if parsed.change.type is ChangeType.DELETED or parsed.forget:
+            return None
+        stamp = parsed.stamp
+        return IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
 
     def _is_still(self, parsed: _Parsed) -> bool:
         now = self._files.identity(parsed.change.path)
@@ -203,28 +209,34 @@ class Indexer:
 class _Round:
     """One pass of `refresh` over the files."""
 
-    scan: FileScan
-    known: _Known
+    outlook: Outlook
     failures: dict[NotePath, FailedFile]
     report: TextReport
+    clock: Clock
     deadline: float
     progress: Progress | None
-    total: int
+    let_go: Callable[[], bool]
     read: int = 0
+
+    def is_over(self) -> bool:
+        """Tell whether the rest is to be left for another time; one file is done in any case."""
+        return self.clock.monotonic() >= self.deadline or (self.read > 0 and self.let_go())
 
     def step(self) -> None:
         """Tell how far reading has come."""
         self.read += 1
         if self.progress is not None:
-            self.progress("reading notes", self.read, self.total)
+            self.progress("reading notes", self.read, len(self.outlook.changes))
 
     def fail(self, path: NotePath, error: Exception, parsed_by: str) -> None:
         """Note a file that cannot be indexed; it is tried again when it changes."""
         self.report.pending -= 1
-        self.failures[path] = FailedFile(path, str(error), self.scan.files[path], parsed_by)
+        self.failures[path] = FailedFile(path, str(error), self.outlook.scan.files[path], parsed_by)
 
     def count(self, parsed: _Parsed, reused: int) -> None:
-        """Count one committed change; a file that reads as before is unchanged."""
+        """Count one committed change; a file that reads as before is none."""
+        if parsed.note is not None or parsed.forget or parsed.change.type is ChangeType.DELETED:
+            self.report.paths.append(parsed.change.path)
         if parsed.forget:
             self.report.deleted += 1
             return
@@ -233,9 +245,6 @@ class _Round:
         self.failures.pop(parsed.change.path, None)
         if parsed.change.type is ChangeType.DELETED:
             self.report.deleted += 1
-        elif parsed.note is None:
-            self.report.unchanged += 1
-        elif parsed.change.type is ChangeType.ADDED:
-            self.report.added += 1
-        else:
-            self.report.changed += 1
+        elif parsed.note is not None:
+            self.report.added += parsed.change.type is ChangeType.ADDED
+            self.report.changed += parsed.change.type is ChangeType.MODIFIED

@@ -7,13 +7,22 @@ from collections.abc import Callable
 
 from memsync.errors import EmbedderError
 from memsync.model import EmbeddingSpace
-from memsync.ports import Embedder
+from memsync.ports import Clock, Embedder
+from memsync.sync.clock import SYSTEM_CLOCK
 
 
 class EmbeddingModels:
     """Makes each embedder once, at its first use. Safe to call from several threads."""
 
-    def __init__(self, configured: Callable[[], Embedder], of_space: Callable[[EmbeddingSpace], Embedder]) -> None:
+    def __init__(
+        self,
+        configured: Callable[[], Embedder],
+        of_space: Callable[[EmbeddingSpace], Embedder],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._clock = clock
+        self._used_at = clock.monotonic()
+        self.is_loaded = False
         self._make_configured = configured
         self._make_of_space = of_space
         self._lock = threading.RLock()
@@ -24,6 +33,7 @@ class EmbeddingModels:
     def configured(self) -> Embedder:
         """Return the model that the settings name. Raises EmbedderError."""
         with self._lock:
+            self._used()
             if self._configured is None:
                 self._configured = self._make_configured()
                 self._by_space[self._configured.space.name] = self._configured
@@ -43,6 +53,7 @@ class EmbeddingModels:
     def of_space(self, space: EmbeddingSpace) -> Embedder:
         """Return what embeds in `space`. Raises EmbedderError when that model is not to be had any more."""
         with self._lock:
+            self._used()
             if space.name not in self._by_space:
                 try:
                     self.configured()
@@ -56,3 +67,18 @@ class EmbeddingModels:
                     )
                 self._by_space[space.name] = embedder
             return self._by_space[space.name]
+
+    def unload(self) -> None:
+        """Give back the memory of every model; each is loaded again when it is asked for something."""
+        with self._lock:
+            self.is_loaded = False
+            for embedder in self._by_space.values():
+                embedder.unload()
+
+    def idle_seconds(self) -> float:
+        """Return for how long no model was asked for."""
+        return self._clock.monotonic() - self._used_at
+
+    def _used(self) -> None:
+        self._used_at = self._clock.monotonic()
+        self.is_loaded = True

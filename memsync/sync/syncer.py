@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from itertools import zip_longest
 from pathlib import Path
 
 from memsync.errors import EmbedderError, IndexBusy, IndexFailure
-from memsync.model import Difference, Failure, SyncReport
+from memsync.model import Difference, Failure, NotePath, SyncReport
 from memsync.notes.files import NoteFiles
+from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
-from memsync.ports import Index, Progress
+from memsync.ports import Clock, Index, Progress
+from memsync.sync.difference import first_difference
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
+from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
 from memsync.sync.lock import sync_lock
 from memsync.sync.models import EmbeddingModels
@@ -29,76 +31,193 @@ MODEL_FAILURE = "model_failure"
 _VERIFY_ROUNDS = 3
 
 
+class _Claimed(Exception):
+    """Raised in background work when a sync wants to do it itself."""
+
+
 class Syncer:
     """Keeps one index equal to the files of one memory root. Safe to call from several threads.
 
-    `scanned_at` is when the files were last compared with the index (ISO 8601, UTC).
+    `gate` is what searches hold background work back with; `stepped_at` (monotonic clock) tells when background
+    embedding last began a text.
     """
 
     def __init__(
-        self, files: NoteFiles, index: Index, reader: NoteReader, models: EmbeddingModels, lock_folder: Path
+        self,
+        files: NoteFiles,
+        index: Index,
+        reader: NoteReader,
+        models: EmbeddingModels,
+        lock_folder: Path,
+        clock: Clock,
     ) -> None:
         self._files = files
         self._index = index
         self._reader = reader
         self._models = models
         self._lock_folder = lock_folder
-        self._indexer = Indexer(files, index, reader)
-        self._guard = threading.Lock()
-        self.scanned_at = ""
+        self._clock = clock
+        self._indexer = Indexer(files, index, reader, clock)
+        self._embedding = threading.Lock()
+        self._claims = 0
+        self.gate = Gate()
+        self.stepped_at = 0.0
+
+    @property
+    def scanned_at(self) -> str:
+        """When all files were last compared with the index (ISO 8601, UTC); empty before the first time."""
+        looked = self._indexer.lookout.looked_at_ns
+        return datetime.fromtimestamp(looked / 1e9, UTC).isoformat(timespec="milliseconds") if looked else ""
+
+    def age_seconds(self) -> float:
+        """Return how long ago the last comparison of everything began; infinity before the first."""
+        looked = self._indexer.lookout.looked_at
+        return self._clock.monotonic() - looked if looked else float("inf")
 
     def refresh(
         self,
         deadline_seconds: float = float("inf"),
         *,
+        places: Places | None = None,
+        most: float = float("inf"),
         accept_root: bool = False,
         progress: Progress | None = None,
+        let_go: Callable[[], bool] = lambda: False,
     ) -> TextReport:
         """Commit the text of changed files, as far as the deadline allows; see Indexer.refresh."""
-        with self._guard:
-            report = self._indexer.refresh(
-                deadline_seconds=deadline_seconds, accept_root=accept_root, progress=progress
+        return self._indexer.refresh(
+            places=places,
+            deadline_seconds=deadline_seconds,
+            most=most,
+            accept_root=accept_root,
+            progress=progress,
+            let_go=let_go,
+        )
+
+    def refresh_politely(
+        self,
+        *,
+        places: Places | None = None,
+        accept_root: bool = False,
+        progress: Progress | None = None,
+        on_step: Callable[[TextReport], None] = lambda report: None,
+    ) -> TextReport:
+        """Commit the text of all changed files, letting searches go first; `on_step` is told how far it is.
+
+        Raises Stopped when the gate is closed.
+        """
+        total = TextReport()
+        while True:
+            report = self.refresh(
+                places=places, accept_root=accept_root, progress=progress, let_go=lambda: self.gate.is_wanted
             )
-            self.scanned_at = _now()
-            return report
+            total.add(report)
+            on_step(report)
+            interrupted = report.pending and self.gate.is_wanted
+            self.gate.pause()
+            if not interrupted:
+                return total
+
+    def folder_inodes(self) -> list[int]:
+        """Return the inodes of the folders of notes, as of the last comparison of everything."""
+        return self._indexer.lookout.folder_inodes()
+
+    def unreported(self, paths: Sequence[NotePath], older_than_seconds: float) -> list[NotePath]:
+        """Return those of these changed paths that changed longer ago than so: whoever reports had the time to."""
+        limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
+        return [path for path in paths if self._files.last_touched_ns(path) < limit]
+
+    def check_root(self) -> None:
+        """Raise RootError when the memory root is not there or cannot be read."""
+        self._files.root_identity()
 
     def embed_leftovers(self) -> None:
         """Embed the few passages that an edit leaves behind in the space that answers. Raises EmbedderError."""
         with self._index.reading() as reader:
             space = reader.active_space()
             pending = reader.pending(space) if space else 0
-        if space is not None and 0 < pending <= EMBED_ON_SEARCH:
+        if space is None or not 0 < pending <= EMBED_ON_SEARCH or not self._embedding.acquire(blocking=False):
+            return  # when another thread is at it, it is sooner done than this one would be
+        try:
             self._queue(self._index).embed(self._models.of_space(space), limit=EMBED_ON_SEARCH)
+        finally:
+            self._embedding.release()
+
+    def embed_in_background(self) -> VectorReport:
+        """Embed all that waits, standing aside for searches, and ending early when a sync wants to do it itself.
+
+        Raises Stopped when the gate is closed, IndexBusy while another process syncs.
+        """
+        with self._embedding, sync_lock(self._lock_folder, 0.0):
+            try:
+                return self._embed(self._index, None, self._pause)
+            except _Claimed:
+                return VectorReport(pending=1)
+
+    def _pause(self) -> None:
+        self.stepped_at = self._clock.monotonic()
+        self.gate.pause()
+        if self._claims:
+            raise _Claimed
+
+    @contextmanager
+    def _alone(self, wait_seconds: float, on_wait: Callable[[str], None]) -> Iterator[None]:
+        """Hold the lock of the index between processes; this process's background work lets go of it."""
+        self._claims += 1
+        try:
+            if not self._embedding.acquire(timeout=min(wait_seconds, threading.TIMEOUT_MAX)):
+                raise IndexBusy("the model has not answered for a while", hint="See memsync status and memsync logs.")
+            try:
+                with sync_lock(self._lock_folder, wait_seconds, on_wait):
+                    yield
+            finally:
+                self._embedding.release()
+        finally:
+            self._claims -= 1
+
+    def tidy(self, *, bulk: bool) -> None:
+        """Give back space, and remember when files and index were last found equal."""
+        self._index.compact(bulk=bulk)
+        with self._index.writing() as writer:
+            writer.set_last_sync(self.scanned_at)
+
+    def remember_model_failure(self, failure: str) -> None:
+        """Keep why the model failed for `status`; empty when it works."""
+        with self._index.reading() as reader:
+            known = reader.meta(MODEL_FAILURE)
+        if failure != known:
+            with self._index.writing() as writer:
+                writer.set_meta(MODEL_FAILURE, failure)
 
     def sync(
         self, *, wait_seconds: float, on_wait: Callable[[str], None], accept_root: bool, progress: Progress | None
     ) -> SyncReport:
         """Make the index equal to the files, text first, then vectors."""
-        with sync_lock(self._lock_folder, wait_seconds, on_wait):
+        with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
-            text = self.refresh(accept_root=accept_root, progress=progress)
-            vectors = self._embed(self._index, progress)
+            text = self.refresh_politely(accept_root=accept_root, progress=progress)
+            vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
-            failure = str(vectors.error or "")
+            self.remember_model_failure(str(vectors.error or ""))
             with self._index.writing() as writer:
                 writer.set_last_sync(self.scanned_at)
-                if failure != writer.meta(MODEL_FAILURE):
-                    writer.set_meta(MODEL_FAILURE, failure)
-            return _report(text, vectors, self._index.take_warnings(), time.perf_counter() - started)
+            return self._report(text, vectors, time.perf_counter() - started)
 
     def rebuild(
         self, *, keep_vectors: bool, wait_seconds: float, on_wait: Callable[[str], None], progress: Progress | None
     ) -> SyncReport:
         """Build the index anew beside the old one, which answers until the new one takes its place."""
-        with sync_lock(self._lock_folder, wait_seconds, on_wait):
+        with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
             with suppress(IndexFailure):  # which is why one may rebuild; a wrong root is found here too
                 self.refresh(progress=progress)
             other = self._beside(keep_vectors=keep_vectors)
             try:
-                text = Indexer(self._files, other, self._reader).refresh(accept_root=True, progress=progress)
-                vectors = self._embed(other, progress)
+                text = Indexer(self._files, other, self._reader, self._clock).refresh(
+                    accept_root=True, progress=progress
+                )
+                vectors = self._embed(other, progress, self.gate.pause)
                 if vectors.error is not None and not keep_vectors:
                     raise vectors.error  # an index without any vectors must not replace one that has them
                 with other.writing() as writer:
@@ -106,16 +225,14 @@ class Syncer:
             except BaseException:
                 other.discard()
                 raise
-            with self._guard:
-                self._index.take_over(other)
-                self._indexer = Indexer(self._files, self._index, self._reader)
-            return _report(text, vectors, self._index.take_warnings(), time.perf_counter() - started)
+            self._index.take_over(other)
+            return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(
         self, *, recompute: bool, wait_seconds: float, on_wait: Callable[[str], None], progress: Progress | None
     ) -> Difference | None:
         """Compare the index with one built from nothing; a file saved meanwhile is no difference."""
-        with sync_lock(self._lock_folder, wait_seconds, on_wait):
+        with self._alone(wait_seconds, on_wait):
             self.refresh(progress=progress)
             for _ in range(_VERIFY_ROUNDS):
                 difference = self._difference(recompute, progress)
@@ -129,15 +246,13 @@ class Syncer:
             space = reader.active_space()
         other = self._index.beside(keep_vectors=not recompute)
         try:
-            Indexer(self._files, other, self._reader).refresh(accept_root=True, progress=progress)
+            Indexer(self._files, other, self._reader, self._clock).refresh(accept_root=True, progress=progress)
             if space is not None and recompute:
                 self._queue(other).build_space(self._models.of_space(space), progress=progress)
             elif space is not None:
                 with other.writing() as writer:
                     writer.prepare_space(space)
-            with self._index.reading() as mine, other.reading() as theirs:
-                pairs = zip_longest(mine.dump(), theirs.dump(), fillvalue="")
-                return next((Difference(i, a, b) for i, (a, b) in enumerate(pairs, 1) if a != b), None)
+            return first_difference(self._index, other)
         finally:
             other.discard()
 
@@ -152,32 +267,34 @@ class Syncer:
     def _queue(self, index: Index) -> EmbeddingQueue:
         return EmbeddingQueue(self._files, index, self._reader)
 
-    def _embed(self, index: Index, progress: Progress | None) -> VectorReport:
+    def _embed(self, index: Index, progress: Progress | None, pause: Callable[[], None] = lambda: None) -> VectorReport:
         """Embed what waits; a model that cannot even be loaded leaves everything pending and is reported."""
         try:
-            return self._queue(index).build_space(self._models.configured(), progress=progress)
+            return self._queue(index).build_space(self._models.configured(), progress=progress, pause=pause)
         except EmbedderError as error:
             with index.reading() as reader:
                 return VectorReport(pending=reader.counts().pending, error=error)
 
+    def _report(self, text: TextReport, vectors: VectorReport, seconds: float) -> SyncReport:
+        failed = list(text.failed)
+        if vectors.error is not None:
+            failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.error), vectors.error.hint)))))
+        with self._index.reading() as reader:
+            generation = reader.generation()
+        return SyncReport(
+            added=text.added,
+            changed=text.changed,
+            deleted=text.deleted,
+            unchanged=text.unchanged,
+            vectors_computed=vectors.computed,
+            vectors_reused=text.vectors_reused + vectors.reused,
+            vectors_pending=vectors.pending,
+            failed=tuple(failed),
+            warnings=tuple(self._index.take_warnings()),
+            seconds=seconds,
+            generation=generation,
+        )
+
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _report(text: TextReport, vectors: VectorReport, warnings: Sequence[str], seconds: float) -> SyncReport:
-    failed = list(text.failed)
-    if vectors.error is not None:
-        failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.error), vectors.error.hint)))))
-    return SyncReport(
-        added=text.added,
-        changed=text.changed,
-        deleted=text.deleted,
-        unchanged=text.unchanged,
-        vectors_computed=vectors.computed,
-        vectors_reused=text.vectors_reused + vectors.reused,
-        vectors_pending=vectors.pending,
-        failed=tuple(failed),
-        warnings=tuple(warnings),
-        seconds=seconds,
-    )

@@ -1,0 +1,180 @@
+"""`memsync start`, `stop`, `restart`, `watch` and `logs`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsync.cli.common import load, print_json, printable
+from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
+
+if TYPE_CHECKING:
+    from memsync.settings import Settings
+
+FOLLOW_SECONDS = 0.2
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_WAIT = click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until it answers.",
+)
+
+
+@click.command()
+@_WAIT
+@_JSON
+@click.pass_context
+def start(context: click.Context, wait: float, as_json: bool) -> None:
+    """Start the daemon in the background and wait until it answers.
+
+    From then on what is saved is indexed at once, and searches answer from the loaded model. It serves one memory
+    root; when one does already, that is said and nothing is done.
+    """
+    settings = load(context)
+    found, started = _start(context, settings, wait)
+    if as_json:
+        print_json({"started": started, **found})
+    else:
+        verb = "serves" if started else "already serves"
+        click.echo(f"process {found['process']} {verb} {printable(str(settings.root))}")
+
+
+@click.command()
+@_JSON
+@click.pass_context
+def stop(context: click.Context, as_json: bool) -> None:
+    """Stop the daemon and wait until it has ended. When there is none, that is said and nothing is done."""
+    from memsync.daemon import process
+
+    found = process.stop(load(context))
+    if as_json:
+        print_json({"stopped": found is not None, **(found or {})})
+    else:
+        click.echo(f"process {found['process']} has ended" if found else "no daemon is running")
+
+
+@click.command()
+@_WAIT
+@_JSON
+@click.pass_context
+def restart(context: click.Context, wait: float, as_json: bool) -> None:
+    """Stop the daemon if there is one, and start it with the present settings and version."""
+    from memsync.daemon import process
+
+    settings = load(context)
+    process.stop(settings)
+    found, started = _start(context, settings, wait)
+    if as_json:
+        print_json({"started": started, **found})
+    else:
+        click.echo(f"process {found['process']} serves {printable(str(settings.root))}")
+
+
+@click.command()
+@click.option("--background", type=int, hidden=True, help="Log to the file, and report readiness to this descriptor.")
+@click.pass_context
+def watch(context: click.Context, background: int | None) -> None:
+    """Be the daemon, in the foreground, with the log on stderr, until interrupted.
+
+    SIGTERM and Ctrl-C end it within two seconds, SIGHUP lets it read config.toml again.
+    """
+    if background is not None:
+        _watch_in_background(context, background)
+        return
+    from memsync.daemon import process
+
+    settings = load(context)
+    process.log_to(logging.StreamHandler(sys.stderr))
+    process.serve(settings, lambda: load(context))
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines."
+)
+@click.pass_context
+def logs(context: click.Context, follow: bool, lines: int) -> None:
+    """Print the end of the daemon's log. It names files and errors, never a note's text or a question."""
+    path = load(context).index_dir / "daemon.log"
+    if not path.exists():
+        raise FilesystemError(f"there is no log at {path}", hint="It is written by: memsync start")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file.readlines()[-lines:] if lines else ():
+            click.echo(line, nl=False)
+        if not follow:
+            return
+        file.seek(0, os.SEEK_END)
+        _follow(path, file.tell())
+
+
+def _follow(path: Path, position: int) -> None:
+    """Print what is added to a file, and begin anew when another takes its place."""
+    inode = path.stat().st_ino
+    while True:
+        try:
+            found = path.stat()
+            if found.st_ino != inode or found.st_size < position:
+                inode, position = found.st_ino, 0
+            if found.st_size > position:
+                with path.open(encoding="utf-8", errors="replace") as file:
+                    file.seek(position)
+                    click.echo(file.read(), nl=False)
+                    position = file.tell()
+        except FileNotFoundError:  # it is being rotated
+            pass
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
+    """Start a daemon unless there is one; return what it says of itself and whether it is new."""
+    from memsync.daemon import process
+
+    found = process.running(settings)
+    if found is None:
+        try:
+            return process.start(_global_options(context, settings), wait), True
+        except DaemonRunning:  # another start was quicker
+            found = process.running(settings) or {}
+    return found, False
+
+
+def _global_options(context: click.Context, settings: Settings) -> list[str]:
+    """Return the options that give a process the same settings wherever it runs."""
+    config, root = context.obj
+    options = ["--config", str(settings.config_path)] if config or (settings.config_path and not root) else []
+    return [*options, "--root", str(settings.root)] if root else options
+
+
+def _watch_in_background(context: click.Context, descriptor: int) -> None:
+    """Be the daemon that `start` began: what it has to say until it is ready goes to the one who waits."""
+    from memsync.daemon import process, wire
+
+    def tell(message: dict[str, Any]) -> None:
+        with open(descriptor, "w", encoding="utf-8") as pipe:
+            pipe.write(json.dumps(message) + "\n")
+
+    ready: Callable[[], None] = lambda: tell({"process": os.getpid()})  # noqa: E731 (because it is passed on)
+    try:
+        os.set_inheritable(descriptor, False)
+        settings = load(context)
+        process.log_to(process.file_handler(settings))
+        process.serve(settings, lambda: load(context), ready)
+    except MemsyncError as error:
+        logging.getLogger("memsync.daemon").error("%s. %s", error.message, error.hint)
+        try:
+            tell({"error": wire.error_message(error)})
+        except OSError:  # it was told already that all is well
+            raise error from None
+        sys.exit(error.exit_code)

@@ -1,0 +1,228 @@
+"""The memory as its daemon serves it: a MemoryApi whose every call is a line on the socket and a line back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from memsync import __version__
+from memsync.daemon import wire
+from memsync.errors import DaemonUnavailable, MemsyncError, UsageError
+
+if TYPE_CHECKING:
+    from memsync.model import Excerpt, Filters, Fresh, Mode, Query, SearchResult, Status, SyncReport
+
+    Progress = Callable[[str, int, int], None]
+
+CONNECT_SECONDS = 2.0
+ANSWER_SECONDS = 60.0
+_BLOCK_BYTES = 262_144
+
+
+class RemoteMemory:
+    """One connection to a daemon; use it from one thread at a time, or make one a thread: they are cheap.
+
+    with Memory.connect("notes") as memory:
+        print(memory.search("which store did we choose").hits[0].citation)
+    """
+
+    def __init__(self, socket_path: str, settings_digest: str) -> None:
+        """Connect and greet. Raises DaemonUnavailable when no daemon of this version has these settings."""
+        self._path = socket_path
+        self._numbers = itertools.count(1)
+        self._buffer = b""
+        self._socket = _connected(socket_path)
+        try:
+            self._greet(settings_digest)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _greet(self, settings_digest: str) -> None:
+        self._socket.settimeout(CONNECT_SECONDS)
+        answer = self.call("hello", {"protocol": wire.PROTOCOL, "version": __version__})
+        who = f"the daemon (process {answer.get('process')})"
+        if answer.get("version") != __version__:
+            raise DaemonUnavailable(
+                f"{who} is memsync {answer.get('version')}, this is {__version__}", hint="Run: memsync restart"
+            )
+        if answer.get("settings") != settings_digest:
+            raise DaemonUnavailable(f"{who} runs with other settings", hint="Run: memsync restart")
+        self._socket.settimeout(ANSWER_SECONDS)
+
+    # --------------------------------------------------------------------------------------- MemoryApi
+
+    def search(
+        self,
+        query: str | Query,
+        *,
+        limit: int | None = None,
+        mode: Mode | str | None = None,
+        filters: Filters | None = None,
+        filter_pairs: Sequence[tuple[str, str]] = (),
+        tokens: int | None = None,
+        fresh: Fresh | str = "strict",
+        generation: int = 0,
+    ) -> SearchResult:
+        """Answer a question, as Memory.search does."""
+        params: dict[str, Any] = {"query": query if isinstance(query, str) else _plain(query), "fresh": fresh}
+        given = {"limit": limit, "mode": mode, "tokens": tokens, "generation": generation or None}
+        params.update((name, value) for name, value in given.items() if value is not None)
+        if filters is not None:
+            params["filters"] = _plain(filters)
+        if filter_pairs:
+            params["filter_pairs"] = list(filter_pairs)
+        self._send("search", params)
+        from memsync.daemon import decode  # meanwhile the daemon searches
+
+        return decode.search_result(self._receive(None))
+
+    def get(self, location: str) -> Excerpt:
+        """Return the lines that a location names, as Memory.get does."""
+        answer = self.call("get", {"location": location})
+        from memsync.daemon import decode
+
+        return decode.excerpt(answer)
+
+    def sync(
+        self,
+        *,
+        progress: Progress | None = None,
+        wait_seconds: float = 600.0,
+        on_wait: Callable[[str], None] = lambda holder: None,  # noqa: ARG002 (because MemoryApi has it: nobody is waited for)
+        accept_root: bool = False,
+    ) -> SyncReport:
+        """Make the index equal to the files, as Memory.sync does, however long it takes."""
+        self._socket.settimeout(None)
+        try:
+            params = {"accept_root": accept_root, "wait_seconds": wait_seconds, "progress": progress is not None}
+            answer = self.call("sync", params, progress)
+        finally:
+            self._socket.settimeout(ANSWER_SECONDS)
+        from memsync.daemon import decode
+
+        return decode.sync_report(answer)
+
+    def status(self) -> Status:
+        """Return what the index holds and how the daemon fares."""
+        answer = self.call("status", {})
+        from memsync.daemon import decode
+
+        return decode.status(answer)
+
+    # --------------------------------------------------------------------------------- of a daemon only
+
+    def wait(self, *, generation: int = 0, vectors: bool = False, seconds: float = 10.0) -> bool:
+        """Wait until the index has reached a state, and with `vectors` until nothing is left to embed.
+
+        Returns False when that has not happened within so many seconds.
+        """
+        self._socket.settimeout(seconds + ANSWER_SECONDS)
+        answer = self.call("wait", {"generation": generation, "vectors": vectors, "seconds": seconds})
+        self._socket.settimeout(ANSWER_SECONDS)
+        return bool(answer["reached"])
+
+    def shutdown(self) -> None:
+        """Ask the daemon to end; it closes this connection."""
+        self.call("shutdown", {})
+
+    def call(self, method: str, params: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        """Send one request and return its result. Raises the error that the daemon answered with."""
+        self._send(method, params)
+        return self._receive(progress)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ----------------------------------------------------------------------------------------- messages
+
+    def _send(self, method: str, params: Mapping[str, Any]) -> None:
+        request = wire.encode({"id": next(self._numbers), "method": method, "params": params})
+        if len(request) > wire.MAX_REQUEST_BYTES:
+            raise UsageError("the question is over a megabyte", hint="Ask something shorter.")
+        try:
+            self._socket.sendall(request)
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _receive(self, progress: Progress | None) -> dict[str, Any]:
+        while True:
+            message = json.loads(self._line())
+            if message.get("method") == "progress":
+                if progress is not None:
+                    about = message["params"]
+                    progress(about["what"], about["done"], about["total"])
+                continue
+            if "error" in message:
+                raise self._error(message["error"])
+            result: dict[str, Any] = message["result"]
+            return result
+
+    def _line(self) -> bytes:
+        while b"\n" not in self._buffer:
+            try:
+                block = self._socket.recv(_BLOCK_BYTES)
+            except OSError as error:
+                raise self._lost(error) from error
+            if not block:
+                raise self._lost(None)
+            self._buffer += block
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _error(self, message: Mapping[str, Any]) -> MemsyncError:
+        if message.get("code") == wire.OTHER_PROTOCOL:
+            return DaemonUnavailable(str(message.get("message")), hint="Run: memsync restart")
+        if message.get("code") == wire.STOPPING:
+            return DaemonUnavailable("the daemon is stopping", hint="Try again.")
+        return wire.error_of(message)
+
+    def _lost(self, error: OSError | None) -> DaemonUnavailable:
+        reason = "closed the connection" if error is None else f"does not answer: {error.strerror or error}"
+        return DaemonUnavailable(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
+
+
+def _connected(path: str) -> socket.socket:
+    """Return a socket connected to a daemon that this same user runs. Raises DaemonUnavailable."""
+    if os.path.dirname(path) == wire.runtime_folder():
+        try:
+            wire.require_private(os.path.dirname(path))
+        except FileNotFoundError:
+            raise _not_running() from None
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.settimeout(CONNECT_SECONDS)
+        found.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        found.close()
+        raise _not_running() from None
+    except OSError as error:
+        found.close()
+        raise DaemonUnavailable(
+            f"the daemon at {path} cannot be reached: {error}", hint="Run: memsync restart"
+        ) from error
+    return found
+
+
+def _not_running() -> DaemonUnavailable:
+    return DaemonUnavailable("no daemon is running", hint="Start one with: memsync start")
+
+
+def _plain(value: object) -> Any:
+    from memsync.model.plain import plain
+
+    return plain(value)

@@ -1,0 +1,194 @@
+"""One peer of the daemon: lines in, lines out, and nothing it does or fails to do holds anybody else up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from memsync.daemon import wire
+
+log = logging.getLogger("memsync.daemon")
+
+SLOW_SECONDS = 20.0
+"""How long a request may take to arrive, and an answer to be taken."""
+QUEUED_REQUESTS = 16
+MAX_ANSWER_BUFFER_BYTES = 8_000_000
+
+Respond = Callable[[dict[str, Any], "Connection"], Awaitable[dict[str, Any] | None]]
+
+
+class Connection(asyncio.Protocol):
+    """Answers one peer's requests in the order in which they come; `respond` gives the answer to a message."""
+
+    def __init__(self, respond: Respond, peers: set[Connection], most_peers: int) -> None:
+        self._respond = respond
+        self._peers = peers
+        self._most_peers = most_peers
+        self._loop = asyncio.get_running_loop()
+        self._buffer = bytearray()
+        self._lines: deque[bytes] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._slow: asyncio.TimerHandle | None = None
+        self._ended = False
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self._transport: asyncio.Transport | None = None
+
+    # ----------------------------------------------------------------------------------- asyncio's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse another user, and one peer too many."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not is_own_user(transport.get_extra_info("socket")):
+            log.warning("a process of another user was refused")
+            transport.abort()
+            return
+        self._peers.add(self)
+        if len(self._peers) > self._most_peers:
+            self.fail(wire.INVALID_REQUEST, f"more than {self._most_peers} connections at once")
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (because asyncio fixes the name)
+        """Forget the peer; nobody waits for its answers any more."""
+        self._peers.discard(self)
+        self._stop_timer()
+        self._can_write.set()
+        self._transport = None
+        if self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in lines; one that is too long or takes too long to come ends the connection."""
+        if self._ended:
+            return
+        self._buffer += data
+        while (end := self._buffer.find(b"\n")) >= 0:
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            if len(line) > wire.MAX_REQUEST_BYTES:
+                self.fail(wire.INVALID_REQUEST, "the request is over a megabyte")
+                return
+            if line.strip():
+                self._lines.append(line)
+            self._stop_timer()
+        if len(self._buffer) > wire.MAX_REQUEST_BYTES:
+            self.fail(wire.INVALID_REQUEST, "the request is over a megabyte")
+            return
+        if self._buffer and self._slow is None:
+            self._slow = self._loop.call_later(SLOW_SECONDS, self._too_slow)
+        self._work()
+
+    def eof_received(self) -> bool:
+        """Answer what was asked before the peer stopped sending, then hang up."""
+        if self._buffer.strip() and not self._ended:
+            self._lines.append(bytes(self._buffer))  # a last request without its newline
+            self._buffer.clear()
+        self._ended = True
+        self._stop_timer()
+        self._work()
+        if self._task is None:
+            self.close()
+        return True
+
+    def pause_writing(self) -> None:
+        """Hold the next answer until the peer has taken what is there."""
+        self._can_write.clear()
+
+    def resume_writing(self) -> None:
+        """Go on answering."""
+        self._can_write.set()
+
+    # -------------------------------------------------------------------------------------------- work
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Queue one message for the peer; one that takes none of them is cut off."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > MAX_ANSWER_BUFFER_BYTES:
+            self._transport.abort()
+            return
+        self._transport.write(wire.encode(message))
+
+    def fail(self, code: int, reason: str) -> None:
+        """Tell the peer why, and hang up."""
+        self._ended = True
+        self._lines.clear()
+        self._buffer.clear()
+        self._stop_timer()
+        self.send({"id": None, "error": {"code": code, "message": reason}})
+        self.close()
+
+    def close(self) -> None:
+        """Hang up once everything is sent, or cannot be within a while."""
+        if self._transport is not None:
+            self._transport.close()
+            self._loop.call_later(SLOW_SECONDS, self._abort)
+
+    async def finish(self) -> None:
+        """Wait until the request that is being answered is."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def _work(self) -> None:
+        if self._transport is not None and len(self._lines) >= QUEUED_REQUESTS and not self._ended:
+            self._transport.pause_reading()
+        if self._task is None and self._lines:
+            self._task = self._loop.create_task(self._answer_all())
+
+    async def _answer_all(self) -> None:
+        try:
+            while self._lines:
+                answer = await self._answer(self._lines.popleft())
+                if answer is not None:
+                    self.send(answer)
+                await asyncio.wait_for(self._can_write.wait(), SLOW_SECONDS)
+        except TimeoutError:
+            self._abort()
+        finally:
+            self._task = None
+        if self._ended:
+            self.close()
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    async def _answer(self, line: bytes) -> dict[str, Any] | None:
+        try:
+            message = json.loads(line.decode())
+        except (ValueError, RecursionError) as error:
+            return {"id": None, "error": {"code": wire.PARSE_ERROR, "message": f"not JSON: {type(error).__name__}"}}
+        if not isinstance(message, dict):
+            reason = "a request is one JSON object a line; batches are not taken"
+            return {"id": None, "error": {"code": wire.INVALID_REQUEST, "message": reason}}
+        return await self._respond(message, self)
+
+    def _too_slow(self) -> None:
+        self.fail(wire.INVALID_REQUEST, f"the request did not arrive within {SLOW_SECONDS:g} s")
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _stop_timer(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+
+def is_own_user(peer: socket.socket) -> bool:
+    """Tell whether the process at the other end belongs to the user of this one."""
+    if sys.platform == "linux":
+        _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    elif sys.platform == "darwin":
+        local_peercred = 0x001  # struct xucred: version, uid, …
+        _, uid = struct.unpack("2I", peer.getsockopt(0, local_peercred, struct.calcsize("2I")))
+    else:
+        return False
+    return bool(uid == os.getuid())

@@ -1,0 +1,124 @@
+"""A memory with what keeps it live: what the daemon's requests are answered from."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memsync import __version__
+from memsync.daemon.health import Health
+from memsync.daemon.keeper import Keeper, MakeWatcher
+from memsync.daemon.vectors import VectorKeeper
+from memsync.memory import Memory
+from memsync.model import DaemonStatus, Freshness, Status
+from memsync.ports import Clock
+from memsync.sync.clock import SYSTEM_CLOCK
+from memsync.sync.indexer import TextReport
+
+STOP_SECONDS = 1.5
+
+
+class Engine:
+    """One memory root, kept live. `on_change` is called, on other threads, whenever its state may have changed."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        make_watcher: MakeWatcher,
+        socket: str,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.memory = memory
+        self.health = Health()
+        self._socket = socket
+        self._on_change = on_change
+        self._in_use = 0
+        self._unused = threading.Condition()
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.vectors = VectorKeeper(memory, self.health, clock)
+        self.keeper = Keeper(memory, make_watcher, self.health, self._text_committed, clock)
+        memory.answering.live = self.keeper
+
+    def start(self) -> None:
+        """Begin to watch, index and embed."""
+        self.keeper.start()
+        self.vectors.start()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep the index open for one request."""
+        with self._unused:
+            self._in_use += 1
+        try:
+            yield
+        finally:
+            with self._unused:
+                self._in_use -= 1
+                self._unused.notify_all()
+
+    def stop(self) -> bool:
+        """End within two seconds: what is being committed is, the rest is left to the next start.
+
+        Returns False when a thread or a request hangs; the index is left open for it then.
+        """
+        self.memory.syncer.gate.stop()
+        with self._unused:
+            idle = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS / 2)
+        half = STOP_SECONDS / 2
+        stoppers = [self.keeper.stop, self.vectors.stop]
+        done: list[bool] = []
+        threads = [threading.Thread(target=lambda stop=stop: done.append(stop(half))) for stop in stoppers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ended = idle and all(done)
+        if ended:
+            self.memory.close()
+        return ended
+
+    def _text_committed(self, report: TextReport) -> None:
+        self.vectors.text_committed(report)
+        self._on_change()
+
+    def freshness(self) -> Freshness:
+        """Return how current the index is at this moment, without looking at the files."""
+        return self.memory.answering.freshness(self.keeper.pending_text)
+
+    def status(self) -> Status:
+        """Return what the index holds and how the daemon fares."""
+        from dataclasses import replace
+
+        watcher, reason = self.keeper.watching()
+        about = DaemonStatus(
+            process=os.getpid(),
+            version=__version__,
+            started_at=self._started_at,
+            socket=self._socket,
+            watcher=watcher,
+            reason=reason,
+            scanned_at=self.memory.syncer.scanned_at,
+            pending_text=self.keeper.pending_text,
+            model_loaded=self.memory.models.is_loaded,
+            memory_bytes=memory_bytes(),
+            errors=tuple(filter(None, (*self.health.faults(), self.vectors.hanging()))),
+        )
+        return replace(self.memory.status(), daemon=about)
+
+    def is_embedded(self) -> bool:
+        """Tell whether no passage waits for its vector."""
+        return self.freshness().pending_vectors == 0
+
+
+def memory_bytes() -> int:
+    """Return what this process holds in memory now (on Linux), or held at most."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,279 @@
+"""Keeps one index live: what was reported is looked at, everything is compared now and then, text before vectors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from memsync.daemon.health import Health
+from memsync.daemon.hints import Due, Hints
+from memsync.errors import IndexDamaged, MemsyncError, RootError
+from memsync.memory import Memory
+from memsync.model import WatcherState
+from memsync.notes.filesystem import file_system_of
+from memsync.notes.places import Places
+from memsync.ports import Clock
+from memsync.sync.clock import SYSTEM_CLOCK
+from memsync.sync.gate import Stopped
+from memsync.sync.indexer import TextReport
+
+log = logging.getLogger("memsync.daemon")
+
+TICK_SECONDS = 5.0
+"""How often the watching and the root are looked after."""
+REPORT_SECONDS = 3.0
+"""What changed longer ago than this and was not reported shows that reports get lost."""
+ROOT_RETRY_SECONDS = 5.0
+SHORTEST_PAUSE_IN_SCANS = 20
+"""Comparing everything may take so small a share of the time, however large the root is."""
+WATCH_FAULTS = ("root", "watcher")
+
+
+class Watching(Protocol):
+    """What a keeper asks of a Watcher."""
+
+    def start(self) -> None:
+        """Begin to watch. Raises OSError."""
+
+    def stop(self) -> None:
+        """End watching."""
+
+    def fault(self) -> str:
+        """Return why reports can no longer be relied on, or empty text."""
+
+    def unwatched(self, folder_inodes: list[int]) -> int | None:
+        """Return how many folders no watch is on."""
+
+
+MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
+
+
+class Keeper:
+    """Keeps the text of one memory's index live, on a thread of its own; see Live for what searches ask of it.
+
+    `on_text` is called after each commit, so that vectors can follow.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        make_watcher: MakeWatcher,
+        health: Health,
+        on_text: Callable[[TextReport], None],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        settings = memory.settings
+        self._memory = memory
+        self._watcher = make_watcher(self._reported, self._lost)
+        self._health = health
+        self._on_text = on_text
+        self._clock = clock
+        self._rescan_seconds = float(settings["daemon.rescan_seconds"])
+        self._poll_seconds = float(settings["daemon.poll_seconds"])
+        self._hints = Hints(settings["daemon.settle_ms"] / 1000, settings["daemon.longest_settle_ms"] / 1000)
+        self._condition = threading.Condition()
+        self._hurry = 0
+        self._taken, self._finished = 0, 0
+        self._stopping = False
+        self._remote = file_system_of(settings.root).type if file_system_of(settings.root).is_remote else ""
+        self._watches = False
+        self._next_tick = self._next_scan = clock.monotonic()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self.pending_text = 0
+
+    def start(self) -> None:
+        """Begin: the first thing it does is to compare everything."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """End, after the commit that is under way; return whether it did in time. The gate must be closed before."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        self._thread.join(seconds)
+        if self._watches:
+            self._watcher.stop()
+        return not self._thread.is_alive()
+
+    # -------------------------------------------------------------------------------------------- Live
+
+    def watching(self) -> tuple[WatcherState, str]:
+        """Return how changes are learned of, and why that is not `live`, or else empty text."""
+        if not self._thread.is_alive() and not self._stopping and self._thread.ident is not None:
+            return WatcherState.DEGRADED, "the thread that indexes changes has died: run memsync restart"
+        reason = self._health.reason(*WATCH_FAULTS)
+        if reason:
+            return WatcherState.DEGRADED, f"{reason}; files are compared every {self._poll_seconds:g} s instead"
+        if self._remote:
+            return WatcherState.POLLING, f"{self._remote} does not report changes"
+        return WatcherState.LIVE, ""
+
+    def catch_up(self, seconds: float) -> None:
+        """Index what was reported up to now without letting it settle, for at most so long."""
+        with self._condition:
+            if self._hints.due_at() is None and self._taken == self._finished:
+                return
+            self._hurry += 1
+            wanted = self._taken + 1 if self._hints.due_at() is not None else self._taken
+            self._condition.notify_all()
+            self._condition.wait_for(lambda: self._finished >= wanted or self._stopping, seconds)
+
+    def notice(self) -> None:
+        """Be told that a comparison found more than a search could index itself."""
+        with self._condition:
+            self._hints.add_everything(self._clock.monotonic())
+            self._condition.notify_all()
+
+    # ------------------------------------------------------------------------------------------ reports
+
+    def _reported(self, path: str) -> None:
+        with self._condition:
+            now = self._clock.monotonic()
+            if path:
+                self._hints.add(path, now)
+            else:
+                self._hints.add_everything(now)
+            self._condition.notify_all()
+
+    def _lost(self, reason: str) -> None:
+        """Compare everything, and check the watches once that is done."""
+        log.warning("watcher: %s; everything is compared", reason)
+        with self._condition:
+            self._hints.add_everything(self._clock.monotonic())
+            self._next_tick = self._clock.monotonic()
+            self._condition.notify_all()
+
+    # -------------------------------------------------------------------------------------------- work
+
+    def _run(self) -> None:
+        try:
+            while True:
+                due = self._wait()
+                if self._stopping:
+                    return
+                self.step(due)
+        except Stopped:
+            return
+        except BaseException as error:
+            log.error("the keeper died of %s", type(error).__name__)
+            raise
+
+    def _wait(self) -> Due:
+        """Return what is to be looked at next; nothing when it is only time to look after the watching."""
+        with self._condition:
+            while not self._stopping:
+                now = self._clock.monotonic()
+                due = self._hints.take(now, at_once=self._hurry > 0)
+                self._hurry = 0
+                if due or now >= min(self._next_tick, self._next_scan):
+                    self._taken += bool(due)
+                    return due
+                next_hint = self._hints.due_at()
+                until = min(self._next_tick, self._next_scan, now + TICK_SECONDS if next_hint is None else next_hint)
+                self._condition.wait(max(0.001, until - now))
+            return Due()
+
+    def step(self, due: Due) -> None:
+        """Do one thing: look at what is due, or compare everything, or look after the watching."""
+        now = self._clock.monotonic()
+        if now >= self._next_tick:
+            self._look_after_watching()
+            self._next_tick = now + TICK_SECONDS
+        full = due.everything or now >= self._next_scan
+        if full or due.paths:
+            self._refresh(None if full else Places(due.paths), periodic=full and not due.everything)
+        if due:
+            with self._condition:
+                self._finished += 1
+                self._condition.notify_all()
+
+    def _refresh(self, places: Places | None, *, periodic: bool) -> None:
+        started = self._clock.monotonic()
+        retry: float | None = None
+        try:
+            report = self._memory.syncer.refresh_politely(places=places, on_step=self._committed)
+        except Stopped:
+            raise
+        except RootError as error:
+            retry = self._health.fault("root", _told(error), longest_retry=ROOT_RETRY_SECONDS)
+        except IndexDamaged as error:
+            retry = self._rebuild(error)
+        except MemsyncError as error:
+            retry = self._health.fault("index", _told(error), longest_retry=60.0)
+        except Exception as error:  # noqa: BLE001 (because what is kept live must outlive any one file)
+            log.error("indexing failed: %s", type(error).__name__)
+            retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
+        else:
+            self._health.mended("index")
+            self._health.mended("root")
+            if places is None:
+                self._judge_reports(report if periodic else None)
+        now = self._clock.monotonic()
+        if places is None or retry is not None:
+            usual = self._poll_seconds if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
+            self._next_scan = now + max(
+                retry or usual, SHORTEST_PAUSE_IN_SCANS * (now - started) if retry is None else 0
+            )
+
+    def _committed(self, report: TextReport) -> None:
+        self.pending_text = report.pending
+        self._on_text(report)
+
+    def _rebuild(self, damage: IndexDamaged) -> float | None:
+        """Build a damaged index anew from the files; return when to try again if even that failed."""
+        log.warning("%s; it is rebuilt from the files", damage)
+        try:
+            self._memory.rebuild()
+        except Stopped:
+            raise
+        except MemsyncError as error:
+            return self._health.fault("index", _told(error), longest_retry=60.0)
+        self._health.mended("index")
+        self._on_text(TextReport())
+        return None
+
+    # ---------------------------------------------------------------------------------------- watching
+
+    def _look_after_watching(self) -> None:
+        """Start what does not watch, or watches what is no longer there."""
+        if self._remote:
+            return
+        fault = self._watcher.fault() if self._watches else "not started"
+        if not fault:
+            return
+        if self._watches:
+            self._watcher.stop()
+            self._watches = False
+            log.warning("watcher: %s; it is started again", fault)
+        try:
+            self._watcher.start()
+        except OSError as error:
+            self._health.fault("watcher", f"the memory root cannot be watched: {error.strerror or error}")
+            return
+        self._watches = True
+        self._next_scan = self._clock.monotonic()  # what changed while nobody watched
+
+    def _judge_reports(self, periodic: TextReport | None) -> None:
+        """Judge, after everything was compared, whether each folder is watched and each change found was reported."""
+        if self._remote or not self._watches:
+            return
+        unwatched = self._watcher.unwatched(self._memory.syncer.folder_inodes())
+        missed = self._memory.syncer.unreported(periodic.paths, REPORT_SECONDS) if periodic else []
+        if unwatched:
+            self._restart_watcher(f"{unwatched} folders are not watched (fs.inotify.max_user_watches may be too low)")
+        elif missed:
+            self._restart_watcher(f"{len(missed)} changes were not reported")
+        elif periodic is not None or self._health.reason("watcher"):
+            self._health.mended("watcher")
+
+    def _restart_watcher(self, fault: str) -> None:
+        self._health.fault("watcher", fault)
+        self._watcher.stop()
+        self._watches = False
+        self._next_tick = self._clock.monotonic()
+
+
+def _told(error: MemsyncError) -> str:
+    return ". ".join(filter(None, (error.message, error.hint)))

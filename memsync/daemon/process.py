@@ -1,0 +1,278 @@
+"""The daemon as a process: one a memory root, started, told apart from others, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import logging.handlers
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from memsync import __version__
+from memsync.daemon import wire
+from memsync.daemon.engine import Engine
+from memsync.daemon.methods import Methods
+from memsync.daemon.server import Server
+from memsync.daemon.watch import Watcher
+from memsync.errors import DaemonError, DaemonRunning, FilesystemError, MemsyncError
+from memsync.settings import Settings
+from memsync.wiring import connect_here
+
+log = logging.getLogger("memsync.daemon")
+
+LOG_BYTES, LOG_FILES = 1_000_000, 3
+STOP_SECONDS = 10.0
+SWITCH_SECONDS = 0.001
+"""How soon a thread that waits for Python gets its turn: a search beside a long parse waits for it many times."""
+POLL_SECONDS = 0.02
+
+
+def log_path(settings: Settings) -> Path:
+    """Return where the daemon of these settings writes its log."""
+    return settings.index_dir / "daemon.log"
+
+
+# ------------------------------------------------------------------------------------------- the lock
+
+
+@contextmanager
+def daemon_lock(settings: Settings) -> Iterator[None]:
+    """Hold the lock that only one daemon can. Raises DaemonRunning with who has it."""
+    path = settings.index_dir / "daemon.lock"
+    try:
+        settings.index_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise FilesystemError(f"{path} cannot be created: {error.strerror}", hint="Check its folder.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(descriptor)
+            who = f"process {holder.get('process', '?')} (memsync {holder.get('version', '?')})"
+            raise DaemonRunning(
+                f"{who} serves {settings.root} already",
+                hint="Stop it with: memsync stop",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        about = {"process": os.getpid(), "version": __version__, "root": str(settings.root)}
+        with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
+            os.pwrite(descriptor, json.dumps(about).encode(), 0)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def running(settings: Settings) -> dict[str, Any] | None:
+    """Return what the daemon of this index wrote about itself, or None when there is none: the lock decides."""
+    try:
+        descriptor = os.open(settings.index_dir / "daemon.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _holder(descriptor: int) -> dict[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(os.pread(descriptor, 1000, 0))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+# ---------------------------------------------------------------------------------------- the daemon
+
+
+class Daemon:
+    """One run of the daemon. `reload` gives the settings anew when it is told to read them again."""
+
+    def __init__(self, settings: Settings, reload: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._reload = reload
+        self._path = wire.socket_path(str(settings.index_dir))
+        self._until = asyncio.Event()
+        self._server: Server | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def run(self, ready: Callable[[], None]) -> bool:
+        """Serve until told to stop; return whether everything ended in time."""
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._until.set)
+        self._loop.add_signal_handler(signal.SIGHUP, self._reread)
+        engine = self._engine(self._settings)
+        server = self._server = Server(self._path, self._methods(self._settings), engine)
+        engine.start()
+        log.info("memsync %s serves %s as process %d", __version__, self._settings.root, os.getpid())
+        try:
+            await server.serve(self._until, ready)
+        finally:
+            stopped = await asyncio.to_thread(server.engine.stop)
+            log.info("stopped" if stopped else "stopped; a thread was left hanging")
+        return stopped
+
+    def _engine(self, settings: Settings) -> Engine:
+        memory = connect_here(settings)
+        return Engine(
+            memory, lambda on_path, on_lost: Watcher(settings.root, on_path, on_lost), self._path, self._changed
+        )
+
+    def _methods(self, settings: Settings) -> Methods:
+        return Methods(settings, self._stop)
+
+    def _changed(self) -> None:
+        if self._server is not None:
+            self._server.changed()
+
+    def _stop(self) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._until.set)
+
+    def _reread(self) -> None:
+        assert self._loop is not None
+        if self._reloading is None or self._reloading.done():
+            self._reloading = self._loop.create_task(self._exchange())
+
+    async def _exchange(self) -> None:
+        """Read config.toml again and go on with what it says; with the old settings if it cannot be used."""
+        assert self._server is not None
+        server = self._server
+        try:
+            settings = self._reload()
+            if (settings.root, settings.index_dir) != (self._settings.root, self._settings.index_dir):
+                raise DaemonError("the root or the index moved", hint="Run: memsync restart")
+            engine = await asyncio.to_thread(self._engine, settings)
+        except MemsyncError as error:
+            log.error("config.toml is not taken over: %s. %s", error.message, error.hint)
+            server.engine.health.fault("settings", error.message)
+            return
+        old, server.engine, server.methods = server.engine, engine, self._methods(settings)
+        self._settings = settings
+        engine.start()
+        await asyncio.to_thread(old.stop)
+        log.info("config.toml was read again")
+
+
+def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None] = lambda: None) -> None:
+    """Be the daemon of a memory root until told to stop. Raises DaemonRunning when there is one."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    with daemon_lock(settings):
+        stopped = asyncio.run(_run(settings, reload, ready))
+    if not stopped:
+        logging.shutdown()
+        os._exit(0)  # a hanging thread would keep the process: the index is crash-safe, and its lock is let go of
+
+
+async def _run(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None]) -> bool:
+    return await Daemon(settings, reload).run(ready)
+
+
+def log_to(handler: logging.Handler) -> None:
+    """Send what the daemon has to say to `handler`."""
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    logging.getLogger("watchdog").propagate = False
+
+
+def file_handler(settings: Settings) -> logging.Handler:
+    """Return a handler for a log file that is kept small, and private to the user."""
+    path = log_path(settings)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        return logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    except OSError as error:
+        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
+
+
+# ------------------------------------------------------------------------------------ start and stop
+
+
+def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
+    """Start `memsync ARGUMENTS watch` in the background and wait until it answers; return what it says of itself.
+
+    Raises DaemonError with what it said when it did not come up.
+    """
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "memsync", *arguments, "watch", "--background", str(writing)]
+    try:
+        child = subprocess.Popen(  # noqa: S603 (because it is this same program)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(writing,),
+            start_new_session=True,
+        )
+    finally:
+        os.close(writing)
+    try:
+        return _await_ready(reading, child, wait_seconds)
+    finally:
+        os.close(reading)
+
+
+def _await_ready(reading: int, child: subprocess.Popen[bytes], wait_seconds: float) -> dict[str, Any]:
+    os.set_blocking(reading, False)
+    limit = time.monotonic() + wait_seconds
+    said = b""
+    while time.monotonic() < limit:
+        with suppress(BlockingIOError):
+            block = os.read(reading, 10_000)
+            said += block
+            if not block:
+                break
+        if said.endswith(b"\n"):
+            break
+        time.sleep(POLL_SECONDS)
+    else:
+        child.kill()
+        raise DaemonError(f"the daemon did not answer within {wait_seconds:g} s", hint="See: memsync logs")
+    message = json.loads(said) if said.strip() else {}
+    if "error" in message:
+        child.wait()
+        raise wire.error_of(message["error"])
+    if "process" not in message:
+        raise DaemonError("the daemon ended before it was ready", hint="See: memsync logs")
+    found: dict[str, Any] = message
+    return found
+
+
+def stop(settings: Settings) -> dict[str, Any] | None:
+    """Stop the daemon of this index and wait until it has ended; return what it was, None when there was none.
+
+    Raises DaemonError when it does not end.
+    """
+    found = running(settings)
+    if found is None:
+        return None
+    process = found.get("process")
+    if not isinstance(process, int):
+        raise DaemonError("the daemon has not said which process it is", hint="Try again in a moment.")
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+    limit = time.monotonic() + STOP_SECONDS
+    while time.monotonic() < limit:
+        if running(settings) is None:
+            return found
+        time.sleep(POLL_SECONDS)
+    raise DaemonError(f"process {process} does not end", hint=f"End it with: kill -9 {process}")

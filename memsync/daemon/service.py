@@ -1,0 +1,157 @@
+"""The daemon as a service of the session: a systemd user unit on Linux, a launchd agent on macOS."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsync.errors import DaemonError, FilesystemError
+from memsync.settings import Settings
+
+UNIT = """\
+[Unit]
+Description=memsync, memory in {root}
+Documentation=https://github.com/memsync/memsync
+
+[Service]
+Type=exec
+ExecStart={command}
+ExecReload=/bin/kill -HUP $MAINPID
+Restart=on-failure
+RestartSec=5
+Nice=5
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=default.target
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The file that tells the system of the daemon: where it stands, what is in it, and how to take it up or let go."""
+
+    name: str
+    path: Path
+    text: str
+    enable: Sequence[Sequence[str]]
+    disable: Sequence[Sequence[str]]
+
+
+def service_of(settings: Settings, platform: str = sys.platform) -> Service:
+    """Return the service of a memory root. Raises DaemonError where there is no such thing."""
+    digest = hashlib.sha256(os.fsencode(settings.root)).hexdigest()[:8]
+    if platform == "linux":
+        return _systemd(settings, f"memsync-{digest}.service")
+    if platform == "darwin":
+        return _launchd(settings, f"memsync.{digest}")
+    raise DaemonError(f"no services are known on {platform}", hint="Run memsync watch by other means.")
+
+
+def _command(settings: Settings) -> list[str]:
+    options = ["--config", str(settings.config_path)] if settings.config_path else ["--root", str(settings.root)]
+    return [sys.executable, "-m", "memsync", *options, "watch"]
+
+
+def _systemd(settings: Settings, name: str) -> Service:
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    command = " ".join(_quoted(part) for part in _command(settings))
+    text = UNIT.format(root=str(settings.root).replace("%", "%%").replace("\n", " "), command=command)
+    control = ["systemctl", "--user"]
+    return Service(
+        name,
+        folder / "systemd" / "user" / name,
+        text,
+        enable=([*control, "daemon-reload"], [*control, "enable", "--now", name]),
+        disable=([*control, "disable", "--now", name], [*control, "daemon-reload"]),
+    )
+
+
+def _quoted(part: str) -> str:
+    """Return one word of a command line as systemd reads it: quoted, with its own signs made plain."""
+    plain = part.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$").replace("\n", "\\n")
+    return f'"{plain}"'
+
+
+def _launchd(settings: Settings, label: str) -> Service:
+    path = Path.home() / "Library" / "LaunchAgents" / f"{label}.plist"
+    about = {
+        "Label": label,
+        "ProgramArguments": _command(settings),
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ProcessType": "Background",
+        "StandardErrorPath": str(settings.index_dir / "service.log"),
+    }
+    domain = f"gui/{os.getuid()}"
+    return Service(
+        label,
+        path,
+        plistlib.dumps(about, sort_keys=False).decode(),
+        enable=(["launchctl", "bootstrap", domain, str(path)],),
+        disable=(["launchctl", "bootout", f"{domain}/{label}"],),
+    )
+
+
+def install(service: Service) -> list[str]:
+    """Write the file and take it up; return what could not be done, each with its reason."""
+    try:
+        service.path.parent.mkdir(parents=True, exist_ok=True)
+        service.path.write_text(service.text, encoding="utf-8")
+    except OSError as error:
+        raise FilesystemError(
+            f"{service.path} cannot be written: {error.strerror}", hint="Check its folder."
+        ) from error
+    return _run_all(service.enable)
+
+
+def uninstall(service: Service) -> list[str]:
+    """Let go of the service and remove its file; return what could not be done."""
+    complaints = _run_all(service.disable[:1])
+    try:
+        service.path.unlink(missing_ok=True)
+    except OSError as error:
+        raise FilesystemError(
+            f"{service.path} cannot be removed: {error.strerror}", hint="Check its folder."
+        ) from error
+    return complaints + _run_all(service.disable[1:])
+
+
+def verify(service: Service) -> str:
+    """Return what systemd finds wrong with the file as it stands, or empty text; also where systemd is not there."""
+    if service.path.suffix != ".service" or shutil.which("systemd-analyze") is None:
+        return ""
+    done = _run(["systemd-analyze", "--user", "verify", str(service.path)])
+    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()
+
+
+def is_active(service: Service) -> bool:
+    """Tell whether the system runs the service now."""
+    if service.path.suffix == ".service":
+        return _run(["systemctl", "--user", "is-active", "--quiet", service.name]).returncode == 0
+    return _run(["launchctl", "print", f"gui/{os.getuid()}/{service.name}"]).returncode == 0
+
+
+def _run_all(commands: Sequence[Sequence[str]]) -> list[str]:
+    complaints = []
+    for command in commands:
+        done = _run(command)
+        if done.returncode != 0:
+            complaints.append(f"{' '.join(command)}: {(done.stderr or done.stdout).strip() or done.returncode}")
+    return complaints
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 (because the commands are this module's own)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", "no answer within 30 s")

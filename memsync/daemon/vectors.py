@@ -1,0 +1,161 @@
+"""The vectors of a live index: embedded in the background, tried again when the model fails, unloaded when unused."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+import threading
+from contextlib import suppress
+
+from memsync.daemon.health import Health
+from memsync.errors import EmbedderError, IndexBusy, MemsyncError
+from memsync.memory import Memory
+from memsync.ports import Clock
+from memsync.sync.clock import SYSTEM_CLOCK
+from memsync.sync.gate import Stopped
+from memsync.sync.indexer import TextReport
+
+log = logging.getLogger("memsync.daemon")
+
+BUSY_RETRY_SECONDS = 1.0
+HANGING_SECONDS = 60.0
+TIDY_NOTES = 100
+"""After so many changed notes the index is compacted at once, after fewer when nothing has happened for a while."""
+TIDY_IDLE_SECONDS = 600.0
+
+
+class VectorKeeper:
+    """Gives every passage its vector soon after its text was committed, on a thread of its own."""
+
+    def __init__(self, memory: Memory, health: Health, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._memory = memory
+        self._health = health
+        self._clock = clock
+        self._idle_seconds = 60.0 * memory.settings["daemon.idle_unload_minutes"]
+        self._condition = threading.Condition()
+        self._wanted = True
+        self._stopping = False
+        self._retry_at: float | None = None
+        self._untidy = 0
+        self._last_work = clock.monotonic()
+        self._working_since: float | None = None
+        self._thread = threading.Thread(target=self._run, name="vectors", daemon=True)
+
+    def start(self) -> None:
+        """Begin: load the model, and embed what waits."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """End; return whether that happened in time: a model that hangs cannot be stopped."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def text_committed(self, report: TextReport) -> None:
+        """Be told that notes were changed: their passages may wait for vectors."""
+        with self._condition:
+            self._untidy += report.added + report.changed + report.deleted
+            self._wanted = True
+            self._condition.notify_all()
+
+    def hanging(self) -> str:
+        """Return for how long the model has not answered, if that is too long; else empty text."""
+        since = self._working_since
+        now = self._clock.monotonic()
+        seconds = now - max(since, self._memory.syncer.stepped_at) if since is not None else 0.0
+        return f"model: it has not answered for {seconds:.0f} s" if seconds > HANGING_SECONDS else ""
+
+    # -------------------------------------------------------------------------------------------- work
+
+    def _run(self) -> None:
+        self._warm()
+        while self._wait():
+            try:
+                self.step()
+            except Stopped:
+                return
+            except Exception as error:  # noqa: BLE001 (because words must go on being found whatever a model does)
+                self._failed(f"embedding failed: {type(error).__name__}")
+
+    def _wait(self) -> bool:
+        """Wait until there may be something to embed, unloading the model meanwhile; False when it is to end."""
+        with self._condition:
+            while not self._stopping:
+                now = self._clock.monotonic()
+                if self._wanted and (self._retry_at is None or now >= self._retry_at):
+                    self._wanted = False
+                    return True
+                self._rest(now)
+                self._condition.wait(self._rest_seconds(now))
+            return False
+
+    def _rest_seconds(self, now: float) -> float:
+        return max(0.01, self._retry_at - now) if self._wanted and self._retry_at is not None else 5.0
+
+    def _rest(self, now: float) -> None:
+        """Do what is for quiet times."""
+        models = self._memory.models
+        if self._idle_seconds and models.is_loaded and models.idle_seconds() >= self._idle_seconds:
+            models.unload()
+            give_memory_back()
+            log.info("the model was unused for %.0f minutes and is unloaded", self._idle_seconds / 60)
+        if self._untidy and now - self._last_work >= TIDY_IDLE_SECONDS:
+            self._tidy()
+
+    def step(self) -> None:
+        """Embed what waits, and note how that went."""
+        self._working_since = self._clock.monotonic()
+        try:
+            report = self._memory.syncer.embed_in_background()
+        except IndexBusy:  # another process syncs and embeds the same
+            self._again(BUSY_RETRY_SECONDS)
+            return
+        except MemsyncError as error:
+            self._failed(error.message)
+            return
+        finally:
+            self._working_since = None
+        self._last_work = self._clock.monotonic()
+        if report.error is not None:
+            self._failed(report.error.message)
+            return
+        self._health.mended("model")
+        self._memory.syncer.remember_model_failure("")
+        self._retry_at = None
+        if report.pending:
+            self._again(BUSY_RETRY_SECONDS)
+        elif self._untidy >= TIDY_NOTES:
+            self._tidy()
+
+    def _warm(self) -> None:
+        """Load the model before the first question needs it; whatever fails here fails again where it is told."""
+        with suppress(EmbedderError):
+            self._memory.models.configured().embed_query("warm")
+
+    def _failed(self, reason: str) -> None:
+        with suppress(MemsyncError):
+            self._memory.syncer.remember_model_failure(reason)
+        self._again(self._health.fault("model", reason))
+
+    def _again(self, seconds: float) -> None:
+        with self._condition:
+            self._wanted = True
+            self._retry_at = self._clock.monotonic() + seconds
+
+    def _tidy(self) -> None:
+        bulk, self._untidy = self._untidy >= TIDY_NOTES, 0
+        with suppress(MemsyncError):  # it is only space
+            self._memory.syncer.tidy(bulk=bulk)
+
+
+def give_memory_back() -> None:
+    """Return freed memory to the system, where the C library keeps it (glibc)."""
+    import gc
+
+    gc.collect()
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)

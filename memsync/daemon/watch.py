@@ -1,0 +1,159 @@
+"""Reports of changed files, by watchdog, and whether they can be relied on.
+
+A report is a hint: it says where to look, never what is there. That reports can get lost (an overflowing queue, too
+few watches, a dead thread, a replaced root) raises no error anywhere, so this module looks for the signs.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from watchdog.events import (
+    DirAttribEvent,
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileAttribEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+_EVENTS: list[type[FileSystemEvent]] = [
+    DirAttribEvent,
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileAttribEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+]
+STOP_SECONDS = 2.0
+
+
+class Watcher:
+    """Watches one memory root: `on_path` is called with each root-relative path, `on_lost` when reports were lost.
+
+    The path of the root itself is empty. Both are called on watchdog's threads and must return at once.
+    """
+
+    def __init__(self, root: Path, on_path: Callable[[str], None], on_lost: Callable[[str], None]) -> None:
+        self._root = root
+        self._on_path = on_path
+        self._complaints = _Complaints(on_lost)
+        self._observer: BaseObserver | None = None
+        self._identity: tuple[int, int] | None = None
+
+    def start(self) -> None:
+        """Begin to watch. Raises OSError when the system refuses: the root is gone, or there are no watches left."""
+        self._identity = _identity_of(self._root)
+        observer = Observer()
+        observer.schedule(
+            _Handler(os.fspath(self._root), self._on_path), os.fspath(self._root), recursive=True, event_filter=_EVENTS
+        )
+        logging.getLogger("watchdog").addHandler(self._complaints)
+        try:
+            observer.start()
+        except BaseException:
+            logging.getLogger("watchdog").removeHandler(self._complaints)
+            raise
+        self._observer = observer
+
+    def stop(self) -> None:
+        """End watching; a thread that hangs is left behind."""
+        logging.getLogger("watchdog").removeHandler(self._complaints)
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            ending = threading.Thread(target=_end, args=(observer,), name="watch-end", daemon=True)
+            ending.start()
+            ending.join(STOP_SECONDS)
+
+    def fault(self) -> str:
+        """Return why reports can no longer be relied on, or empty text."""
+        observer = self._observer
+        if observer is None:
+            return "nothing watches the memory root"
+        if not observer.is_alive() or not all(emitter.is_alive() for emitter in observer.emitters):
+            return "the thread that watches the memory root has died"
+        if _identity_of(self._root) != self._identity:
+            return "the memory root was replaced"
+        return ""
+
+    def unwatched(self, folder_inodes: Iterable[int]) -> int | None:
+        """Return how many of these folders no watch is on; None where the system does not tell."""
+        watched = _watched_inodes()
+        return None if watched is None else sum(inode not in watched for inode in folder_inodes)
+
+
+class _Handler(FileSystemEventHandler):
+    """Passes on where something happened, and leaves out what no note can be beneath: hidden files and folders."""
+
+    def __init__(self, root: str, on_path: Callable[[str], None]) -> None:
+        self._prefix = root.rstrip("/") + "/"
+        self._on_path = on_path
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        for place in (event.src_path, event.dest_path):
+            path = os.fsdecode(place)
+            if path.startswith(self._prefix):
+                relative = path[len(self._prefix) :]
+                folder, _, name = relative.rpartition("/")
+                relative = folder if name == ".gitignore" else relative
+                if not any(part.startswith(".") for part in relative.split("/")):
+                    self._on_path(relative)
+
+
+class _Complaints(logging.Handler):
+    """Takes whatever watchdog warns of for a loss: that is all it does when the system's queue overflows."""
+
+    def __init__(self, on_lost: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._on_lost = on_lost
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._on_lost("the queue of reports overflowed" if "overflow" in record.msg else "watchdog reported a fault")
+
+
+def _end(observer: BaseObserver) -> None:
+    observer.stop()
+    observer.join()
+
+
+def _identity_of(root: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(root)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _watched_inodes() -> set[int] | None:
+    """Return the inodes that this process has inotify watches on, as the kernel tells it; None on other systems."""
+    if sys.platform != "linux":
+        return None
+    watched: set[int] = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}") == "anon_inode:inotify":
+                lines = Path(f"/proc/self/fdinfo/{name}").read_text()
+                watched.update(
+                    int(inode, 16) for inode in re.findall(r"^inotify wd:\S+ ino:(\w+)", lines, re.MULTILINE)
+                )
+        except OSError:  # closed meanwhile
+            continue
+    return watched

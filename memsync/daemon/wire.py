@@ -1,0 +1,96 @@
+"""What daemon and client agree on: where the socket is, how a message looks, which error is which.
+
+JSON-RPC 2.0, one message a line (docs/protocol.md). Only the standard library and only light parts of it are imported
+here: every command of the command line pays for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from memsync import errors
+from memsync.errors import DaemonUnavailable, MemsyncError
+
+PROTOCOL = 1
+MAX_REQUEST_BYTES = 1_000_000
+MAX_SOCKET_PATH_BYTES = 100
+"""The system's own limit is 108 on Linux, 104 on macOS, with the ending NUL."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+OTHER_PROTOCOL = -32001
+STOPPING = -32002
+
+
+def socket_path(index_dir: str) -> str:
+    """Return the path of the socket of the index in `index_dir`: inside it, or elsewhere if that would be too long."""
+    path = os.path.join(index_dir, "daemon.sock")
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
+        return path
+    name = f"{zlib.crc32(os.fsencode(index_dir)):08x}{zlib.adler32(os.fsencode(index_dir)):08x}.sock"
+    return os.path.join(runtime_folder(), name)
+
+
+def runtime_folder() -> str:
+    """Return a folder with a short name that only this user can write: the session's own, or one in /tmp."""
+    session = os.environ.get("XDG_RUNTIME_DIR", "")
+    if session and len(os.fsencode(session)) < MAX_SOCKET_PATH_BYTES // 2:
+        return os.path.join(session, "memsync")
+    return f"/tmp/memsync-{os.getuid()}"  # noqa: S108 (because require_private checks whose it is)
+
+
+def require_private(folder: str) -> None:
+    """Raise DaemonUnavailable unless `folder` is a real folder of this user's that nobody else can write."""
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise DaemonUnavailable(
+            f"{folder} is not a folder that only you can write", hint="Remove it, or set its mode to 0700."
+        )
+
+
+def settings_digest(settings: Any) -> str:
+    """Return what is equal for equal settings; the daemon's own and those of a single search aside."""
+    relevant = [
+        str(settings.root),
+        str(settings.index_dir),
+        {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
+        list(settings.kinds.items()),
+        list(settings.tiers.items()),
+    ]
+    text = json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass")
+    return f"{zlib.crc32(text):08x}{zlib.adler32(text):08x}"
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """Return one message as a line. Text that is no Unicode (a lone surrogate) is escaped."""
+    message = {"jsonrpc": "2.0", **message}
+    try:
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def error_message(error: MemsyncError) -> dict[str, Any]:
+    """Return an error of memsync's as JSON-RPC has it; its code is the command line's exit code."""
+    return {
+        "code": error.exit_code,
+        "message": error.message,
+        "data": {"type": type(error).__name__, "hint": error.hint},
+    }
+
+
+def error_of(message: Mapping[str, Any]) -> MemsyncError:
+    """Return the error that a reply tells of, as the class that was raised."""
+    about = message.get("data") or {}
+    kind = getattr(errors, str(about.get("type", "")), MemsyncError)
+    if not (isinstance(kind, type) and issubclass(kind, MemsyncError)):
+        kind = MemsyncError
+    return kind(str(message.get("message", "the daemon failed")), hint=str(about.get("hint", "")))

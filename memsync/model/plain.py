@@ -1,0 +1,33 @@
+"""A value of the model as JSON can hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text."""
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value
+
+
+def plain_result(result: Any) -> dict[str, Any]:
+    """Return a SearchResult as docs/search-result.schema.json describes it, what explains it included."""
+    return {
+        "hits": [{**plain(hit), "citation": hit.citation} for hit in result.hits],
+        "mode": result.mode,
+        "freshness": {**plain(result.freshness), "stale": result.freshness.stale},
+        "warnings": list(result.warnings),
+        "explain": {"filters": plain(result.filters), "timings_ms": plain(result.timings)},
+    }

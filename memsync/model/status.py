@@ -1,0 +1,64 @@
+"""What an index holds and what keeps it current."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memsync.model.sync import Failure
+from memsync.model.vocabulary import WatcherState
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """The process that keeps an index live.
+
+    `watcher` and `reason`: how it learns of changes, and why that is not `live`. `scanned_at`: when all files were last
+    compared with the index. `pending_text`: changed files it has yet to index. `model_loaded`: whether questions are
+    answered without loading the model first. `memory_bytes`: what the process holds in memory. `errors`: what keeps
+    failing, each until it has worked again.
+    """
+
+    process: int
+    version: str
+    started_at: str
+    socket: str
+    watcher: WatcherState
+    reason: str
+    scanned_at: str
+    pending_text: int
+    model_loaded: bool
+    memory_bytes: int
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the index holds. Sizes in bytes; `space` names the embedding space that answers searches now.
+
+    `daemon` is None when no daemon gave the answer.
+    """
+
+    root: str
+    index_path: str
+    notes: int
+    chunks: int
+    passages: int
+    vectors: int
+    pending_vectors: int
+    space: str
+    building_space: str
+    building_pending: int
+    index_bytes: int
+    last_sync: str
+    warnings: tuple[Failure, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    daemon: DaemonStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first line at which two canonical dumps differ: the index's and the one rebuilt beside it."""
+
+    line: int
+    indexed: str
+    rebuilt: str

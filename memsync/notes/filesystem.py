@@ -1,0 +1,45 @@
+"""What kind of file system a memory root lies on: whether it tells of changes, and how finely it stamps them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
+_REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """`type` as the system names it, empty where it does not say.
+
+    `is_remote`: what others write there is not reported here. `is_local`: known to be a disk or memory of this machine,
+    whose stamps are given by this machine's clock, some milliseconds fine.
+    """
+
+    type: str
+    is_remote: bool
+    is_local: bool
+
+
+def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> FileSystem:
+    """Return what `folder` lies on. Only Linux tells; elsewhere nothing is known of it."""
+    name = _type_on_linux(folder, mounts) if sys.platform == "linux" else ""
+    return FileSystem(name, _REMOTE.match(name) is not None, name in _LOCAL)
+
+
+def _type_on_linux(folder: Path, mounts: Path) -> str:
+    """Return the type of the mount whose point is nearest above; of several on one point the last lies on top."""
+    try:
+        lines = mounts.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    nearest, name = "", ""
+    for line in lines:
+        fields = line.split(" ")
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        if len(point) >= len(nearest) and folder.is_relative_to(point):
+            nearest, name = point, fields[fields.index("-") + 1]
+    return name
