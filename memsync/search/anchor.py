@@ -10,6 +10,7 @@ from memsync.model import Chunk, IndexedChunk, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
+from memsync.notes.settling import read_settled
 from memsync.search.spans import Span
 
 
@@ -47,7 +48,7 @@ class Anchor:
         is looked up by its passage: what moved is found where it stands now, what was changed is not shown.
         """
         chunk = span.chunks[0]
-        file = self._file(chunk.path)
+        file = self._file(chunk.path, chunk.identity[0])
         if file is None:
             return None
         if file.identity == chunk.identity:
@@ -58,10 +59,10 @@ class Anchor:
         nearest = min(same, key=lambda new: abs(new.start_line - chunk.start_line))
         return _quote(file.lines, nearest.start_line, nearest.end_line, nearest)
 
-    def _file(self, path: NotePath) -> _File | None:
+    def _file(self, path: NotePath, indexed_size: int) -> _File | None:
         if path not in self._read:
             try:
-                content, stamp = self.files.read(path)
+                content, stamp = read_settled(self.files, path, indexed_size)
                 self._read[path] = _File(decode(content).lines, stamp.identity, content)
             except (FileNotFoundError, NoteError, BinaryFileError):
                 self._read[path] = None

@@ -1,19 +1,13 @@
-"""Saves in progress: many editors empty a file and write it again, or rename it away and create it anew.
-
-For that moment the file is empty, short or absent, and an index that believed it would lose the note. So a change
-that takes text away is believed only once the file has stood still a little; one that adds text is believed at once.
-"""
+"""Which changes are to be believed now, and which may be a save in progress (notes/settling.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from memsync.model import Change, ChangeType, IndexedFile, NotePath
-from memsync.notes.files import FileScan, Identity, NoteFiles
+from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.settling import unsettled_absence_ns, unsettled_ns
 
-SHRUNK_NS = 40_000_000
-GONE_NS = 100_000_000
-EMPTIED_NS = 500_000_000
 LONGEST_NS = 2_000_000_000
 """For how long a change may be put off in all: a file that is emptied again and again is believed after this."""
 
@@ -62,18 +56,4 @@ class Settling:
         folder = change.path.rpartition("/")[0]
         if folder not in folders:
             folders[folder] = self._files.last_touched_ns(NotePath(folder))
-        return _left(GONE_NS, folders[folder], now_ns)
-
-
-def unsettled_ns(identity: Identity, indexed_size: int, now_ns: int) -> int:
-    """Return for how many nanoseconds a file that lost text is not to be believed yet; 0 or less when it is."""
-    size, _, ctime_ns, _ = identity
-    if size >= indexed_size:
-        return 0
-    return _left(SHRUNK_NS if size else EMPTIED_NS, ctime_ns, now_ns)
-
-
-def _left(limit_ns: int, touched_ns: int, now_ns: int) -> int:
-    """Return what is left of a limit; nothing if the file system's clock is ahead of ours."""
-    age = now_ns - touched_ns
-    return limit_ns - age if 0 <= age < limit_ns else 0
+        return unsettled_absence_ns(folders[folder], now_ns)
