@@ -1,6 +1,6 @@
 """`python -m memsync`."""
 
-from memsync.cli.main import main
+from memsync.cli.entry import run
 
 if __name__ == "__main__":
-    main()
+    run()

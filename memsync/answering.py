@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from memsync.errors import EmbedderError
-from memsync.model import EmbeddingSpace, Fresh, Freshness, Mode, Query, SearchResult, WatcherState
+from memsync.model import Fresh, Freshness, Mode, Query, SearchResult, WatcherState
 from memsync.ports import Clock, Index, Live
-from memsync.search.searcher import Searcher
+from memsync.search.searcher import Near, Searcher
 from memsync.sync.indexer import TextReport
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import Syncer
-
-if TYPE_CHECKING:
-    from memsync.ports import Vector
-
-    _QueryVector = tuple[EmbeddingSpace | None, Vector | None]
 
 LEAVE_TO_BACKGROUND = 64
 """Changed files which a search does not index itself, when something else is at it."""
@@ -57,7 +53,7 @@ class Answering:
         self._limits = limits
         self._clock = clock
         self._pool = pool
-        self._unanswered: Future[_QueryVector] | None = None
+        self._unanswered: Future[Near | None] | None = None
         self.live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
@@ -69,18 +65,17 @@ class Answering:
         started = time.perf_counter()
         warnings = [*query.warnings]
         by_meaning = query.mode is not Mode.KEYWORD and bool(query.text.strip())
-        embedding = self._begin_embedding(query.text) if by_meaning else None
+        await_near = self._ask_model(query, warnings) if by_meaning else None
         report = self._freshen(fresh)
+        if by_meaning and self.live is None:
+            self._embed_leftovers()
         warnings += [*self._await_generation(generation), *self._index.take_warnings(), *self._stale(report)]
-        timings = {"scan": _ms_since(started)}
-        started = time.perf_counter()
-        space, vector = self._awaited(embedding, warnings) if embedding is not None else (None, None)
-        if by_meaning and embedding is None:
-            warnings.append(NO_ANSWER)
-        timings["embed"] = _ms_since(started)
-        if by_meaning and vector is None:
-            query = replace(query, mode=Mode.KEYWORD)
-        result = self._search(query, vector, space, tokens, warnings)
+        timings = {"scan": (time.perf_counter() - started) * 1000}
+        try:
+            result = self._searcher.search(query, await_near, tokens=tokens)
+        except EmbedderError as error:
+            warnings.append(f"{error}; searched by words alone")
+            result = self._searcher.search(query, tokens=tokens)
         freshness = self.freshness(report.pending)
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
             advice = "they are being embedded" if self.live else "run memsync sync"
@@ -143,54 +138,44 @@ class Answering:
 
     # -------------------------------------------------------------------------------------- the question
 
-    def _begin_embedding(self, text: str) -> Future[_QueryVector] | None:
-        """Embed a question beside the scan; None while the model has yet to answer an earlier one it hangs on."""
-        if self._unanswered is not None:
-            if not self._unanswered.done():
-                return None
-            self._unanswered = None
-        return self._pool.submit(self._query_vector, text)
+    def _ask_model(self, query: Query, warnings: list[str]) -> Callable[[], Near | None] | None:
+        """Embed a question and look for what is nearest, beside the comparison of files and the look-up of words.
 
-    def _query_vector(self, text: str) -> _QueryVector:
-        """Embed a question in the space that answers, if there is one yet."""
+        Returns what waits for that, None when it is hopeless: the model has yet to answer an earlier question.
+        """
+        if self._unanswered is not None and not self._unanswered.done():
+            warnings.append(NO_ANSWER)
+            return None
+        asked = self._pool.submit(self._near, query)
+
+        def await_near() -> Near | None:
+            try:
+                near = asked.result(MODEL_PATIENCE_SECONDS if self.live else None)
+            except FutureTimeout:
+                self._unanswered = asked
+                warnings.append(NO_ANSWER)
+                return None
+            except EmbedderError as error:
+                warnings.append(f"{error}; searched by words alone")
+                return None
+            if near is None:
+                advice = "the first are being computed" if self.live else "run memsync sync"
+                warnings.append(f"no vectors yet: searched by words alone; {advice}")
+            else:
+                warnings.append(self._models.complaint(near.space))
+            return near
+
+        return await_near
+
+    def _near(self, query: Query) -> Near | None:
+        """Embed a question in the space that answers, if there is one yet, and return what is nearest to it."""
         with self._index.reading() as reader:
             space = reader.active_space()
-        return space, self._models.of_space(space).embed_query(text) if space is not None else None
+        if space is None:
+            return None
+        return self._searcher.near(query, self._models.of_space(space).embed_query(query.text), space)
 
-    def _awaited(self, embedding: Future[_QueryVector], warnings: list[str]) -> _QueryVector:
-        """Return the question's vector and its space; no vector, and why in `warnings`, when words must answer."""
-        found: _QueryVector = (None, None)
-        try:
-            found = embedding.result(MODEL_PATIENCE_SECONDS if self.live else None)
+    def _embed_leftovers(self) -> None:
+        """Embed what an edit left behind; a model that fails there fails at the question too, and is told of there."""
+        with suppress(EmbedderError):
             self._syncer.embed_leftovers()
-        except FutureTimeout:
-            self._unanswered = embedding
-            warnings.append(NO_ANSWER)
-            return found
-        except EmbedderError as error:
-            warnings.append(f"{error}; searched by words alone" if found[1] is None else str(error))
-            return found
-        warnings += [self._models.complaint(found[0])] if found[0] else []
-        if found[1] is None:
-            advice = "the first are being computed" if self.live else "run memsync sync"
-            warnings.append(f"no vectors yet: searched by words alone; {advice}")
-        return found
-
-    def _search(
-        self,
-        query: Query,
-        vector: Vector | None,
-        space: EmbeddingSpace | None,
-        tokens: int | None,
-        warnings: list[str],
-    ) -> SearchResult:
-        """Search, by words alone if what the model gave is no vector of the space that answers."""
-        try:
-            return self._searcher.search(query, vector, space, tokens=tokens)
-        except EmbedderError as error:
-            warnings.append(f"{error}; searched by words alone")
-            return self._searcher.search(replace(query, mode=Mode.KEYWORD), None, tokens=tokens)
-
-
-def _ms_since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000

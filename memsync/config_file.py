@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
+import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
+from memsync.user_folders import config_folder
 
 NAME = "config.toml"
 MAX_BYTES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """One parsed config.toml."""
+class ConfigFile(NamedTuple):
+    """One parsed config.toml. `path` is absolute; text, because pathlib is too dear for every command to load."""
 
-    path: Path
+    path: str
     text: str
     tables: Mapping[str, Any]
 
@@ -52,59 +49,67 @@ class ConfigFile:
         """Return `path:line` of `table.key` or `table`; the path alone when the line cannot be told."""
         table, _, key = name.partition(".")
         line = _line_of(self.text, table, key)
-        return f"{self.path}:{line}" if line else str(self.path)
+        return f"{self.path}:{line}" if line else self.path
 
 
-def parse_config(path: Path) -> ConfigFile:
+def parse_config(path: str) -> ConfigFile:
     """Read one config file. Raises ConfigError when it is absent, unreadable or no TOML."""
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file", hint="Name an existing config.toml, or run memsync init.") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{path}: too large for a config file", hint="Is this the file you meant?")
+    import tomllib
+
     try:
         text = content.decode("utf-8-sig")
-        return ConfigFile(path.absolute(), text, tomllib.loads(text))
+        return ConfigFile(os.path.join(os.getcwd(), path), text, tomllib.loads(text))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}", hint="Correct that line.") from error
 
 
-def discover(start: Path) -> ConfigFile | None:
+def discover(start: str) -> ConfigFile | None:
     """Return the nearest config.toml with a [memsync] table at or above `start`, else the user's own, else None.
 
     A config.toml of another program on the way is passed over, also when it is no TOML.
     """
-    for folder in (start, *start.parents):
-        candidate = folder / NAME
-        if candidate.is_file() and _mentions_memsync(candidate):
+    folder = start
+    while True:
+        candidate = os.path.join(folder, NAME)
+        if os.path.isfile(candidate) and _mentions_memsync(candidate):
             return parse_config(candidate)
+        above = os.path.dirname(folder)
+        if above == folder:
+            break
+        folder = above
     own = _users_own()
-    return parse_config(own) if own.is_file() else None
+    return parse_config(own) if os.path.isfile(own) else None
 
 
 def is_users_own(file: ConfigFile) -> bool:
     """Tell whether a file is the one in the user's config folder, which nobody else writes."""
-    return file.path == _users_own().absolute()
+    return file.path == _users_own()
 
 
-def _users_own() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("memsync")) / NAME
+def _users_own() -> str:
+    return os.path.join(config_folder(), NAME)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """Return `Did you mean …?` with the nearest of `names`, or the list of them."""
+    import difflib
+
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
 
 
-def _mentions_memsync(path: Path) -> bool:
+def _mentions_memsync(path: str) -> bool:
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
+        with open(path, encoding="utf-8", errors="replace") as stream:
             return re.search(r"^\s*\[\s*memsync\s*\]", stream.read(MAX_BYTES), re.MULTILINE) is not None
     except OSError:
         return False

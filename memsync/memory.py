@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -86,7 +85,7 @@ class Memory:
         self.syncer = Syncer(self._files, index, self._reader, self.models, settings.index_dir, clock)
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
-        searcher = Searcher(self._files, index, self._reader, counter.count, ranking, self._pool)
+        searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.answering = Answering(index, self.syncer, searcher, self.models, limits, clock, self._pool)
 
@@ -101,7 +100,7 @@ class Memory:
         from memsync.settings import load_settings
         from memsync.wiring import connect_here
 
-        return connect_here(load_settings(config=Path(config) if config else None, root=Path(root) if root else None))
+        return connect_here(load_settings(config=config, root=root))
 
     @classmethod
     def connect(
@@ -114,7 +113,7 @@ class Memory:
         from memsync.settings import load_settings
         from memsync.wiring import connect_daemon
 
-        return connect_daemon(load_settings(config=Path(config) if config else None, root=Path(root) if root else None))
+        return connect_daemon(load_settings(config=config, root=root))
 
     def close(self) -> None:
         """Close the index. The memory cannot be used afterwards."""

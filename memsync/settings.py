@@ -8,20 +8,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsync.config_file import ConfigFile, discover, is_users_own, nearest, parse_config
+from memsync.config_file import ConfigFile, discover, nearest, parse_config
 from memsync.errors import ConfigError
-from memsync.model import Kind, Mode, Tier
+from memsync.model.vocabulary import Kind, Mode, Tier
+from memsync.setting_paths import (
+    check_trust,
+    expanded,
+    is_beneath,
+    real,
+    resolve_index_dir,
+    resolve_root,
+    root_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BUILT_IN_MODEL = "minilm"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting: its name, default, one line of explanation and what its value must satisfy beyond its type."""
+class Setting(NamedTuple):
+    """One setting: its name, default, one line of explanation and what its value must satisfy beyond its type.
+
+    A tuple, because every command makes all of them.
+    """
 
     name: str
     default: Any
@@ -106,17 +118,45 @@ GLOB_TABLES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Settings:
-    """The resolved settings. `values` has every name of SETTINGS; `sources` says where each value came from."""
+    """The resolved settings. `values` has every name of SETTINGS; `sources` says where each value came from.
 
-    root: Path
-    index_dir: Path
-    values: Mapping[str, Any]
-    kinds: Mapping[str, str]
-    tiers: Mapping[str, str]
-    sources: Mapping[str, str]
-    config_path: Path | None
+    `root_name` and `index_name` are the absolute paths `root` and `index_dir` as text: all that is needed to ask a
+    daemon, which is so spared loading pathlib.
+    """
+
+    def __init__(
+        self,
+        root_name: str,
+        index_name: str,
+        values: Mapping[str, Any],
+        kinds: Mapping[str, str],
+        tiers: Mapping[str, str],
+        sources: Mapping[str, str],
+        config_name: str,
+    ) -> None:
+        """`config_name` is the absolute path of the config.toml that was read, empty when there was none."""
+        self.root_name = root_name
+        self.index_name = index_name
+        self.values = values
+        self.kinds = kinds
+        self.tiers = tiers
+        self.sources = sources
+        self.config_name = config_name
+
+    @property
+    def root(self) -> Path:
+        """The memory root."""
+        from pathlib import Path
+
+        return Path(self.root_name)
+
+    @property
+    def index_dir(self) -> Path:
+        """The folder of the index, the log and the locks."""
+        from pathlib import Path
+
+        return Path(self.index_name)
 
     def __getitem__(self, name: str) -> Any:
         """Return one value by its name, `search.limit`."""
@@ -125,10 +165,10 @@ class Settings:
 
 def load_settings(
     *,
-    config: Path | None = None,
-    root: Path | None = None,
+    config: str | os.PathLike[str] | None = None,
+    root: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    cwd: str | os.PathLike[str] | None = None,
 ) -> Settings:
     """Resolve all settings.
 
@@ -137,14 +177,10 @@ def load_settings(
     Raises ConfigError, with file and line, for anything that cannot be used as written.
     """
     environ = os.environ if environ is None else environ
-    explicit = config or (Path(environ["MEMSYNC_CONFIG"]) if environ.get("MEMSYNC_CONFIG") else None)
-    file = parse_config(explicit.expanduser()) if explicit else discover((root or cwd or Path.cwd()).absolute())
-    if (
-        file is not None
-        and explicit is None
-        and root is not None
-        and _root_of(file).resolve() != root.expanduser().resolve()
-    ):
+    explicit = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
+    start = expanded(os.fspath(root or cwd or os.getcwd()), "--root")
+    file = parse_config(expanded(explicit, "--config")) if explicit else discover(os.path.abspath(start))
+    if file is not None and not explicit and root is not None and real(root_of(file)) != real(start):
         file = None
     values, sources = _values(file, environ)
     if root is None and "memsync.root" not in sources:
@@ -153,18 +189,18 @@ def load_settings(
             hint="Run `memsync init`, or name a folder with --root, or a file with --config.",
         )
     tables = {name: _globs(name, file, sources) for name in GLOB_TABLES}
-    resolved_root = _resolve_root(values, sources, file, root)
-    if file is not None and explicit is None:
-        _check_trust(file, resolved_root, "--root" if root else sources["memsync.root"])
-    index_dir = _resolve_index_dir(values["index.dir"], resolved_root, sources.get("index.dir", ""), file)
-    if resolved_root.is_relative_to(index_dir):
+    resolved_root = resolve_root(values, sources, file, start if root is not None else "")
+    if file is not None and not explicit:
+        check_trust(file, resolved_root, "--root" if root else sources["memsync.root"])
+    index_dir = resolve_index_dir(values["index.dir"], resolved_root, sources.get("index.dir", ""), file)
+    if is_beneath(resolved_root, index_dir):
         raise ConfigError(
             f"the memory root {resolved_root} lies inside the index {index_dir}", hint="Set index.dir elsewhere."
         )
     sources = {name: sources.get(name, "default") for name in values}
     if root is not None:
         sources["memsync.root"] = "--root"
-    path = file.path if file else None
+    path = file.path if file else ""
     return Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, path)
 
 
@@ -227,65 +263,3 @@ def _globs(table: str, file: ConfigFile | None, sources: dict[str, str]) -> dict
         globs[glob] = value
         sources[f"{table}.{glob}"] = where
     return globs
-
-
-def _expanded(text: str, where: str) -> Path:
-    """Return a path with `~` replaced. Raises ConfigError for what no path can be."""
-    try:
-        if "\0" in text:
-            raise ConfigError(f"{where}: {text!r} is no path", hint="Write the path of a folder.")
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"{where}: {text}: {error}", hint="Write the path in full.") from error
-
-
-def _root_of(file: ConfigFile) -> Path:
-    return file.path.parent / Path(str(file.table("memsync").get("root", "."))).expanduser()
-
-
-def _resolve_root(
-    values: Mapping[str, Any], sources: Mapping[str, str], file: ConfigFile | None, root: Path | None
-) -> Path:
-    if root is not None:
-        found, where = root.expanduser().absolute(), "--root"
-    else:
-        where = sources["memsync.root"]
-        base = file.path.parent if file is not None and where != "MEMSYNC_ROOT" else Path.cwd()
-        found = base / _expanded(values["memsync.root"], where)
-    found = found.resolve()
-    if not found.exists():
-        raise ConfigError(
-            f"{where}: the memory root {found} does not exist", hint=f"Create it with: memsync init {found}"
-        )
-    if not found.is_dir():
-        raise ConfigError(f"{where}: the memory root {found} is not a folder", hint="Name the folder of your notes.")
-    return found
-
-
-def _check_trust(file: ConfigFile, root: Path, root_source: str) -> None:
-    """Refuse what a config.toml that was only found, and may have come with a stranger's notes, must not decide."""
-    folder = file.path.parent.resolve()
-    hint = "Set it in your own config file, in the environment, or name this file with --config."
-    if root_source.startswith(str(file.path)) and not root.is_relative_to(folder) and not is_users_own(file):
-        raise ConfigError(f"{root_source}: a file that was only found may name no folder above or beside it", hint=hint)
-    if not folder.is_relative_to(root):
-        return
-    if file.table("index").get("dir"):
-        where = file.where("index.dir")
-        raise ConfigError(f"{where}: index.dir may not be set by a file inside the memory root", hint=hint)
-    if str(file.table("embedder").get("model", "")).startswith("openai:"):
-        where = file.where("embedder.model")
-        raise ConfigError(f"{where}: a file inside the memory root may not name an endpoint", hint=hint)
-
-
-def _resolve_index_dir(setting: str, root: Path, source: str, file: ConfigFile | None) -> Path:
-    """Return the folder of the index; a relative one counts from the config file that names it, else from here."""
-    if setting:
-        base = file.path.parent if file is not None and source.startswith(str(file.path)) else Path.cwd()
-        return (base / _expanded(setting, source or "index.dir")).resolve()
-    import hashlib
-
-    import platformdirs
-
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
-    return Path(platformdirs.user_state_dir("memsync")) / f"{root.name or 'root'}-{digest}"

@@ -80,7 +80,7 @@ def connect_daemon(settings: Settings) -> RemoteMemory:
     from memsync.daemon import wire
     from memsync.daemon.client import RemoteMemory
 
-    return RemoteMemory(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings))
+    return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
 def connect_here(settings: Settings) -> Memory:

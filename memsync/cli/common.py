@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +20,7 @@ def load(context: click.Context) -> Settings:
     from memsync.settings import load_settings
 
     config, root = context.obj
-    return load_settings(config=Path(config) if config else None, root=Path(root) if root else None)
+    return load_settings(config=config, root=root)
 
 
 @contextmanager
@@ -41,23 +39,6 @@ def opened_here(context: click.Context) -> Iterator[Memory]:
 
     with connect_here(load(context)) as memory:
         yield memory
-
-
-def print_json(value: object) -> None:
-    """Print exactly one JSON document on stdout."""
-    from memsync.model.plain import plain
-
-    click.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
-
-
-def printable(path: str) -> str:
-    """Return a path as one line of a terminal can show it: control characters escaped, everything else as it is."""
-    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in path)
-
-
-def visible(text: str) -> str:
-    """Return a note's text without control characters: it must not be able to drive the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from memsync.cli.common import load, print_json
+from memsync.cli.common import load
+from memsync.cli.text import say_json
 
 
 @click.group()
@@ -23,7 +24,7 @@ def show(context: click.Context, as_json: bool) -> None:
     values = {**settings.values, "memsync.root": str(settings.root), "index.dir": str(settings.index_dir)}
     if as_json:
         found = {name: {"value": value, "source": settings.sources[name]} for name, value in values.items()}
-        print_json({"settings": found, "kinds": dict(settings.kinds), "tiers": dict(settings.tiers)})
+        say_json({"settings": found, "kinds": dict(settings.kinds), "tiers": dict(settings.tiers)})
         return
     width = max(map(len, values))
     for name, value in values.items():

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import load, print_json, printable
+from memsync.cli.common import load
+from memsync.cli.text import printable, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
     settings = load(context)
     found, started = _start(context, settings, wait)
     if as_json:
-        print_json({"started": started, **found})
+        say_json({"started": started, **found})
     else:
         verb = "serves" if started else "already serves"
         click.echo(f"process {found['process']} {verb} {printable(str(settings.root))}")
@@ -59,7 +60,7 @@ def stop(context: click.Context, as_json: bool) -> None:
 
     found = process.stop(load(context))
     if as_json:
-        print_json({"stopped": found is not None, **(found or {})})
+        say_json({"stopped": found is not None, **(found or {})})
     else:
         click.echo(f"process {found['process']} has ended" if found else "no daemon is running")
 
@@ -76,7 +77,7 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
     process.stop(settings)
     found, started = _start(context, settings, wait)
     if as_json:
-        print_json({"started": started, **found})
+        say_json({"started": started, **found})
     else:
         click.echo(f"process {found['process']} serves {printable(str(settings.root))}")
 
@@ -138,23 +139,22 @@ def _follow(path: Path, position: int) -> None:
 
 
 def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
-    """Start a daemon unless there is one; return what it says of itself and whether it is new."""
+    """Start a daemon unless there is one; return, once it answers, what it says of itself and whether it is new."""
     from memsync.daemon import process
 
-    found = process.running(settings)
-    if found is None:
+    while (found := process.serving(settings, wait)) is None:
         try:
             return process.start(_global_options(context, settings), wait), True
         except DaemonRunning:  # another start was quicker
-            found = process.running(settings) or {}
+            continue
     return found, False
 
 
 def _global_options(context: click.Context, settings: Settings) -> list[str]:
     """Return the options that give a process the same settings wherever it runs."""
     config, root = context.obj
-    options = ["--config", str(settings.config_path)] if config or (settings.config_path and not root) else []
-    return [*options, "--root", str(settings.root)] if root else options
+    options = ["--config", settings.config_name] if config or (settings.config_name and not root) else []
+    return [*options, "--root", settings.root_name] if root else options
 
 
 def _watch_in_background(context: click.Context, descriptor: int) -> None:

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from memsync.cli.common import opened, print_json, visible
+from memsync.cli.common import opened
+from memsync.cli.text import say_json, visible
 
 
 @click.command()
@@ -26,7 +27,7 @@ def get(context: click.Context, location: str, as_json: bool) -> None:
     with opened(context) as memory:
         excerpt = memory.get(location)
     if as_json:
-        print_json(excerpt)
+        say_json(excerpt)
     else:
         # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
         click.echo(visible(excerpt.text) if sys.stdout.isatty() else excerpt.text, color=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from memsync.cli.common import print_json, printable
+from memsync.cli.text import printable, say_json
 
 
 @click.command()
@@ -21,7 +21,7 @@ def init(directory: str, as_json: bool) -> None:
 
     made = create_root(Path(directory).expanduser())
     if as_json:
-        print_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
+        say_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
         return
     for name in made.created:
         click.echo(f"created  {name}")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import io
-import os
 import sys
 from collections.abc import Sequence
 
 import click
 
 from memsync import __version__
-from memsync.errors import FilesystemError, MemsyncError
+from memsync.cli.entry import after_failed_output
+from memsync.errors import MemsyncError
 
 COMMANDS = {
     "init": "memsync.cli.init:init",
@@ -69,9 +68,6 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a note may hold what the terminal's encoding does not
     try:
         code = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
@@ -92,24 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("memsync: interrupted; the index is whole, and the next sync goes on from here", err=True)
         code = INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:
-        _silence_stdout()  # the reader of a pipe (head, less) has what it wanted
-        code = 0
     except OSError as error:
-        click.echo(f"memsync: {error.filename or 'the answer'}: {error.strerror}", err=True)
-        _silence_stdout()
-        code = FilesystemError.exit_code
+        code = after_failed_output(error)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _silence_stdout() -> None:
-    """Let nothing more be written: the interpreter would try, fail and complain when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report(error: MemsyncError) -> None:
     """Print an error and what to do about it on stderr."""
-    from memsync.cli.common import printable
+    from memsync.cli.text import printable
 
     click.echo(f"memsync: {printable(error.message)}", err=True)
     if error.hint:

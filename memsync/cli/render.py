@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
-import click
+from memsync.cli.text import printable, say, visible
 
-from memsync.cli.common import printable, visible
-from memsync.model import Hit, SearchResult
+if TYPE_CHECKING:
+    from memsync.model import Hit, SearchResult
+
+_STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
+_RESET = "\x1b[0m"
 
 
 def render(result: SearchResult, *, full: bool, explain: bool) -> None:
@@ -20,37 +24,37 @@ def render(result: SearchResult, *, full: bool, explain: bool) -> None:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for position, hit in enumerate(result.hits):
         if position:
-            click.echo()
+            say()
         _hit(hit, full=full, explain=explain, colour=colour)
     if explain:
         _explanation(result)
     for warning in result.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
         fresh = (
             "some changed files were not searched"
             if result.freshness.stale
             else "the files were searched as they are now"
         )
-        click.echo(f"memsync: nothing found; {fresh}", err=True)
+        say(f"memsync: nothing found; {fresh}", err=True)
 
 
 def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
-    def style(text: str, **how: object) -> str:
-        return click.style(text, **how) if colour else text  # type: ignore[arg-type]  # because click types each style apart
+    def style(text: str, how: str) -> str:
+        return f"{_STYLES[how]}{text}{_RESET}" if colour else text
 
     path, _, lines = hit.citation.rpartition(":")
     where = " › ".join(hit.heading_path) or hit.title
     about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
-    place = f"{style(printable(path), fg='cyan')}:{style(lines, fg='green')}"
-    click.echo(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', dim=True)}")
+    place = f"{style(printable(path), 'cyan')}:{style(lines, 'green')}"
+    say(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', 'dim')}")
     if full:
-        click.echo(visible(hit.text))
+        say(visible(hit.text))
     else:
-        click.echo(_marked(hit, colour))
+        say(_marked(hit, colour))
     if explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
-        click.echo(style(f"  score {hit.score:.3f}: {ranks or 'neighbour of what was found'}", dim=True))
+        say(style(f"  score {hit.score:.3f}: {ranks or 'neighbour of what was found'}", "dim"))
 
 
 def _marked(hit: Hit, colour: bool) -> str:
@@ -59,7 +63,7 @@ def _marked(hit: Hit, colour: bool) -> str:
     for start, end in hit.highlights:
         parts.append(visible(hit.snippet[position:start]))
         found = visible(hit.snippet[start:end])
-        parts.append(click.style(found, bold=True, fg="yellow") if colour else found)
+        parts.append(f"{_STYLES['match']}{found}{_RESET}" if colour else found)
         position = end
     parts.append(visible(hit.snippet[position:]))
     return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
@@ -69,10 +73,10 @@ def _explanation(result: SearchResult) -> None:
     timings = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.timings.items())
     filters = _set_filters(result)
     fresh = result.freshness
-    click.echo()
-    click.echo(f"mode: {result.mode}; filters: {filters or 'none'}")
-    click.echo(f"stages: {timings}")
-    click.echo(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
+    say()
+    say(f"mode: {result.mode}; filters: {filters or 'none'}")
+    say(f"stages: {timings}")
+    say(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
 
 
 def _set_filters(result: SearchResult) -> dict[str, object]:

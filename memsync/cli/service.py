@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from memsync.cli.common import load, print_json, printable
+from memsync.cli.common import load
+from memsync.cli.text import printable, say_json
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
@@ -66,7 +67,7 @@ def status(context: click.Context, as_json: bool) -> None:
     active = installed and services.is_active(found)
     wrong = services.verify(found) if installed else ""
     if as_json:
-        print_json(
+        say_json(
             {"name": found.name, "path": str(found.path), "installed": installed, "active": active, "fault": wrong}
         )
     else:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import load, opened, print_json, printable
+from memsync.cli.common import load, opened
+from memsync.cli.text import printable, say_json
 from memsync.errors import MemsyncError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def status(context: click.Context, as_json: bool) -> None:
     with opened(context) as memory:
         found = memory.status()
     if as_json:
-        print_json(found)
+        say_json(found)
         return
     space = found.space or "none yet"
     if found.building_space:
@@ -70,7 +71,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     except MemsyncError as error:
         checks = [Check("settings", False, error.message, error.hint)]
     if as_json:
-        print_json({"healthy": all(check.ok for check in checks), "checks": checks})
+        say_json({"healthy": all(check.ok for check in checks), "checks": checks})
     else:
         for check in checks:
             click.echo(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened, opened_here, print_json, printable, progress_on_stderr, waiting_on_stderr
+from memsync.cli.common import opened, opened_here, progress_on_stderr, waiting_on_stderr
+from memsync.cli.text import printable, say_json
 
 if TYPE_CHECKING:
     from memsync.model import SyncReport
@@ -67,7 +68,7 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
             recompute=recompute, progress=progress, wait_seconds=wait, on_wait=waiting_on_stderr()
         )
     if as_json:
-        print_json({"equal": difference is None, "difference": difference})
+        say_json({"equal": difference is None, "difference": difference})
     elif difference is None:
         click.echo("the index is equal to one built from the files")
     else:
@@ -81,7 +82,7 @@ def _finish(report: SyncReport, as_json: bool) -> None:
     for warning in report.warnings:
         click.echo(f"memsync: {warning}", err=True)
     if as_json:
-        print_json(report)
+        say_json(report)
     else:
         click.echo(
             f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "

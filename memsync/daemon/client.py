@@ -45,9 +45,14 @@ class RemoteMemory:
 
     def _greet(self, settings_digest: str) -> None:
         self._socket.settimeout(CONNECT_SECONDS)
-        answer = self.call("hello", {"protocol": wire.PROTOCOL, "version": __version__})
+        try:
+            answer = self.call("hello", {"protocol": wire.PROTOCOL, "version": __version__})
+        except DaemonUnavailable:
+            raise
+        except MemsyncError as error:
+            raise DaemonUnavailable(f"the daemon refuses: {error.message}", hint="Run: memsync restart") from error
         who = f"the daemon (process {answer.get('process')})"
-        if answer.get("version") != __version__:
+        if answer.get("protocol") != wire.PROTOCOL or answer.get("version") != __version__:
             raise DaemonUnavailable(
                 f"{who} is memsync {answer.get('version')}, this is {__version__}", hint="Run: memsync restart"
             )
@@ -77,10 +82,10 @@ class RemoteMemory:
             params["filters"] = _plain(filters)
         if filter_pairs:
             params["filter_pairs"] = list(filter_pairs)
-        self._send("search", params)
+        number = self._send("search", params)
         from memsync.daemon import decode  # meanwhile the daemon searches
 
-        return decode.search_result(self._receive(None))
+        return decode.search_result(self._receive(number, None))
 
     def get(self, location: str) -> Excerpt:
         """Return the lines that a location names, as Memory.get does."""
@@ -123,8 +128,10 @@ class RemoteMemory:
         Returns False when that has not happened within so many seconds.
         """
         self._socket.settimeout(seconds + ANSWER_SECONDS)
-        answer = self.call("wait", {"generation": generation, "vectors": vectors, "seconds": seconds})
-        self._socket.settimeout(ANSWER_SECONDS)
+        try:
+            answer = self.call("wait", {"generation": generation, "vectors": vectors, "seconds": seconds})
+        finally:
+            self._socket.settimeout(ANSWER_SECONDS)
         return bool(answer["reached"])
 
     def shutdown(self) -> None:
@@ -133,8 +140,7 @@ class RemoteMemory:
 
     def call(self, method: str, params: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
         """Send one request and return its result. Raises the error that the daemon answered with."""
-        self._send(method, params)
-        return self._receive(progress)
+        return self._receive(self._send(method, params), progress)
 
     def close(self) -> None:
         """Close the connection."""
@@ -150,27 +156,40 @@ class RemoteMemory:
 
     # ----------------------------------------------------------------------------------------- messages
 
-    def _send(self, method: str, params: Mapping[str, Any]) -> None:
-        request = wire.encode({"id": next(self._numbers), "method": method, "params": params})
+    def _send(self, method: str, params: Mapping[str, Any]) -> int:
+        """Send one request and return its number."""
+        number = next(self._numbers)
+        request = wire.encode({"id": number, "method": method, "params": params})
         if len(request) > wire.MAX_REQUEST_BYTES:
             raise UsageError("the question is over a megabyte", hint="Ask something shorter.")
         try:
             self._socket.sendall(request)
         except OSError as error:
             raise self._lost(error) from error
+        return number
 
-    def _receive(self, progress: Progress | None) -> dict[str, Any]:
+    def _receive(self, number: int, progress: Progress | None) -> dict[str, Any]:
+        """Return the result of a request; an answer to an earlier one, which nobody waited for, is passed over."""
         while True:
-            message = json.loads(self._line())
-            if message.get("method") == "progress":
-                if progress is not None:
-                    about = message["params"]
-                    progress(about["what"], about["done"], about["total"])
+            message = self._message()
+            if message.get("method") == "progress" and progress is not None:
+                about = message["params"]
+                progress(about["what"], about["done"], about["total"])
+            if "method" in message or message.get("id") not in (number, None):
                 continue
             if "error" in message:
                 raise self._error(message["error"])
             result: dict[str, Any] = message["result"]
             return result
+
+    def _message(self) -> dict[str, Any]:
+        try:
+            message = json.loads(self._line())
+        except ValueError:
+            message = None
+        if isinstance(message, dict) and message.keys() & {"method", "error", "result"}:
+            return message
+        raise DaemonUnavailable(f"what answers at {self._path} is no daemon of memsync", hint="Run: memsync restart")
 
     def _line(self) -> bytes:
         while b"\n" not in self._buffer:
@@ -189,7 +208,10 @@ class RemoteMemory:
             return DaemonUnavailable(str(message.get("message")), hint="Run: memsync restart")
         if message.get("code") == wire.STOPPING:
             return DaemonUnavailable("the daemon is stopping", hint="Try again.")
-        return wire.error_of(message)
+        found = wire.error_of(message)
+        if message.get("code") == wire.INVALID_PARAMS:
+            return UsageError(found.message, hint=found.hint)
+        return found
 
     def _lost(self, error: OSError | None) -> DaemonUnavailable:
         reason = "closed the connection" if error is None else f"does not answer: {error.strerror or error}"

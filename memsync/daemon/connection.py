@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
+import select
 import socket
 import struct
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from memsync.daemon import wire
@@ -19,6 +20,10 @@ log = logging.getLogger("memsync.daemon")
 
 SLOW_SECONDS = 20.0
 """How long a request may take to arrive, and an answer to be taken."""
+LINGER_SECONDS = 2.0
+"""How long a peer may go on sending once it is told why it is hung up on: cut off at once, it might not read that."""
+HANGUP_SECONDS = 1.0
+"""How often it is looked whether a peer that has stopped sending is still there."""
 QUEUED_REQUESTS = 16
 MAX_ANSWER_BUFFER_BYTES = 8_000_000
 
@@ -26,7 +31,10 @@ Respond = Callable[[dict[str, Any], "Connection"], Awaitable[dict[str, Any] | No
 
 
 class Connection(asyncio.Protocol):
-    """Answers one peer's requests in the order in which they come; `respond` gives the answer to a message."""
+    """Answers one peer's requests in the order in which they come; `respond` gives the answer to a message.
+
+    `is_gone` tells that nobody reads the answers any more; it may be read on any thread.
+    """
 
     def __init__(self, respond: Respond, peers: set[Connection], most_peers: int) -> None:
         self._respond = respond
@@ -38,9 +46,13 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._slow: asyncio.TimerHandle | None = None
         self._ended = False
+        self._peer_ended = False
+        self._said_all = False
+        self._last_words: dict[str, Any] | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._transport: asyncio.Transport | None = None
+        self.is_gone = False
 
     # ----------------------------------------------------------------------------------- asyncio's calls
 
@@ -50,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         if not is_own_user(transport.get_extra_info("socket")):
             log.warning("a process of another user was refused")
+            self._ended = True
             transport.abort()
             return
         self._peers.add(self)
@@ -57,13 +70,13 @@ class Connection(asyncio.Protocol):
             self.fail(wire.INVALID_REQUEST, f"more than {self._most_peers} connections at once")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (because asyncio fixes the name)
-        """Forget the peer; nobody waits for its answers any more."""
+        """Forget the peer; what it asked and was not begun yet is not answered."""
         self._peers.discard(self)
         self._stop_timer()
         self._can_write.set()
         self._transport = None
-        if self._task is not None:
-            self._task.cancel()
+        self._lines.clear()
+        self.is_gone = True
 
     def data_received(self, data: bytes) -> None:
         """Take in lines; one that is too long or takes too long to come ends the connection."""
@@ -73,29 +86,27 @@ class Connection(asyncio.Protocol):
         while (end := self._buffer.find(b"\n")) >= 0:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
+            self._stop_timer()
             if len(line) > wire.MAX_REQUEST_BYTES:
-                self.fail(wire.INVALID_REQUEST, "the request is over a megabyte")
+                self._too_long()
                 return
             if line.strip():
                 self._lines.append(line)
-            self._stop_timer()
         if len(self._buffer) > wire.MAX_REQUEST_BYTES:
-            self.fail(wire.INVALID_REQUEST, "the request is over a megabyte")
+            self._too_long()
             return
-        if self._buffer and self._slow is None:
-            self._slow = self._loop.call_later(SLOW_SECONDS, self._too_slow)
         self._work()
+        self._start_timer()
 
     def eof_received(self) -> bool:
         """Answer what was asked before the peer stopped sending, then hang up."""
         if self._buffer.strip() and not self._ended:
             self._lines.append(bytes(self._buffer))  # a last request without its newline
             self._buffer.clear()
-        self._ended = True
+        self._ended = self._peer_ended = True
         self._stop_timer()
         self._work()
-        if self._task is None:
-            self.close()
+        self._look_for_hangup()
         return True
 
     def pause_writing(self) -> None:
@@ -110,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, message: dict[str, Any]) -> None:
         """Queue one message for the peer; one that takes none of them is cut off."""
-        if self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing() or self._said_all:
             return
         if self._transport.get_write_buffer_size() > MAX_ANSWER_BUFFER_BYTES:
             self._transport.abort()
@@ -118,30 +129,33 @@ class Connection(asyncio.Protocol):
         self._transport.write(wire.encode(message))
 
     def fail(self, code: int, reason: str) -> None:
-        """Tell the peer why, and hang up."""
+        """Take no more requests; tell the peer why once the earlier ones are answered, and hang up."""
         self._ended = True
-        self._lines.clear()
         self._buffer.clear()
         self._stop_timer()
-        self.send({"id": None, "error": {"code": code, "message": reason}})
-        self.close()
+        self._last_words = {"id": None, **wire.failure(code, reason)}
+        self._work()
 
     def close(self) -> None:
         """Hang up once everything is sent, or cannot be within a while."""
+        self._ended = True
         if self._transport is not None:
             self._transport.close()
             self._loop.call_later(SLOW_SECONDS, self._abort)
 
     async def finish(self) -> None:
-        """Wait until the request that is being answered is."""
+        """Wait until the requests that have come are answered."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def _work(self) -> None:
+        """See to it that what waits is answered, and that no more comes meanwhile than can be kept."""
         if self._transport is not None and len(self._lines) >= QUEUED_REQUESTS and not self._ended:
             self._transport.pause_reading()
         if self._task is None and self._lines:
             self._task = self._loop.create_task(self._answer_all())
+        elif self._task is None and self._ended:
+            self._end()
 
     async def _answer_all(self) -> None:
         try:
@@ -149,25 +163,55 @@ class Connection(asyncio.Protocol):
                 answer = await self._answer(self._lines.popleft())
                 if answer is not None:
                     self.send(answer)
-                await asyncio.wait_for(self._can_write.wait(), SLOW_SECONDS)
+                if not self._can_write.is_set():
+                    await asyncio.wait_for(self._can_write.wait(), SLOW_SECONDS)
         except TimeoutError:
             self._abort()
         finally:
             self._task = None
         if self._ended:
-            self.close()
+            self._end()
         elif self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+            self._start_timer()
 
     async def _answer(self, line: bytes) -> dict[str, Any] | None:
         try:
-            message = json.loads(line.decode())
-        except (ValueError, RecursionError) as error:
-            return {"id": None, "error": {"code": wire.PARSE_ERROR, "message": f"not JSON: {type(error).__name__}"}}
+            message = wire.decode(line)
+        except ValueError as error:
+            return {"id": None, **wire.failure(wire.PARSE_ERROR, f"the line is not JSON: {error}")}
         if not isinstance(message, dict):
             reason = "a request is one JSON object a line; batches are not taken"
-            return {"id": None, "error": {"code": wire.INVALID_REQUEST, "message": reason}}
+            return {"id": None, **wire.failure(wire.INVALID_REQUEST, reason)}
         return await self._respond(message, self)
+
+    def _end(self) -> None:
+        """Hang up; after last words only on sending, until the peer has had time to read them."""
+        if self._transport is None or self._last_words is None:
+            self.close()
+            return
+        self.send(self._last_words)
+        self._last_words, self._said_all = None, True
+        if self._peer_ended:
+            self.close()
+            return
+        with suppress(OSError):  # it has hung up itself
+            self._transport.write_eof()
+        self._transport.resume_reading()
+        self._loop.call_later(LINGER_SECONDS, self.close)
+
+    def _look_for_hangup(self) -> None:
+        """Find out whether a peer that stopped sending has closed its end, which only Linux tells apart."""
+        if sys.platform != "linux" or self._transport is None or self._transport.is_closing():
+            return
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        self.is_gone = any(event & select.POLLHUP for _, event in poll.poll(0))
+        if not self.is_gone:
+            self._loop.call_later(HANGUP_SECONDS, self._look_for_hangup)
+
+    def _too_long(self) -> None:
+        self.fail(wire.INVALID_REQUEST, f"the request is over {wire.MAX_REQUEST_BYTES:,} bytes")
 
     def _too_slow(self) -> None:
         self.fail(wire.INVALID_REQUEST, f"the request did not arrive within {SLOW_SECONDS:g} s")
@@ -175,6 +219,14 @@ class Connection(asyncio.Protocol):
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def _start_timer(self) -> None:
+        """Give half a request its time to be completed, but not while nothing is read."""
+        reads = self._transport is not None and not self._ended and self._transport.is_reading()
+        if self._buffer and self._slow is None and reads:
+            self._slow = self._loop.call_later(SLOW_SECONDS, self._too_slow)
+        elif not reads:
+            self._stop_timer()
 
     def _stop_timer(self) -> None:
         if self._slow is not None:

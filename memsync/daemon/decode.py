@@ -9,7 +9,7 @@ from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 if TYPE_CHECKING:
-    from memsync.model.search import Filters, Query
+    from memsync.model.search import Filters
     from memsync.model.status import Status
     from memsync.model.sync import SyncReport
 
@@ -96,13 +96,3 @@ def filters(value: Mapping[str, Any]) -> Filters:
     lists: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
     lists["where"] = tuple((key, text) for key, text in value.get("where", ()))
     return Filters(**lists)
-
-
-def query(value: Mapping[str, Any]) -> Query:
-    """Return a query as JSON has it. Raises TypeError, ValueError."""
-    from memsync.model.search import Query
-
-    lists: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
-    lists["filters"] = filters(value.get("filters", {}))
-    lists["mode"] = Mode(value.get("mode", "hybrid"))
-    return Query(**lists)

@@ -113,12 +113,21 @@ class Keeper:
     def catch_up(self, seconds: float) -> None:
         """Index what was reported up to now without letting it settle, for at most so long."""
         with self._condition:
-            if self._hints.due_at() is None and self._taken == self._finished:
-                return
+            turn = self.hasten()
+            self._condition.wait_for(lambda: self.has_finished(turn) or self._stopping, seconds)
+
+    def hasten(self) -> int:
+        """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
+        with self._condition:
+            if self._hints.due_at() is None:
+                return self._taken
             self._hurry += 1
-            wanted = self._taken + 1 if self._hints.due_at() is not None else self._taken
             self._condition.notify_all()
-            self._condition.wait_for(lambda: self._finished >= wanted or self._stopping, seconds)
+            return self._taken + 1
+
+    def has_finished(self, turn: int) -> bool:
+        """Tell whether a turn of work is done."""
+        return self._finished >= turn
 
     def notice(self) -> None:
         """Be told that a comparison found more than a search could index itself."""
@@ -161,19 +170,31 @@ class Keeper:
             raise
 
     def _wait(self) -> Due:
-        """Return what is to be looked at next; nothing when it is only time to look after the watching."""
+        """Return what is to be looked at next, once it is time."""
         with self._condition:
             while not self._stopping:
-                now = self._clock.monotonic()
-                due = self._hints.take(now, at_once=self._hurry > 0)
-                self._hurry = 0
-                if due or now >= min(self._next_tick, self._next_scan):
-                    self._taken += bool(due)
+                due = self.take()
+                if due is not None:
                     return due
-                next_hint = self._hints.due_at()
-                until = min(self._next_tick, self._next_scan, now + TICK_SECONDS if next_hint is None else next_hint)
-                self._condition.wait(max(0.001, until - now))
+                self._condition.wait(max(0.001, self.due_at() - self._clock.monotonic()))
             return Due()
+
+    def take(self) -> Due | None:
+        """Return what is to be looked at now, nothing when only the watching is; None while it is not yet time."""
+        with self._condition:
+            now = self._clock.monotonic()
+            due = self._hints.take(now, at_once=self._hurry > 0)
+            self._hurry = 0
+            if not due and now < min(self._next_tick, self._next_scan):
+                return None
+            self._taken += bool(due)
+            return due
+
+    def due_at(self) -> float:
+        """Return when there will be something to do (monotonic clock)."""
+        with self._condition:
+            hint = self._hints.due_at()
+            return min(self._next_tick, self._next_scan, hint if hint is not None else float("inf"))
 
     def step(self, due: Due) -> None:
         """Do one thing: look at what is due, or compare everything, or look after the watching."""

@@ -5,29 +5,42 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from memsync import __version__
-from memsync.daemon import decode, wire
+from memsync.daemon import wire
 from memsync.daemon.engine import Engine
+from memsync.daemon.params import LATEST_GENERATION, Params, RequestError, search_arguments
 from memsync.errors import MemsyncError
 from memsync.model import SearchResult, SyncReport
 from memsync.model.plain import plain, plain_result
 from memsync.settings import Settings
-
-Notify = Callable[[str, dict[str, Any]], None]
-Method = Callable[["Methods", Engine, dict[str, Any], Notify], dict[str, Any]]
+from memsync.sync.gate import Stopped
 
 PROGRESS_SECONDS = 0.1
 WAIT_POLL_SECONDS = 0.02
+WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 600.0
-SEARCH_PARAMS = frozenset({"query", "limit", "mode", "filters", "filter_pairs", "tokens", "fresh", "generation"})
 
 
-class InvalidParams(MemsyncError):
-    """A request's parameters are not those of its method."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of which engine: `notify` sends a notification meanwhile, `is_over` tells that nobody waits."""
 
-    exit_code = 2
+    engine: Engine
+    params: Params
+    notify: Callable[[str, dict[str, Any]], None]
+    is_over: Callable[[], bool]
+
+
+Method = Callable[["Methods", Request], dict[str, Any]]
+
+
+class OtherProtocol(RequestError):
+    """The client speaks another version of the protocol."""
+
+    code = wire.OTHER_PROTOCOL
 
 
 class Methods:
@@ -37,20 +50,24 @@ class Methods:
         self._digest = wire.settings_digest(settings)
         self._root = str(settings.root)
         self._stop = stop
-        self._stopping = False
 
-    def answer(self, engine: Engine, method: str, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
+    def answer(self, method: str, request: Request) -> dict[str, Any]:
         """Return the result of one request, freshness included. Raises MemsyncError."""
-        with engine.in_use():
-            result = METHODS[method](self, engine, params, notify)
+        with request.engine.in_use():
+            result = METHODS[method](self, request)
             if "freshness" not in result:
-                freshness = engine.freshness()
-                result["freshness"] = {**plain(freshness), "stale": freshness.stale}
+                result["freshness"] = plain_freshness(request.engine)
             return result
 
-    def _hello(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        del engine, notify
-        _only(params, "protocol", "version")
+    def _hello(self, request: Request) -> dict[str, Any]:
+        with request.params as params:
+            protocol = params.whole("protocol", 0, 2**31)
+            params.text("version")
+        if protocol not in (None, wire.PROTOCOL):
+            raise OtherProtocol(
+                f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
+                hint="Run: memsync restart",
+            )
         return {
             "protocol": wire.PROTOCOL,
             "version": __version__,
@@ -59,70 +76,77 @@ class Methods:
             "settings": self._digest,
         }
 
-    def _search(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        del notify
-        _only(params, *SEARCH_PARAMS)
-        try:
-            arguments = _search_arguments(params)
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise InvalidParams(f"search cannot be asked so: {error}", hint="See docs/protocol.md.") from error
-        result: SearchResult = engine.memory.search(**arguments)
+    def _search(self, request: Request) -> dict[str, Any]:
+        with request.params as params:
+            arguments = search_arguments(params)
+        result: SearchResult = request.engine.memory.search(**arguments)
         return plain_result(result)
 
-    def _get(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        del notify
-        _only(params, "location")
-        found: dict[str, Any] = plain(engine.memory.get(_text(params, "location")))
+    def _get(self, request: Request) -> dict[str, Any]:
+        with request.params as params:
+            params.needed("location")
+            location = params.text("location")
+        found: dict[str, Any] = plain(request.engine.memory.get(location))
         return found
 
-    def _status(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        del notify
-        _only(params)
-        found: dict[str, Any] = plain(engine.status())
-        return found
+    def _status(self, request: Request) -> dict[str, Any]:
+        with request.params:
+            found: dict[str, Any] = plain(request.engine.status())
+            return found
 
-    def _sync(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        _only(params, "accept_root", "wait_seconds", "progress")
-        wait_seconds = _number(params, "wait_seconds", 600.0)
+    def _sync(self, request: Request) -> dict[str, Any]:
+        with request.params as params:
+            accept_root, wants_progress = params.flag("accept_root"), params.flag("progress")
+            wait_seconds = params.number("wait_seconds", most=LONGEST_WAIT_SECONDS, default=LONGEST_WAIT_SECONDS)
         told = 0.0
 
         def progress(what: str, done: int, total: int) -> None:
             nonlocal told
             if done == total or time.monotonic() - told >= PROGRESS_SECONDS:
                 told = time.monotonic()
-                notify("progress", {"what": what, "done": done, "total": total})
+                request.notify("progress", {"what": what, "done": done, "total": total})
 
-        report: SyncReport = engine.memory.sync(
-            progress=progress if params.get("progress") is True else None,
-            wait_seconds=wait_seconds,
-            accept_root=params.get("accept_root") is True,
+        report: SyncReport = request.engine.memory.sync(
+            progress=progress if wants_progress else None, wait_seconds=wait_seconds, accept_root=accept_root
         )
-        engine.keeper.notice()
+        request.engine.keeper.notice()
         answer: dict[str, Any] = plain(report)
         return answer
 
-    def _wait(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        del notify
-        _only(params, "generation", "vectors", "seconds")
-        wanted = int(_number(params, "generation", 0))
-        limit = time.monotonic() + min(_number(params, "seconds", 10.0), LONGEST_WAIT_SECONDS)
+    def _wait(self, request: Request) -> dict[str, Any]:
+        with request.params as params:
+            wanted = params.whole("generation", 0, LATEST_GENERATION) or 0
+            vectors = params.flag("vectors")
+            seconds = params.number("seconds", most=LONGEST_WAIT_SECONDS, default=WAIT_SECONDS)
+        limit = time.monotonic() + seconds
         while True:
-            now = engine.freshness()
-            embedded = params.get("vectors") is not True or (now.pending_vectors == 0 and now.pending_text == 0)
+            now = request.engine.freshness()
+            embedded = not vectors or (now.pending_vectors == 0 and now.pending_text == 0)
             reached = now.generation >= wanted and embedded
-            if reached or time.monotonic() >= limit or self._stopping:
+            if reached or time.monotonic() >= limit:
                 return {"reached": reached, "freshness": {**plain(now), "stale": now.stale}}
+            if request.is_over():
+                raise Stopped
             time.sleep(WAIT_POLL_SECONDS)
 
-    def _shutdown(self, engine: Engine, params: dict[str, Any], notify: Notify) -> dict[str, Any]:
-        del engine, notify
-        _only(params)
+    def _subscribe(self, request: Request) -> dict[str, Any]:
+        with request.params:
+            return {"subscribed": True}  # whom to send what to is the server's business
+
+    def _shutdown(self, request: Request) -> dict[str, Any]:
+        with request.params:
+            pass
         self._stop()
         return {"stopping": True}
 
-    def close(self) -> None:
-        """End every wait."""
-        self._stopping = True
+
+def plain_freshness(engine: Engine) -> dict[str, Any] | None:
+    """Return how current the index is; None when it cannot be read, which need not fail what is asked."""
+    try:
+        freshness = engine.freshness()
+    except MemsyncError:
+        return None
+    return {**plain(freshness), "stale": freshness.stale}
 
 
 METHODS: dict[str, Method] = {
@@ -132,46 +156,8 @@ METHODS: dict[str, Method] = {
     "status": Methods._status,
     "sync": Methods._sync,
     "wait": Methods._wait,
+    "subscribe": Methods._subscribe,
     "shutdown": Methods._shutdown,
 }
 LONG = frozenset({"sync", "wait"})
 """Methods that may take minutes; they have threads of their own, so that they hold nobody else up."""
-
-
-def _search_arguments(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of Memory.search that a request names. Raises TypeError, KeyError, ValueError."""
-    arguments = dict(params)
-    for name, kind in (("limit", int), ("tokens", int), ("generation", int), ("mode", str), ("fresh", str)):
-        if name in arguments and type(arguments[name]) is not kind:
-            raise TypeError(f"{name} must be {'text' if kind is str else 'a whole number'}")
-    query = arguments["query"]
-    if isinstance(query, str):
-        arguments["query"] = query.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
-    else:
-        arguments["query"] = decode.query(query)
-    if "filters" in arguments:
-        arguments["filters"] = decode.filters(arguments["filters"])
-    arguments["filter_pairs"] = [(str(name), str(value)) for name, value in arguments.get("filter_pairs", ())]
-    return arguments
-
-
-def _only(params: dict[str, Any], *known: str) -> None:
-    unknown = sorted(params.keys() - set(known))
-    if unknown:
-        raise InvalidParams(
-            f"no such parameter: {', '.join(unknown)}", hint=f"Known are: {', '.join(sorted(known)) or 'none'}."
-        )
-
-
-def _text(params: dict[str, Any], name: str) -> str:
-    value = params.get(name)
-    if not isinstance(value, str):
-        raise InvalidParams(f"{name} must be text", hint="See docs/protocol.md.")
-    return value
-
-
-def _number(params: dict[str, Any], name: str, default: float) -> float:
-    value = params.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or value < 0:
-        raise InvalidParams(f"{name} must be a number from 0", hint="See docs/protocol.md.")
-    return float(value)

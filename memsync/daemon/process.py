@@ -9,9 +9,12 @@ import logging
 import logging.handlers
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +24,7 @@ from memsync import __version__
 from memsync.daemon import wire
 from memsync.daemon.engine import Engine
 from memsync.daemon.methods import Methods
-from memsync.daemon.server import Server
+from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonRunning, FilesystemError, MemsyncError
 from memsync.settings import Settings
@@ -86,6 +89,35 @@ def running(settings: Settings) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
+    """Return what the daemon of this index wrote about itself, once it takes connections; None when there is none.
+
+    Raises DaemonError when it does not within so many seconds.
+    """
+    path = wire.socket_path(str(settings.index_dir))
+    limit = time.monotonic() + wait_seconds
+    while (found := running(settings)) is not None:
+        if "process" in found and _takes_connections(path):
+            return found
+        if time.monotonic() >= limit:
+            raise DaemonError(
+                f"process {found.get('process', '?')} is the daemon and does not answer within {wait_seconds:g} s",
+                hint="See: memsync logs",
+            )
+        time.sleep(POLL_SECONDS)
+    return None
+
+
+def _takes_connections(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
 
 
 def _holder(descriptor: int) -> dict[str, Any]:
@@ -173,6 +205,9 @@ class Daemon:
 def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None] = lambda: None) -> None:
     """Be the daemon of a memory root until told to stop. Raises DaemonRunning when there is one."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    # watchdog warns of a folder that came while it was listed; stderr is for what a person can do something about
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\.")
+    threading.excepthook = _thread_died
     with daemon_lock(settings):
         stopped = asyncio.run(_run(settings, reload, ready))
     if not stopped:
@@ -184,13 +219,21 @@ async def _run(settings: Settings, reload: Callable[[], Settings], ready: Callab
     return await Daemon(settings, reload).run(ready)
 
 
+def _thread_died(about: threading.ExceptHookArgs) -> None:
+    """Log of what a thread died, without the message, which may quote a note; who needs the thread misses it."""
+    if about.exc_value is not None:
+        log.error("a thread died of %s", where(about.exc_value))
+
+
 def log_to(handler: logging.Handler) -> None:
     """Send what the daemon has to say to `handler`."""
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
-    logging.getLogger("watchdog").propagate = False
+    watchdog = logging.getLogger("watchdog")
+    watchdog.propagate = False
+    watchdog.addHandler(logging.NullHandler())  # or what it says while it is stopped goes to stderr
 
 
 def file_handler(settings: Settings) -> logging.Handler:

@@ -11,13 +11,16 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from memsync.daemon import wire
 from memsync.daemon.connection import Connection
 from memsync.daemon.engine import Engine
-from memsync.daemon.methods import LONG, METHODS, InvalidParams, Methods
+from memsync.daemon.methods import LONG, METHODS, Methods, Request, plain_freshness
+from memsync.daemon.params import Params, RequestError
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
 
@@ -27,6 +30,8 @@ MOST_CONNECTIONS = 256
 WORKERS = 4
 """Requests answered at once. More would not be quicker on few processors, and each keeps a connection to the index."""
 STOP_SECONDS = 0.5
+TELL_SECONDS = 0.5
+"""How often it is looked, for those who subscribed, whether something has changed that is not a commit of text."""
 
 
 class Server:
@@ -37,11 +42,12 @@ class Server:
         self.methods = methods
         self.engine = engine
         self._peers: set[Connection] = set()
-        self._subscribers: dict[Connection, Any] = {}
+        self._subscribers: dict[Connection, _Told] = {}
+        self._telling: asyncio.Task[None] | None = None
+        self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._long = ThreadPoolExecutor(MOST_CONNECTIONS, thread_name_prefix="long")
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._told_change = False
         self._stopping = False
 
     async def serve(self, until: asyncio.Event, ready: Callable[[], None]) -> None:
@@ -56,7 +62,7 @@ class Server:
             await until.wait()
         finally:
             self._stopping = True
-            self.methods.close()
+            self.engine.memory.syncer.gate.stop()  # a sync under way ends, and its peer is told
             server.close()
             with suppress(FileNotFoundError):
                 os.unlink(self._path)
@@ -77,69 +83,106 @@ class Server:
 
     async def _respond(self, message: dict[str, Any], peer: Connection) -> dict[str, Any] | None:
         """Return the response to one request; None to a notification, which gets none."""
-        number, method, params = message.get("id"), message.get("method"), message.get("params", {})
-        answer: dict[str, Any]
-        if isinstance(number, (dict, list, bool)) or not isinstance(method, str) or not isinstance(params, dict):
-            answer = _error(wire.INVALID_REQUEST, "a request has a method, an id, and its params as an object")
-            return {"id": None, **answer}
-        if method == "subscribe":
-            self._subscribers[peer] = number
-            answer = {"result": {"subscribed": True}}
-        elif method not in METHODS:
-            known = ", ".join([*METHODS, "subscribe"])
-            answer = _error(wire.METHOD_NOT_FOUND, f"no such method: {method[:100]}", hint=f"Known are {known}.")
-        elif self._stopping:
-            answer = _error(wire.STOPPING, "the daemon is stopping")
+        number, method, params = message.get("id"), message.get("method"), message.get("params")
+        if isinstance(number, (dict, list, bool)) or not isinstance(method, str):
+            known = None if isinstance(number, (dict, list, bool)) else number
+            reason = "a request has a method, which is text, and an id, which is text, a number or null"
+            return {"id": known, **wire.failure(wire.INVALID_REQUEST, reason)}
+        if method not in METHODS:
+            answer = wire.failure(
+                wire.METHOD_NOT_FOUND, f"no such method: {method[:100]}", hint=f"Known are: {', '.join(METHODS)}."
+            )
+        elif params is not None and not isinstance(params, dict):
+            answer = wire.failure(wire.INVALID_PARAMS, "params is an object: parameters are given by name")
         else:
-            answer = await self._call(method, params, number, peer)
+            answer = await self._call(method, params or {}, number, peer)
         return {"id": number, **answer} if "id" in message else None
 
     async def _call(self, method: str, params: dict[str, Any], number: object, peer: Connection) -> dict[str, Any]:
+        while not self._stopping:
+            engine = self.engine
+            try:
+                # From the loop's own thread, on which engines are exchanged: none is closed that a request is to use.
+                with engine.in_use():
+                    result = await self._work(engine, method, params, number, peer)
+            except RequestError as error:
+                return wire.failure(error.code, error.message, hint=error.hint)
+            except MemsyncError as error:
+                return {"error": wire.error_message(error)}
+            except Stopped:
+                if self.engine is engine:
+                    break  # it is another one when the settings were read again meanwhile
+            except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
+                log.error("%s failed: %s", method, where(error))
+                reason = f"{method} failed: {type(error).__name__}"
+                return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
+            else:
+                if method == "subscribe":
+                    self._subscribe(peer, _Told(number, result["freshness"]))
+                return {"result": result}
+        return wire.failure(wire.STOPPING, "the daemon is stopping")
+
+    async def _work(
+        self, engine: Engine, method: str, params: dict[str, Any], number: object, peer: Connection
+    ) -> dict[str, Any]:
         assert self._loop is not None
         loop = self._loop
 
         def notify(name: str, about: dict[str, Any]) -> None:
-            loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **about}})
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **about}})
 
-        work = partial(self.methods.answer, self.engine, method, params, notify)
-        try:
-            return {"result": await loop.run_in_executor(self._long if method in LONG else self._quick, work)}
-        except InvalidParams as error:
-            return _error(wire.INVALID_PARAMS, error.message, hint=error.hint)
-        except MemsyncError as error:
-            return {"error": wire.error_message(error)}
-        except Stopped:
-            return _error(wire.STOPPING, "the daemon is stopping")
-        except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
-            log.error("%s failed: %s", method, where(error))
-            return _error(wire.INTERNAL_ERROR, f"{method} failed: {type(error).__name__}", hint="See memsync logs.")
+        def is_over() -> bool:
+            return peer.is_gone or self._stopping or self.engine is not engine
 
-    # ---------------------------------------------------------------------------------------- progress
+        work = partial(self.methods.answer, method, Request(engine, Params(method, params), notify, is_over))
+        takes_long = method in LONG or (method == "search" and "generation" in params)
+        return await loop.run_in_executor(self._long if takes_long else self._quick, work)
+
+    # ------------------------------------------------------------------------------------ subscriptions
 
     def changed(self) -> None:
         """Tell whoever subscribed that the index may have changed. Called on any thread."""
-        if self._loop is not None and self._subscribers and not self._told_change:
-            self._told_change = True
+        if self._loop is not None and self._subscribers:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._tell)
+                self._loop.call_soon_threadsafe(self._change.set)
 
-    def _tell(self) -> None:
+    def _subscribe(self, peer: Connection, told: _Told) -> None:
         assert self._loop is not None
-        self._told_change = False
-        self._subscribers = {peer: number for peer, number in self._subscribers.items() if peer in self._peers}
-        peers = dict(self._subscribers)
+        self._subscribers[peer] = told
+        if self._telling is None or self._telling.done():
+            self._telling = self._loop.create_task(self._tell())
 
-        def tell() -> None:
-            from memsync.model.plain import plain
+    async def _tell(self) -> None:
+        """Send each change of freshness to whoever subscribed, as long as anybody does."""
+        assert self._loop is not None
+        while not self._stopping:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
+            self._change.clear()
+            self._subscribers = {peer: told for peer, told in self._subscribers.items() if peer in self._peers}
+            if not self._subscribers:
+                return
+            engine = self.engine
+            with engine.in_use():
+                freshness = await self._loop.run_in_executor(self._quick, plain_freshness, engine)
+            for peer, told in self._subscribers.items():
+                if told.differs(freshness):
+                    told.freshness = freshness
+                    peer.send({"method": "changed", "params": {"id": told.number, "freshness": freshness}})
 
-            freshness = plain(self.engine.freshness())
-            for peer, number in peers.items():
-                message = {"method": "progress", "params": {"id": number, "freshness": freshness}}
-                assert self._loop is not None
-                self._loop.call_soon_threadsafe(peer.send, message)
 
-        with suppress(RuntimeError):
-            self._quick.submit(tell)
+@dataclass(slots=True)
+class _Told:
+    """The number of a subscription, and what its peer was last told."""
+
+    number: object
+    freshness: dict[str, Any] | None
+
+    def differs(self, freshness: dict[str, Any] | None) -> bool:
+        """Tell whether anything but the time of the last comparison is another."""
+        before, now = ({**(one or {}), "scanned_at": ""} for one in (self.freshness, freshness))
+        return before != now
 
 
 def bound(path: str) -> socket.socket:
@@ -153,11 +196,8 @@ def bound(path: str) -> socket.socket:
         wire.require_private(folder)
         _remove_dead(path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        mask = os.umask(0o177)
-        try:
-            listening.bind(path)
-        finally:
-            os.umask(mask)
+        listening.bind(path)
+        Path(path).chmod(0o600)  # nobody can connect yet: that takes listen()
         return listening
     except OSError as error:
         raise DaemonError(
@@ -188,7 +228,3 @@ def where(error: BaseException) -> str:
     """Return an unexpected error's type and place, and not its message, which may quote a note."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return " < ".join([type(error).__name__, *(f"{os.path.basename(f.filename)}:{f.lineno}" for f in reversed(frames))])
-
-
-def _error(code: int, message: str, *, hint: str = "") -> dict[str, Any]:
-    return {"error": {"code": code, "message": message, **({"data": {"hint": hint}} if hint else {})}}

@@ -56,7 +56,7 @@ def service_of(settings: Settings, platform: str = sys.platform) -> Service:
 
 
 def _command(settings: Settings) -> list[str]:
-    options = ["--config", str(settings.config_path)] if settings.config_path else ["--root", str(settings.root)]
+    options = ["--config", settings.config_name] if settings.config_name else ["--root", settings.root_name]
     return [sys.executable, "-m", "memsync", *options, "watch"]
 
 

@@ -72,28 +72,34 @@ class VectorKeeper:
 
     def _run(self) -> None:
         self._warm()
-        while self._wait():
-            try:
+        with suppress(Stopped):
+            while self._wait():
                 self.step()
-            except Stopped:
-                return
-            except Exception as error:  # noqa: BLE001 (because words must go on being found whatever a model does)
-                self._failed(f"embedding failed: {type(error).__name__}")
 
     def _wait(self) -> bool:
         """Wait until there may be something to embed, unloading the model meanwhile; False when it is to end."""
         with self._condition:
             while not self._stopping:
-                now = self._clock.monotonic()
-                if self._wanted and (self._retry_at is None or now >= self._retry_at):
-                    self._wanted = False
+                if self.take():
                     return True
+                now = self._clock.monotonic()
                 self._rest(now)
-                self._condition.wait(self._rest_seconds(now))
+                self._condition.wait(max(0.01, self.due_at() - now) if self._wanted else 5.0)
             return False
 
-    def _rest_seconds(self, now: float) -> float:
-        return max(0.01, self._retry_at - now) if self._wanted and self._retry_at is not None else 5.0
+    def take(self) -> bool:
+        """Tell whether there may be something to embed now; whoever is told so does it."""
+        with self._condition:
+            is_due = self._clock.monotonic() >= self.due_at()
+            self._wanted = self._wanted and not is_due
+            return is_due
+
+    def due_at(self) -> float:
+        """Return when there may be something to embed (monotonic clock); infinity when nothing is known to wait."""
+        with self._condition:
+            if not self._wanted:
+                return float("inf")
+            return self._retry_at if self._retry_at is not None else float("-inf")  # a clock read now is past "now"
 
     def _rest(self, now: float) -> None:
         """Do what is for quiet times."""
@@ -106,18 +112,23 @@ class VectorKeeper:
             self._tidy()
 
     def step(self) -> None:
-        """Embed what waits, and note how that went."""
+        """Embed what waits, and note how that went. Raises Stopped when the gate is closed."""
         self._working_since = self._clock.monotonic()
         try:
-            report = self._memory.syncer.embed_in_background()
+            self._embed()
+        except Stopped:
+            raise
         except IndexBusy:  # another process syncs and embeds the same
             self._again(BUSY_RETRY_SECONDS)
-            return
         except MemsyncError as error:
             self._failed(error.message)
-            return
+        except Exception as error:  # noqa: BLE001 (because words must go on being found whatever a model does)
+            self._failed(f"embedding failed: {type(error).__name__}")
         finally:
             self._working_since = None
+
+    def _embed(self) -> None:
+        report = self._memory.syncer.embed_in_background()
         self._last_work = self._clock.monotonic()
         if report.error is not None:
             self._failed(report.error.message)

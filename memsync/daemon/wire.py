@@ -7,6 +7,7 @@ here: every command of the command line pays for them.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 import zlib
@@ -49,7 +50,12 @@ def runtime_folder() -> str:
 
 def require_private(folder: str) -> None:
     """Raise DaemonUnavailable unless `folder` is a real folder of this user's that nobody else can write."""
-    found = os.lstat(folder)
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DaemonUnavailable(f"{folder} cannot be looked at: {error.strerror}", hint="Check its mode.") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise DaemonUnavailable(
             f"{folder} is not a folder that only you can write", hint="Remove it, or set its mode to 0700."
@@ -57,10 +63,10 @@ def require_private(folder: str) -> None:
 
 
 def settings_digest(settings: Any) -> str:
-    """Return what is equal for equal settings; the daemon's own and those of a single search aside."""
+    """Return what is equal for equal settings, the daemon's own aside."""
     relevant = [
-        str(settings.root),
-        str(settings.index_dir),
+        settings.root_name,
+        settings.index_name,
         {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
         list(settings.kinds.items()),
         list(settings.tiers.items()),
@@ -78,6 +84,30 @@ def encode(message: Mapping[str, Any]) -> bytes:
         return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
+def decode(line: bytes) -> Any:
+    """Return what a line holds. Raises ValueError with the reason, which quotes nothing of it, if that is not JSON."""
+    try:
+        return json.loads(line.decode(), parse_constant=_no_number, parse_float=_finite)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError:  # a whole number of thousands of digits, too
+        raise ValueError("a number that JSON does not have, or too large a one") from None
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(name)
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise ValueError(digits)
+    return number
+
+
 def error_message(error: MemsyncError) -> dict[str, Any]:
     """Return an error of memsync's as JSON-RPC has it; its code is the command line's exit code."""
     return {
@@ -85,6 +115,11 @@ def error_message(error: MemsyncError) -> dict[str, Any]:
         "message": error.message,
         "data": {"type": type(error).__name__, "hint": error.hint},
     }
+
+
+def failure(code: int, message: str, *, hint: str = "") -> dict[str, Any]:
+    """Return an error of the protocol's own as a reply has it."""
+    return {"error": {"code": code, "message": message, **({"data": {"hint": hint}} if hint else {})}}
 
 
 def error_of(message: Mapping[str, Any]) -> MemsyncError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from memsync.errors import EmbedderError, UnknownModel
 from memsync.model import EmbeddingSpace
+from memsync.user_folders import cache_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -167,6 +168,4 @@ def _load_model(name: str, folder: Path | None) -> TextEmbedding:
 
 
 def _cache_dir() -> str:
-    import platformdirs
-
-    return os.environ.get("FASTEMBED_CACHE_PATH") or str(Path(platformdirs.user_cache_dir("memsync")) / "models")
+    return os.environ.get("FASTEMBED_CACHE_PATH") or str(Path(cache_folder()) / "models")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import EmbedderError
 from memsync.model import (
@@ -29,6 +26,7 @@ from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Index, IndexReader
+from memsync.search.age import age_in_days
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.entry_filter import entry_filter
 from memsync.search.fuse import add_note_bonus, fuse
@@ -43,7 +41,6 @@ KEYWORD_DEPTH = 3
 CITATION_TOKENS = 12
 CONFIDENCE_HITS = 5
 LINE_SHARE = 0.2
-SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,15 @@ class Ranking:
     recency_days: int
     importance: float
     pinned: float
+
+
+class Near(NamedTuple):
+    """The chunks nearest to a question, and the question's vector, its space and the generation they are of."""
+
+    vector: Vector
+    space: EmbeddingSpace
+    generation: int
+    candidates: Sequence[Candidate]
 
 
 @dataclass(slots=True)
@@ -82,28 +88,34 @@ class Searcher:
         reader: NoteReader,
         count_tokens: CountTokens,
         ranking: Ranking,
-        pool: Executor,
     ) -> None:
-        """`pool` runs the search for vectors beside the one for words."""
-        self._pool = pool
         self._files = files
         self._index = index
         self._reader = reader
         self._count_tokens = count_tokens
         self._ranking = ranking
 
+    def near(self, query: Query, vector: Vector, space: EmbeddingSpace) -> Near:
+        """Return what is nearest to a question's vector at this moment: it may run while files are still compared.
+
+        Raises EmbedderError when the vector is unusable.
+        """
+        with self._index.reading() as index:
+            found = index.vector_candidates(query, vector, self._contributed(query))
+            return Near(vector, space, index.generation(), found)
+
     def search(
-        self, query: Query, vector: Vector | None, space: EmbeddingSpace | None = None, *, tokens: int | None = None
+        self, query: Query, await_near: Callable[[], Near | None] | None = None, *, tokens: int | None = None
     ) -> SearchResult:
-        """Answer `query`; `vector` is its embedding in `space`, None to search by words alone.
+        """Answer `query`; `await_near` gives what `near` returned, or None when words must answer alone.
 
-        Raises EmbedderError when another space answers meanwhile, or when the vector is unusable.
-
-        With `tokens`, hits are taken in order as long as they fit the budget; one that does not is passed over.
+        It is called after the look-up of words, beside which `near` can so run. Raises EmbedderError when another space
+        answers meanwhile. With `tokens`, hits are taken in order as long as they fit the budget; one that does not is
+        passed over.
         """
         timer = _Timer()
         with self._index.reading() as index:
-            keyword, near, chunks = self._candidates(index, query, vector, space, timer)
+            mode, keyword, near, chunks = self._candidates(index, query, await_near, timer)
         scored = self._scored(keyword, near, chunks, self._contributed(query))
         spans = form_spans(scored, allows=entry_filter(query.filters))
         timer.lap("fuse")
@@ -112,44 +124,50 @@ class Searcher:
         fitting = hits if tokens is None else self._within(hits, tokens)
         warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
         timer.lap("hits")
-        return SearchResult(tuple(fitting), query.mode, Freshness("", 0, 0), warnings, timer.stages, query.filters)
+        return SearchResult(tuple(fitting), mode, Freshness("", 0, 0), warnings, timer.stages, query.filters)
 
     # --------------------------------------------------------------------------------------- candidates
 
     def _candidates(
-        self, index: IndexReader, query: Query, vector: Vector | None, space: EmbeddingSpace | None, timer: _Timer
-    ) -> tuple[Sequence[Candidate], Sequence[Candidate], Mapping[int, IndexedChunk]]:
-        count = self._contributed(query)
-        keyword: Sequence[Candidate] = ()
-        near: Sequence[Candidate] = ()
-        waiting = None
-        if vector is not None and query.mode is not Mode.KEYWORD:
-            waiting = self._pool.submit(self._near, query, vector, count)
-        if not query.text.strip():
-            keyword = index.latest_candidates(query, max(count, query.limit))
-        elif query.mode is not Mode.VECTOR:
-            keyword = index.keyword_candidates(query, count * KEYWORD_DEPTH)
+        self, index: IndexReader, query: Query, await_near: Callable[[], Near | None] | None, timer: _Timer
+    ) -> tuple[Mode, Sequence[Candidate], Sequence[Candidate], Mapping[int, IndexedChunk]]:
+        """Return the mode that answers, the candidates of both retrievers, and the chunks that contribute."""
+        mode = query.mode if await_near is not None or not query.text.strip() else Mode.KEYWORD
+        keyword = self._by_words(index, query) if mode is not Mode.VECTOR else ()
         timer.lap("keyword")
-        if waiting is not None and vector is not None:
-            generation, near = waiting.result()
-            if generation != index.generation():  # a write came in between: both lists must be of one state
-                near = index.vector_candidates(query, vector, count)
-        if near and index.active_space() != space:
-            raise EmbedderError("another model has just taken over")
+        near: Sequence[Candidate] = ()
+        if mode is not Mode.KEYWORD and await_near is not None:
+            found = await_near()
+            if found is None:
+                keyword = keyword if mode is Mode.HYBRID else self._by_words(index, query)
+                mode = Mode.KEYWORD
+            else:
+                near = self._as_of_now(index, query, found)
         timer.lap("vector")
+        count = self._contributed(query)
         wanted = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
         chunks = index.chunks(list(dict.fromkeys(wanted)))
         timer.lap("chunks")
-        return keyword, near, chunks
+        return mode, keyword, near, chunks
+
+    def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
+        count = self._contributed(query)
+        if not query.text.strip():
+            return index.latest_candidates(query, max(count, query.limit))
+        return index.keyword_candidates(query, count * KEYWORD_DEPTH)
+
+    def _as_of_now(self, index: IndexReader, query: Query, found: Near) -> Sequence[Candidate]:
+        """Return the nearest chunks in the state that words were looked up in: looked up again if that is another."""
+        near = found.candidates
+        if found.generation != index.generation():
+            near = index.vector_candidates(query, found.vector, self._contributed(query))
+        if near and index.active_space() != found.space:
+            raise EmbedderError("another model has just taken over")
+        return near
 
     def _contributed(self, query: Query) -> int:
         """Return how many chunks of each retriever are looked at: never fewer than the hits asked for."""
         return max(self._ranking.candidates, query.limit)
-
-    def _near(self, query: Query, vector: Vector, count: int) -> tuple[int, Sequence[Candidate]]:
-        """Return the nearest chunks and the generation they are of; runs beside the look-up of words."""
-        with self._index.reading() as index:
-            return index.generation(), index.vector_candidates(query, vector, count)
 
     def _scored(
         self,
@@ -172,7 +190,7 @@ class Searcher:
         ranking = self._ranking
         prior = ranking.importance * 2.0 * (chunk.importance - 0.5) + ranking.pinned * chunk.pinned
         if ranking.recency:
-            prior += ranking.recency * 0.5 ** (_age_in_days(chunk, now) / ranking.recency_days)
+            prior += ranking.recency * 0.5 ** (age_in_days(chunk, now) / ranking.recency_days)
         return prior
 
     # --------------------------------------------------------------------------------------------- hits
@@ -263,20 +281,3 @@ def _hit(
         score=round(score, 6),
         ranks=best,
     )
-
-
-def _age_in_days(chunk: IndexedChunk, now: float) -> float:
-    """Return how old a chunk is in whole days by its own date, the note's or the file's; 0 for what lies ahead."""
-    moment = chunk.entries[0].time or chunk.note_date
-    if not moment:
-        return max(0.0, (now - chunk.identity[1] / 1e9) // SECONDS_A_DAY)
-    return max(0.0, now // SECONDS_A_DAY - _day_number(moment[:10]))
-
-
-@lru_cache(maxsize=4_096)
-def _day_number(day: str) -> int:
-    """Return the days from 1970 to an ISO date; a date that is none (or only a month) counts as very old."""
-    try:
-        return date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()
-    except ValueError:
-        return -36_500

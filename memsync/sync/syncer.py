@@ -222,10 +222,10 @@ class Syncer:
                     raise vectors.error  # an index without any vectors must not replace one that has them
                 with other.writing() as writer:
                     writer.set_last_sync(_now())
+                self._index.take_over(other)
             except BaseException:
                 other.discard()
                 raise
-            self._index.take_over(other)
             return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(

@@ -66,7 +66,7 @@ class SqliteIndex:
             try:
                 schema.prepare(connection)
             except BaseException:
-                connection.close(True)
+                _close(connection)
                 raise
             return connection
 
@@ -151,9 +151,9 @@ class SqliteIndex:
         other.compact(bulk=True)
         other.close()
         with self._write_lock:
-            self._writer.close(True)
+            _close(self._writer)
             # A log that belongs to another database must never be found beside the new one.
-            for suffix in ("-wal", "-shm"):
+            for suffix in schema.SIDE_FILES:
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
             other.path.replace(self.path)
             self._writer = self._open()
@@ -169,7 +169,7 @@ class SqliteIndex:
         """Close every connection, also those of threads that have ended."""
         with self._guard:
             for connection in [*self._readers, self._writer]:
-                connection.close(True)
+                _close(connection)
             self._readers.clear()
 
     def _reader(self) -> apsw.Connection:
@@ -177,7 +177,7 @@ class SqliteIndex:
         old = connection
         if connection is None or epoch != self._epoch:
             if connection is not None:  # of the file that stood here before; only this thread uses it
-                connection.close(True)
+                _close(connection)
             with _translated(self.path):
                 connection = schema.connect(self.path, readonly=True)
             self._local.reader = (self._epoch, connection)
@@ -197,22 +197,28 @@ class SqliteIndex:
         with self._write_lock:
             if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread was quicker
                 return
-            self._writer.close(True)
+            _close(self._writer)
             self._writer = self._open()
             self._inode = os.stat(self.path).st_ino
             self._epoch += 1
             self._warnings.append("the index was removed or replaced while in use")
 
 
+def _close(connection: apsw.Connection) -> None:
+    """Close a connection. What the last checkpoint then fails at is still in the log, for whoever opens it next."""
+    with suppress(apsw.Error):
+        connection.close(True)
+
+
 def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", *schema.SIDE_FILES):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def set_aside(path: Path) -> Path:
     """Rename a damaged database and its log out of the way, and return the new name. Raises FilesystemError."""
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", *schema.SIDE_FILES):
         source = path.with_name(path.name + suffix)
         try:
             source.rename(aside.with_name(aside.name + suffix))

@@ -15,6 +15,8 @@ import apsw
 from memsync.errors import FilesystemError, IndexFailure, IndexTooNew
 
 BUSY_TIMEOUT_MS = 10_000
+SIDE_FILES = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database, by what its name adds; beside another database each would be its ruin."""
 
 MIGRATIONS = (
     """
@@ -203,7 +205,7 @@ def _create_private(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():  # deleted: its log, in use by another process perhaps, would be taken for the new one's
-            for suffix in ("-wal", "-shm"):
+            for suffix in SIDE_FILES:
                 Path(f"{path}{suffix}").unlink(missing_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:

@@ -1,0 +1,151 @@
+"""What `memsync search` can be asked: its options, as data, and a reader of plain command lines that needs no click.
+
+A served search takes about as long as starting Python; loading click would double that. So the options stand here once:
+click's command is made of them (search.py), and `read_plainly` understands what is written in the plainest way. What
+it does not understand it leaves to click, and with it every error and every help text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from memsync.model import SearchResult
+    from memsync.ports import MemoryApi
+
+NO_MATCH_EXIT_CODE = 1
+
+
+class Option(NamedTuple):
+    """One option. With neither `choices`, `least` nor `metavar` it is a flag; `many` may be given several times."""
+
+    name: str
+    explanation: str
+    short: str = ""
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    many: bool = False
+    default: Any = None
+
+    @property
+    def is_flag(self) -> bool:
+        """True when it takes no value."""
+        return not (self.choices or self.metavar or self.least is not None)
+
+    def value_of(self, text: str) -> Any:
+        """Return what `text` means for this option, None when that is for click to judge."""
+        if self.least is not None:
+            plain = text.isascii() and text.isdigit() and len(text) < 10
+            return int(text) if plain and self.least <= int(text) <= (self.most or int(text)) else None
+        return text if not self.choices or text in self.choices else None
+
+
+FILTERS = (
+    Option("kind", "soul, memory, daily, thread, prompt or note", metavar="VALUE", many=True),
+    Option("tier", "personal, project or task", metavar="VALUE", many=True),
+    Option("tag", "what has this tag, or one beneath it", metavar="VALUE", many=True),
+    Option("in", "beneath this folder", metavar="VALUE", many=True),
+    Option("path", "paths like this; * also matches slashes", metavar="VALUE", many=True),
+    Option("role", "said by: user, assistant, agent, …", metavar="VALUE", many=True),
+    Option("session", "of this thread", metavar="VALUE", many=True),
+    Option("after", 'since: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago"', metavar="VALUE", many=True),
+    Option("before", "until, the named day included", metavar="VALUE", many=True),
+)
+OPTIONS = (
+    Option("limit", "How many hits. [default: search.limit, 10]", "-n", least=1, most=1000),
+    Option("mode", "Which retrievers answer.", choices=("hybrid", "keyword", "vector")),
+    Option("tokens", "As many hits as fit N word pieces.", metavar="N", least=1),
+    Option("where", "Only where an attribute or front matter key has this value.", metavar="KEY=VALUE", many=True),
+    Option("archived", "Search retired notes too."),
+    Option(
+        "fresh",
+        "Compare the files first, or take the daemon's word, or answer from what is there.",
+        choices=("strict", "bounded", "none"),
+        default="strict",
+    ),
+    Option("generation", "Not before the index is at N.", metavar="N", least=0, default=0),
+    Option("full", "Print each hit whole instead of a snippet."),
+    Option("explain", "Print ranks, scores, filters and the time of each stage."),
+    Option("json", "Print one JSON document (docs/json.md)."),
+)
+_BY_FLAG = {flag: option for option in (*OPTIONS, *FILTERS) for flag in (f"--{option.name}", option.short) if flag}
+_FILTER_NAMES = frozenset(option.name for option in FILTERS)
+
+
+class Asked(NamedTuple):
+    """One question as the command line puts it: its words, and the value of each option by name."""
+
+    words: Sequence[str]
+    options: Mapping[str, Any]
+
+    def of(self, memory: MemoryApi) -> SearchResult:
+        """Ask a memory. Raises as Memory.search does."""
+        options = self.options
+        pairs = [(f.name, value) for f in FILTERS for value in options.get(f.name, ())]
+        pairs += [("where", pair) for pair in options.get("where", ())]
+        pairs += [("is", "archived")] * bool(options.get("archived"))
+        return memory.search(
+            " ".join(_requoted(word, alone=len(self.words) == 1) for word in self.words),
+            limit=options.get("limit"),
+            mode=options.get("mode"),
+            filter_pairs=pairs,
+            tokens=options.get("tokens"),
+            fresh=options.get("fresh", "strict"),
+            generation=options.get("generation", 0),
+        )
+
+    def show(self, result: SearchResult) -> int:
+        """Print the answer and return the exit code."""
+        explain = bool(self.options.get("explain"))
+        if self.options.get("json"):
+            from memsync.cli.text import say_json
+            from memsync.model.plain import plain_result
+
+            document = plain_result(result)
+            say_json(document if explain else {name: value for name, value in document.items() if name != "explain"})
+        else:
+            from memsync.cli.render import render
+
+            render(result, full=bool(self.options.get("full")), explain=explain)
+        return 0 if result.hits else NO_MATCH_EXIT_CODE
+
+
+def read_plainly(arguments: Sequence[str]) -> Asked | None:
+    """Return what the arguments behind `search` ask, or None when only click can tell."""
+    words: list[str] = []
+    options: dict[str, Any] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            words += rest
+        elif not argument.startswith("-"):
+            words.append(argument)
+        else:
+            flag, equals, text = argument.partition("=")
+            option = _BY_FLAG.get(flag)
+            if option is None or (equals and (option.is_flag or flag == option.short)):
+                return None
+            value = True if option.is_flag else option.value_of(text if equals else next(rest, "-"))
+            if value is None or (isinstance(value, str) and value.startswith("-")):
+                return None
+            options[option.name] = (*options.get(option.name, ()), value) if option.many else value
+    return Asked(words, options)
+
+
+_SPOKEN_DATE = re.compile(r"(?:\d+|an?|one) \w+ ago|last \w+", re.IGNORECASE)
+
+
+def _requoted(word: str, *, alone: bool) -> str:
+    """Give a filter's value back the quotes that the shell took: after:"2 weeks ago" arrives as one word.
+
+    A single argument may also be the whole query in quotes; there only what can be nothing but a date is one value.
+    """
+    name, colon, value = word.partition(":")
+    if not colon or name not in (*_FILTER_NAMES, "where") or " " not in value or '"' in value:
+        return word
+    is_value = _SPOKEN_DATE.fullmatch(value) if name in ("after", "before") else not alone
+    return f'{name}:"{value}"' if is_value else word

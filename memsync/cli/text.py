@@ -1,0 +1,30 @@
+"""What is printed, and how: also where click is not loaded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TextIO
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print one line on stdout or stderr."""
+    stream: TextIO = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n")
+
+
+def say_json(value: object) -> None:
+    """Print exactly one JSON document on stdout."""
+    from memsync.model.plain import plain
+
+    say(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def printable(path: str) -> str:
+    """Return a path as one line of a terminal can show it: control characters escaped, everything else as it is."""
+    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in path)
+
+
+def visible(text: str) -> str:
+    """Return a note's text without control characters: it must not be able to drive the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
