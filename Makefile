@@ -4,7 +4,7 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test lint types imports tests bench clean
+.PHONY: demo test lint types imports tests bench soak clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -35,6 +35,11 @@ tests: .venv/.installed-dev
 
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(BENCH_DATA),--data $(BENCH_DATA))
+
+SOAK_MINUTES ?= 10
+
+soak: .venv/.installed-dev
+	$(BIN)/python -m tests.convergence.soak --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cold, edit, quality, search, start, unchanged
+from benchmarks import cold, edit, footprint, live, quality, search, served, start, unchanged
 from benchmarks.report import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
@@ -28,8 +28,16 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "search": search.real,
     "large": search.large,
     "edit": edit.one_paragraph,
+    "commands": served.commands,
+    "clients": served.clients,
+    "while": served.while_indexing,
+    "footprint": footprint.memory_and_idle,
 }
-WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {"unchanged": unchanged.ten_thousand, "start": start.imports}
+WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
+    "unchanged": unchanged.ten_thousand,
+    "start": start.imports,
+    "live": live.saved_to_found,
+}
 
 
 def main() -> int:

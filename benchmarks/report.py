@@ -10,7 +10,7 @@ class Row:
     """One line of docs/benchmarks.md: what was measured, the figure, what was asked, and whether it was reached."""
 
     measure: str
-    value: float | str
+    value: float | int | str
     asked: str = ""
     met: bool | None = None
 

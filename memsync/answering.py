@@ -100,12 +100,14 @@ class Answering:
         if fresh is Fresh.BOUNDED:
             if self.live is not None and self.live.watching()[0] is WatcherState.LIVE:
                 self._syncer.check_root()
-                self.live.catch_up(deadline)
-                return TextReport()
-            if self._syncer.age_seconds() <= self._limits.bound:
+                if self.live.catch_up(deadline):
+                    return TextReport()
+                deadline = 0.0  # compare, so as to tell what is missing
+            elif self._syncer.age_seconds() <= self._limits.bound:
                 self._syncer.check_root()
                 return TextReport()
-        report = self._syncer.refresh(deadline, most=LEAVE_TO_BACKGROUND if self.live else float("inf"))
+        most = LEAVE_TO_BACKGROUND if self.live else float("inf")
+        report = self._syncer.refresh(deadline, most=most, for_search=True)
         if report.pending and self.live is not None:
             self.live.notice()
         return report
@@ -118,6 +120,7 @@ class Answering:
                 reached = reader.generation()
             if reached >= generation:
                 return []
+            self._syncer.gate.require_open()
             if self._clock.monotonic() >= limit:
                 return [f"the index is at generation {reached}, not yet at {generation}: what came with it is missing"]
             self._clock.sleep(GENERATION_POLL_SECONDS)
@@ -173,6 +176,7 @@ class Answering:
             space = reader.active_space()
         if space is None:
             return None
+        self._models.note_use()
         return self._searcher.near(query, self._models.of_space(space).embed_query(query.text), space)
 
     def _embed_leftovers(self) -> None:

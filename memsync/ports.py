@@ -234,8 +234,8 @@ class Live(Protocol):
         """Return how changes are learned of, and why that is not `live`, or else empty text."""
         ...
 
-    def catch_up(self, seconds: float) -> None:
-        """Index what was reported up to now, for at most so long."""
+    def catch_up(self, seconds: float) -> bool:
+        """Index what was reported up to now, for at most so long; return whether that was enough."""
         ...
 
     def notice(self) -> None:

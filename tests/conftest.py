@@ -20,6 +20,7 @@ from memsync.notes.chunk import ChunkLimits
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from tests.daemon_process import Cli
 
 hypothesis.settings.register_profile("repeatable", deadline=None, max_examples=150, derandomize=True)
 hypothesis.settings.load_profile("repeatable")
@@ -151,3 +152,11 @@ def bench_data() -> Path:
     if not named or not Path(named).is_dir():
         pytest.skip("BENCH_DATA names no data folder", allow_module_level=False)
     return Path(named)
+
+
+@pytest.fixture
+def cli(root: Path) -> Iterator[Cli]:
+    """Run memsync on the root, each call a process of its own; daemons that are left over are ended."""
+    found = Cli(root)
+    yield found
+    found.close()

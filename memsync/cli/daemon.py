@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -93,10 +93,10 @@ def watch(context: click.Context, background: int | None) -> None:
     if background is not None:
         _watch_in_background(context, background)
         return
-    from memsync.daemon import process
+    from memsync.daemon import logs, process
 
     settings = load(context)
-    process.log_to(logging.StreamHandler(sys.stderr))
+    logs.log_to(logging.StreamHandler(sys.stderr))
     process.serve(settings, lambda: load(context))
 
 
@@ -108,34 +108,36 @@ def watch(context: click.Context, background: int | None) -> None:
 @click.pass_context
 def logs(context: click.Context, follow: bool, lines: int) -> None:
     """Print the end of the daemon's log. It names files and errors, never a note's text or a question."""
-    path = load(context).index_dir / "daemon.log"
+    from memsync.daemon.logs import log_path
+
+    path = log_path(load(context))
     if not path.exists():
         raise FilesystemError(f"there is no log at {path}", hint="It is written by: memsync start")
     with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file.readlines()[-lines:] if lines else ():
+        for line in file.readlines()[-lines:] if lines else file.readlines()[:0]:
             click.echo(line, nl=False)
-        if not follow:
-            return
-        file.seek(0, os.SEEK_END)
-        _follow(path, file.tell())
+        if follow:
+            _follow(path, file)
 
 
-def _follow(path: Path, position: int) -> None:
-    """Print what is added to a file, and begin anew when another takes its place."""
-    inode = path.stat().st_ino
+def _follow(path: Path, file: TextIO) -> NoReturn:
+    """Print what is added to a file, and when another has taken its place, the rest of it and then the other."""
     while True:
-        try:
-            found = path.stat()
-            if found.st_ino != inode or found.st_size < position:
-                inode, position = found.st_ino, 0
-            if found.st_size > position:
-                with path.open(encoding="utf-8", errors="replace") as file:
-                    file.seek(position)
-                    click.echo(file.read(), nl=False)
-                    position = file.tell()
-        except FileNotFoundError:  # it is being rotated
-            pass
-        time.sleep(FOLLOW_SECONDS)
+        is_last = _is_replaced(path, file)
+        click.echo(file.read(), nl=False)
+        if is_last:
+            file.close()
+            file = path.open(encoding="utf-8", errors="replace")
+        else:
+            time.sleep(FOLLOW_SECONDS)
+
+
+def _is_replaced(path: Path, file: TextIO) -> bool:
+    try:
+        found = path.stat()
+    except FileNotFoundError:  # it is being rotated
+        return False
+    return found.st_ino != os.fstat(file.fileno()).st_ino or found.st_size < file.tell()
 
 
 def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
@@ -159,7 +161,7 @@ def _global_options(context: click.Context, settings: Settings) -> list[str]:
 
 def _watch_in_background(context: click.Context, descriptor: int) -> None:
     """Be the daemon that `start` began: what it has to say until it is ready goes to the one who waits."""
-    from memsync.daemon import process, wire
+    from memsync.daemon import logs, process, wire
 
     def tell(message: dict[str, Any]) -> None:
         with open(descriptor, "w", encoding="utf-8") as pipe:
@@ -169,7 +171,7 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
     try:
         os.set_inheritable(descriptor, False)
         settings = load(context)
-        process.log_to(process.file_handler(settings))
+        logs.log_to(logs.file_handler(settings))
         process.serve(settings, lambda: load(context), ready)
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s. %s", error.message, error.hint)

@@ -225,8 +225,6 @@ class Connection(asyncio.Protocol):
         reads = self._transport is not None and not self._ended and self._transport.is_reading()
         if self._buffer and self._slow is None and reads:
             self._slow = self._loop.call_later(SLOW_SECONDS, self._too_slow)
-        elif not reads:
-            self._stop_timer()
 
     def _stop_timer(self) -> None:
         if self._slow is not None:

@@ -18,7 +18,6 @@ from memsync.memory import Memory
 from memsync.model import DaemonStatus, Freshness, Status
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
-from memsync.sync.indexer import TextReport
 
 STOP_SECONDS = 1.5
 
@@ -83,8 +82,8 @@ class Engine:
             self.memory.close()
         return ended
 
-    def _text_committed(self, report: TextReport) -> None:
-        self.vectors.text_committed(report)
+    def _text_committed(self, notes: int) -> None:
+        self.vectors.text_committed(notes)
         self._on_change()
 
     def freshness(self) -> Freshness:

@@ -26,6 +26,7 @@ TICK_SECONDS = 5.0
 REPORT_SECONDS = 3.0
 """What changed longer ago than this and was not reported shows that reports get lost."""
 ROOT_RETRY_SECONDS = 5.0
+WATCH_RETRY_SECONDS = 60.0
 SHORTEST_PAUSE_IN_SCANS = 20
 """Comparing everything may take so small a share of the time, however large the root is."""
 WATCH_FAULTS = ("root", "watcher")
@@ -53,7 +54,7 @@ MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
 class Keeper:
     """Keeps the text of one memory's index live, on a thread of its own; see Live for what searches ask of it.
 
-    `on_text` is called after each commit, so that vectors can follow.
+    `on_text` is called after each commit with its number of files, so that vectors can follow.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Keeper:
         memory: Memory,
         make_watcher: MakeWatcher,
         health: Health,
-        on_text: Callable[[TextReport], None],
+        on_text: Callable[[int], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         settings = memory.settings
@@ -79,12 +80,14 @@ class Keeper:
         self._stopping = False
         self._remote = file_system_of(settings.root).type if file_system_of(settings.root).is_remote else ""
         self._watches = False
+        self._has_just_started = False
         self._next_tick = self._next_scan = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
 
     def start(self) -> None:
-        """Begin: the first thing it does is to compare everything."""
+        """Begin: the first thing it does is to compare everything, and a search that takes its word waits for that."""
+        self.notice()
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -110,11 +113,14 @@ class Keeper:
             return WatcherState.POLLING, f"{self._remote} does not report changes"
         return WatcherState.LIVE, ""
 
-    def catch_up(self, seconds: float) -> None:
-        """Index what was reported up to now without letting it settle, for at most so long."""
-        with self._condition:
+    def catch_up(self, seconds: float) -> bool:
+        """Index what was reported up to now without letting it settle; return whether that was done in so many seconds.
+
+        Only within a search.
+        """
+        with self._memory.syncer.gate.awaiting(), self._condition:
             turn = self.hasten()
-            self._condition.wait_for(lambda: self.has_finished(turn) or self._stopping, seconds)
+            return self._condition.wait_for(lambda: self.has_finished(turn) or self._stopping, seconds)
 
     def hasten(self) -> int:
         """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
@@ -204,7 +210,9 @@ class Keeper:
             self._next_tick = now + TICK_SECONDS
         full = due.everything or now >= self._next_scan
         if full or due.paths:
-            self._refresh(None if full else Places(due.paths), periodic=full and not due.everything)
+            periodic = full and not due.everything and not self._has_just_started
+            self._has_just_started = self._has_just_started and not full
+            self._refresh(None if full else Places(due.paths), periodic=periodic)
         if due:
             with self._condition:
                 self._finished += 1
@@ -214,7 +222,7 @@ class Keeper:
         started = self._clock.monotonic()
         retry: float | None = None
         try:
-            report = self._memory.syncer.refresh_politely(places=places, on_step=self._committed)
+            report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
         except Stopped:
             raise
         except RootError as error:
@@ -227,6 +235,8 @@ class Keeper:
             log.error("indexing failed: %s", type(error).__name__)
             retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
         else:
+            self.pending_text = report.pending
+            self._on_text(0)  # what a search or another process committed waits for vectors, too
             self._health.mended("index")
             self._health.mended("root")
             if places is None:
@@ -238,9 +248,9 @@ class Keeper:
                 retry or usual, SHORTEST_PAUSE_IN_SCANS * (now - started) if retry is None else 0
             )
 
-    def _committed(self, report: TextReport) -> None:
-        self.pending_text = report.pending
-        self._on_text(report)
+    def _committed(self, done: int, pending: int) -> None:
+        self.pending_text = pending
+        self._on_text(done)
 
     def _rebuild(self, damage: IndexDamaged) -> float | None:
         """Build a damaged index anew from the files; return when to try again if even that failed."""
@@ -252,7 +262,7 @@ class Keeper:
         except MemsyncError as error:
             return self._health.fault("index", _told(error), longest_retry=60.0)
         self._health.mended("index")
-        self._on_text(TextReport())
+        self._on_text(0)
         return None
 
     # ---------------------------------------------------------------------------------------- watching
@@ -272,8 +282,9 @@ class Keeper:
             self._watcher.start()
         except OSError as error:
             self._health.fault("watcher", f"the memory root cannot be watched: {error.strerror or error}")
+            self._next_scan = min(self._next_scan, self._clock.monotonic() + self._poll_seconds)
             return
-        self._watches = True
+        self._watches = self._has_just_started = True
         self._next_scan = self._clock.monotonic()  # what changed while nobody watched
 
     def _judge_reports(self, periodic: TextReport | None) -> None:
@@ -290,10 +301,11 @@ class Keeper:
             self._health.mended("watcher")
 
     def _restart_watcher(self, fault: str) -> None:
-        self._health.fault("watcher", fault)
+        """Watch anew, after a pause that grows: each start compares everything, and too few watches stay too few."""
+        retry = self._health.fault("watcher", fault, longest_retry=WATCH_RETRY_SECONDS)
         self._watcher.stop()
         self._watches = False
-        self._next_tick = self._clock.monotonic()
+        self._next_tick = self._clock.monotonic() + retry
 
 
 def _told(error: MemsyncError) -> str:

@@ -119,9 +119,11 @@ class Methods:
             vectors = params.flag("vectors")
             seconds = params.number("seconds", most=LONGEST_WAIT_SECONDS, default=WAIT_SECONDS)
         limit = time.monotonic() + seconds
+        turn = request.engine.keeper.hasten() if vectors else 0
         while True:
+            indexed = request.engine.keeper.has_finished(turn)  # before the freshness that is to show it
             now = request.engine.freshness()
-            embedded = not vectors or (now.pending_vectors == 0 and now.pending_text == 0)
+            embedded = not vectors or (indexed and now.pending_vectors == 0 and now.pending_text == 0)
             reached = now.generation >= wanted and embedded
             if reached or time.monotonic() >= limit:
                 return {"reached": reached, "freshness": {**plain(now), "stale": now.stale}}

@@ -6,7 +6,6 @@ import asyncio
 import fcntl
 import json
 import logging
-import logging.handlers
 import os
 import signal
 import socket
@@ -17,12 +16,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from memsync import __version__
 from memsync.daemon import wire
 from memsync.daemon.engine import Engine
+from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.methods import Methods
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
@@ -32,16 +31,10 @@ from memsync.wiring import connect_here
 
 log = logging.getLogger("memsync.daemon")
 
-LOG_BYTES, LOG_FILES = 1_000_000, 3
 STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.001
 """How soon a thread that waits for Python gets its turn: a search beside a long parse waits for it many times."""
 POLL_SECONDS = 0.02
-
-
-def log_path(settings: Settings) -> Path:
-    """Return where the daemon of these settings writes its log."""
-    return settings.index_dir / "daemon.log"
 
 
 # ------------------------------------------------------------------------------------------- the lock
@@ -205,6 +198,7 @@ class Daemon:
 def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None] = lambda: None) -> None:
     """Be the daemon of a memory root until told to stop. Raises DaemonRunning when there is one."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    keep_few_arenas()
     # watchdog warns of a folder that came while it was listed; stderr is for what a person can do something about
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\.")
     threading.excepthook = _thread_died
@@ -223,28 +217,6 @@ def _thread_died(about: threading.ExceptHookArgs) -> None:
     """Log of what a thread died, without the message, which may quote a note; who needs the thread misses it."""
     if about.exc_value is not None:
         log.error("a thread died of %s", where(about.exc_value))
-
-
-def log_to(handler: logging.Handler) -> None:
-    """Send what the daemon has to say to `handler`."""
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    watchdog = logging.getLogger("watchdog")
-    watchdog.propagate = False
-    watchdog.addHandler(logging.NullHandler())  # or what it says while it is stopped goes to stderr
-
-
-def file_handler(settings: Settings) -> logging.Handler:
-    """Return a handler for a log file that is kept small, and private to the user."""
-    path = log_path(settings)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        return logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
-    except OSError as error:
-        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
 
 
 # ------------------------------------------------------------------------------------ start and stop

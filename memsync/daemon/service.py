@@ -8,6 +8,7 @@ import plistlib
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,9 @@ def verify(service: Service) -> str:
     """Return what systemd finds wrong with the file as it stands, or empty text; also where systemd is not there."""
     if service.path.suffix != ".service" or shutil.which("systemd-analyze") is None:
         return ""
-    done = _run(["systemd-analyze", "--user", "verify", str(service.path)])
+    with tempfile.TemporaryDirectory() as folder:  # without a session's own it refuses to look at anything
+        runtime = os.environ.get("XDG_RUNTIME_DIR") or folder
+        done = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
     return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()
 
 
@@ -148,9 +151,11 @@ def _run_all(commands: Sequence[Sequence[str]]) -> list[str]:
     return complaints
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str], **environ: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 (because the commands are this module's own)
+        return subprocess.run(  # noqa: S603 (because the commands are this module's own)
+            command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **environ}
+        )
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]} is not installed")
     except subprocess.TimeoutExpired:

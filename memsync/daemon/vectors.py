@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import sys
 import threading
 from contextlib import suppress
 
+from memsync.daemon.footprint import give_memory_back
 from memsync.daemon.health import Health
 from memsync.errors import EmbedderError, IndexBusy, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.gate import Stopped
-from memsync.sync.indexer import TextReport
 
 log = logging.getLogger("memsync.daemon")
 
@@ -54,10 +52,10 @@ class VectorKeeper:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def text_committed(self, report: TextReport) -> None:
-        """Be told that notes were changed: their passages may wait for vectors."""
+    def text_committed(self, notes: int) -> None:
+        """Be told that so many notes were changed: their passages may wait for vectors."""
         with self._condition:
-            self._untidy += report.added + report.changed + report.deleted
+            self._untidy += notes
             self._wanted = True
             self._condition.notify_all()
 
@@ -145,6 +143,7 @@ class VectorKeeper:
         """Load the model before the first question needs it; whatever fails here fails again where it is told."""
         with suppress(EmbedderError):
             self._memory.models.configured().embed_query("warm")
+            self._memory.models.note_use()
 
     def _failed(self, reason: str) -> None:
         with suppress(MemsyncError):
@@ -160,13 +159,3 @@ class VectorKeeper:
         bulk, self._untidy = self._untidy >= TIDY_NOTES, 0
         with suppress(MemsyncError):  # it is only space
             self._memory.syncer.tidy(bulk=bulk)
-
-
-def give_memory_back() -> None:
-    """Return freed memory to the system, where the C library keeps it (glibc)."""
-    import gc
-
-    gc.collect()
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError
@@ -14,12 +15,14 @@ from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
 from memsync.ports import Clock, Index, IndexWriter, Progress
 from memsync.sync.failures import FailedFile, write_failures
+from memsync.sync.gate import Gate
 from memsync.sync.outlook import Lookout, Outlook
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
 MAX_ROUNDS = 3
 """How often one refresh looks again for files that changed while it read them."""
+MAX_TURN_SECONDS = 3_600.0
 LONGEST_WAIT_SECONDS = 5.0
 """How long one refresh waits in all for files that are being saved to stand still."""
 
@@ -37,15 +40,6 @@ class TextReport:
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
 
-    def add(self, later: TextReport) -> None:
-        """Take in what a later refresh did: its counts add up, what it found to be so replaces what was."""
-        self.added += later.added
-        self.changed += later.changed
-        self.deleted += later.deleted
-        self.vectors_reused += later.vectors_reused
-        self.paths += later.paths
-        self.unchanged, self.pending, self.failed = later.unchanged, later.pending, later.failed
-
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
@@ -61,11 +55,12 @@ class _Parsed:
 class Indexer:
     """Makes the index's text equal to the files. Any number may work at once: each commit checks its files again."""
 
-    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader, clock: Clock) -> None:
+    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader, clock: Clock, gate: Gate) -> None:
         self._files = files
         self._index = index
         self._reader = reader
         self._clock = clock
+        self._gate = gate
         self._writing = threading.Lock()
         self.lookout = Lookout(files, index, reader.parsed_by, clock)
 
@@ -75,15 +70,18 @@ class Indexer:
         places: Places | None = None,
         deadline_seconds: float = float("inf"),
         most: float = float("inf"),
+        for_search: bool = False,
         accept_root: bool = False,
         progress: Progress | None = None,
-        let_go: Callable[[], bool] = lambda: False,
+        on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
         """Find what changed (at `places`, or anywhere) and commit its text.
 
-        Stops with the rest counted as pending at the deadline, when `let_go` says so, or, before it has begun, when
-        there are more than `most` changes. Raises RootError when the root is missing, or is another folder than the
-        one indexed with none of its notes.
+        `on_commit` is told after each transaction how many files were in it and how many changes are left.
+
+        Stops with the rest counted as pending at the deadline, or, before it has begun, when there are more than `most`
+        changes. What is not `for_search` stands aside for searches. Raises RootError when the root is missing, or is
+        another folder than the one indexed with none of its notes; Stopped when the gate is closed.
         """
         deadline = self._clock.monotonic() + deadline_seconds
         report = TextReport()
@@ -95,9 +93,12 @@ class Indexer:
             if len(outlook.changes) > most:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
-                self._apply(outlook.scan, report, deadline, progress, let_go)
+                with self._turn(deadline, for_search=for_search) as is_ours:
+                    if not is_ours:
+                        break
+                    self._apply(outlook.scan, report, deadline, progress, on_commit, for_search=for_search)
             left = min(deadline - self._clock.monotonic(), patience)
-            if report.pending == 0 or left <= 0 or let_go():
+            if report.pending == 0 or left <= 0:
                 break
             if report.pending > outlook.put_off:  # something changed while it was read
                 rounds += 1
@@ -110,24 +111,46 @@ class Indexer:
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 
+    @contextmanager
+    def _turn(self, deadline: float, *, for_search: bool) -> Iterator[bool]:
+        """Let one thread at a time apply changes; yield False when the deadline came first.
+
+        A search that waits for its turn holds nothing back meanwhile: what it waits for stands aside for searches.
+        """
+        if for_search:
+            with self._gate.awaiting():
+                is_ours = self._writing.acquire(
+                    timeout=max(0.0, min(deadline - self._clock.monotonic(), MAX_TURN_SECONDS))
+                )
+        else:
+            is_ours = self._writing.acquire()
+        try:
+            yield is_ours
+        finally:
+            if is_ours:
+                self._writing.release()
+
     def _apply(
         self,
         scan: FileScan,
         report: TextReport,
         deadline: float,
         progress: Progress | None,
-        let_go: Callable[[], bool],
+        on_commit: Callable[[int, int], None],
+        *,
+        for_search: bool,
     ) -> None:
-        """Commit the text of what a scan found changed. One thread at a time: another's work is not done again."""
-        with self._writing:
-            outlook = self.lookout.plan(scan, accept_root=True)  # what another thread has done meanwhile falls away
-            work = _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, let_go)
-            report.pending = outlook.pending
-            for batch in self._batches(outlook.changes, work):
-                self._commit(batch, work)
-            report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
-            if work.failures != outlook.known.failures:
-                self._remember(work)
+        """Commit the text of what a scan found changed, without what another thread has done meanwhile."""
+        outlook = self.lookout.plan(scan, accept_root=True)
+        pause = (lambda: None) if for_search else self._gate.pause
+        work = _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
+        report.pending = outlook.pending
+        for batch in self._batches(outlook.changes, work):
+            self._commit(batch, work)
+            on_commit(len(batch), report.pending)
+        report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
+        if work.failures != outlook.known.failures:
+            self._remember(work)
 
     # ------------------------------------------------------------------------------------------ batches
 
@@ -136,8 +159,9 @@ class Indexer:
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
         for change in changes:
-            if work.is_over():
+            if self._clock.monotonic() >= work.deadline:
                 break
+            work.pause()
             parsed = self._read(change, work)
             work.step()
             if parsed is not None:
@@ -174,7 +198,7 @@ class Indexer:
         """Write one batch; a file that changed since it was read is left for the next round."""
         with self._index.writing() as writer:
             generation = writer.generation()
-            done = [(parsed, self._write(writer, parsed)) for parsed in batch if self._is_still(parsed)]
+            done = [(parsed, self._write(writer, parsed)) for parsed in self._still(batch)]
         self.lookout.note_commit(generation, {p.change.path: self._stamp(p) for p, _ in done})
         for parsed, reused in done:
             work.count(parsed, reused)
@@ -185,9 +209,18 @@ class Indexer:
         stamp = parsed.stamp
         return IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
 
-    def _is_still(self, parsed: _Parsed) -> bool:
-        now = self._files.identity(parsed.change.path)
-        return now is None if parsed.change.type is ChangeType.DELETED else now == parsed.stamp.identity
+    def _still(self, batch: Sequence[_Parsed]) -> Sequence[_Parsed]:
+        """Return those whose files are now as they were read. A deleted note's file may be there: ignored by now."""
+        now = {parsed.change.path: self._files.identity(parsed.change.path) for parsed in batch}
+        deleted = {parsed.change.path for parsed in batch if parsed.change.type is ChangeType.DELETED}
+        doubtful = [path for path in deleted if now[path] is not None]
+        scan = self._files.scan(Places(doubtful)) if doubtful else FileScan()
+        back = {path for path in doubtful if path in scan.files or scan.is_unknown(path)}
+        return [
+            parsed
+            for parsed in batch
+            if (path := parsed.change.path) not in back and (path in deleted or now[path] == parsed.stamp.identity)
+        ]
 
     def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
@@ -215,12 +248,8 @@ class _Round:
     clock: Clock
     deadline: float
     progress: Progress | None
-    let_go: Callable[[], bool]
+    pause: Callable[[], None]
     read: int = 0
-
-    def is_over(self) -> bool:
-        """Tell whether the rest is to be left for another time; one file is done in any case."""
-        return self.clock.monotonic() >= self.deadline or (self.read > 0 and self.let_go())
 
     def step(self) -> None:
         """Tell how far reading has come."""

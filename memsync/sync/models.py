@@ -33,7 +33,6 @@ class EmbeddingModels:
     def configured(self) -> Embedder:
         """Return the model that the settings name. Raises EmbedderError."""
         with self._lock:
-            self._used()
             if self._configured is None:
                 self._configured = self._make_configured()
                 self._by_space[self._configured.space.name] = self._configured
@@ -53,7 +52,6 @@ class EmbeddingModels:
     def of_space(self, space: EmbeddingSpace) -> Embedder:
         """Return what embeds in `space`. Raises EmbedderError when that model is not to be had any more."""
         with self._lock:
-            self._used()
             if space.name not in self._by_space:
                 try:
                     self.configured()
@@ -76,9 +74,10 @@ class EmbeddingModels:
                 embedder.unload()
 
     def idle_seconds(self) -> float:
-        """Return for how long no model was asked for."""
+        """Return for how long no model has embedded anything."""
         return self._clock.monotonic() - self._used_at
 
-    def _used(self) -> None:
+    def note_use(self) -> None:
+        """Be told that a model is about to embed something."""
         self._used_at = self._clock.monotonic()
         self.is_loaded = True

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memsync.errors import EmbedderError, IndexBusy, IndexFailure
-from memsync.model import Difference, Failure, NotePath, SyncReport
+from memsync.model import Difference, EmbeddingSpace, Failure, NotePath, SyncReport
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
@@ -57,11 +57,12 @@ class Syncer:
         self._models = models
         self._lock_folder = lock_folder
         self._clock = clock
-        self._indexer = Indexer(files, index, reader, clock)
+        self.gate = Gate()
+        self._indexer = Indexer(files, index, reader, clock, self.gate)
         self._embedding = threading.Lock()
         self._claims = 0
-        self.gate = Gate()
         self.stepped_at = 0.0
+        self._complete_space: EmbeddingSpace | None = None
 
     @property
     def scanned_at(self) -> str:
@@ -80,43 +81,21 @@ class Syncer:
         *,
         places: Places | None = None,
         most: float = float("inf"),
+        for_search: bool = False,
         accept_root: bool = False,
         progress: Progress | None = None,
-        let_go: Callable[[], bool] = lambda: False,
+        on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
         """Commit the text of changed files, as far as the deadline allows; see Indexer.refresh."""
         return self._indexer.refresh(
             places=places,
             deadline_seconds=deadline_seconds,
             most=most,
+            for_search=for_search,
             accept_root=accept_root,
             progress=progress,
-            let_go=let_go,
+            on_commit=on_commit,
         )
-
-    def refresh_politely(
-        self,
-        *,
-        places: Places | None = None,
-        accept_root: bool = False,
-        progress: Progress | None = None,
-        on_step: Callable[[TextReport], None] = lambda report: None,
-    ) -> TextReport:
-        """Commit the text of all changed files, letting searches go first; `on_step` is told how far it is.
-
-        Raises Stopped when the gate is closed.
-        """
-        total = TextReport()
-        while True:
-            report = self.refresh(
-                places=places, accept_root=accept_root, progress=progress, let_go=lambda: self.gate.is_wanted
-            )
-            total.add(report)
-            on_step(report)
-            interrupted = report.pending and self.gate.is_wanted
-            self.gate.pause()
-            if not interrupted:
-                return total
 
     def folder_inodes(self) -> list[int]:
         """Return the inodes of the folders of notes, as of the last comparison of everything."""
@@ -146,16 +125,26 @@ class Syncer:
     def embed_in_background(self) -> VectorReport:
         """Embed all that waits, standing aside for searches, and ending early when a sync wants to do it itself.
 
+        Where nothing waits in the configured model's space, the model is not so much as asked for its space.
+
         Raises Stopped when the gate is closed, IndexBusy while another process syncs.
         """
+        with self._index.reading() as reader:
+            active, counts = reader.active_space(), reader.counts()
+        if active is not None and active == self._complete_space and not counts.pending and not counts.building_space:
+            return VectorReport()
         with self._embedding, sync_lock(self._lock_folder, 0.0):
             try:
-                return self._embed(self._index, None, self._pause)
+                report = self._embed(self._index, None, self._pause)
             except _Claimed:
                 return VectorReport(pending=1)
+        if report.error is None and not report.pending:
+            self._complete_space = self._models.configured().space
+        return report
 
     def _pause(self) -> None:
         self.stepped_at = self._clock.monotonic()
+        self._models.note_use()
         self.gate.pause()
         if self._claims:
             raise _Claimed
@@ -195,7 +184,7 @@ class Syncer:
         """Make the index equal to the files, text first, then vectors."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
-            text = self.refresh_politely(accept_root=accept_root, progress=progress)
+            text = self.refresh(accept_root=accept_root, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
@@ -214,7 +203,7 @@ class Syncer:
                 self.refresh(progress=progress)
             other = self._beside(keep_vectors=keep_vectors)
             try:
-                text = Indexer(self._files, other, self._reader, self._clock).refresh(
+                text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
                     accept_root=True, progress=progress
                 )
                 vectors = self._embed(other, progress, self.gate.pause)
@@ -246,7 +235,9 @@ class Syncer:
             space = reader.active_space()
         other = self._index.beside(keep_vectors=not recompute)
         try:
-            Indexer(self._files, other, self._reader, self._clock).refresh(accept_root=True, progress=progress)
+            Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
+                accept_root=True, progress=progress
+            )
             if space is not None and recompute:
                 self._queue(other).build_space(self._models.of_space(space), progress=progress)
             elif space is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure
-from memsync.indexes.sqlite import schema
+from memsync.indexes.sqlite import database_files, schema
 from memsync.indexes.sqlite.reader import FrequencyCache, SqliteReader
 from memsync.indexes.sqlite.writer import SqliteWriter
 
@@ -56,7 +55,7 @@ class SqliteIndex:
         try:
             return self._prepare()
         except IndexDamaged as error:
-            aside = set_aside(self.path)
+            aside = database_files.set_aside(self.path)
             self._warnings.append(f"{error}; it was set aside as {aside.name} and is rebuilt from the files")
             return self._prepare()
 
@@ -128,11 +127,11 @@ class SqliteIndex:
         One at a time (the caller holds the sync lock): what an earlier one left when it was killed is removed.
         """
         path = self.path.with_name(f"{self.path.name}.beside")
-        _remove(path)
+        database_files.remove(path)
         try:
             other = SqliteIndex(path)
         except BaseException:
-            _remove(path)
+            _remove_if_possible(path)
             raise
         try:
             if keep_vectors:
@@ -146,24 +145,36 @@ class SqliteIndex:
         return other
 
     def take_over(self, other: Index) -> None:
-        """Put `other`'s file in this one's place. Other processes notice by the inode and open it anew."""
+        """Put `other`'s file in this one's place. Other processes notice by the inode and open it anew.
+
+        Raises IndexBusy while another process reads for long, FilesystemError; the old one then goes on.
+        """
         assert isinstance(other, SqliteIndex)
         other.compact(bulk=True)
         other.close()
         with self._write_lock:
+            self._empty_log()
+            self._inode = -1  # should what follows fail, the next to ask opens the file that is there
             _close(self._writer)
-            # A log that belongs to another database must never be found beside the new one.
-            for suffix in schema.SIDE_FILES:
-                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            other.path.replace(self.path)
+            database_files.replace(self.path, other.path)
             self._writer = self._open()
             self._inode = os.stat(self.path).st_ino
             self._epoch += 1
 
+    def _empty_log(self) -> None:
+        """Bring the file up to its log: without that, should the power fail in the midst, it would be half of each."""
+        try:
+            with _translated(self.path):
+                self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except IndexBusy:
+            raise
+        except IndexFailure:  # which is why one may rebuild
+            return
+
     def discard(self) -> None:
         """Close this index and remove its files."""
         self.close()
-        _remove(self.path)
+        _remove_if_possible(self.path)
 
     def close(self) -> None:
         """Close every connection, also those of threads that have ended."""
@@ -210,24 +221,10 @@ def _close(connection: apsw.Connection) -> None:
         connection.close(True)
 
 
-def _remove(path: Path) -> None:
-    for suffix in ("", *schema.SIDE_FILES):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-
-
-def set_aside(path: Path) -> Path:
-    """Rename a damaged database and its log out of the way, and return the new name. Raises FilesystemError."""
-    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    for suffix in ("", *schema.SIDE_FILES):
-        source = path.with_name(path.name + suffix)
-        try:
-            source.rename(aside.with_name(aside.name + suffix))
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            hint = "Check the permissions of its folder."
-            raise FilesystemError(f"{source} is damaged and cannot be renamed: {error.strerror}", hint=hint) from error
-    return aside
+def _remove_if_possible(path: Path) -> None:
+    """Remove what nobody wants; what cannot be removed now is removed before anything is made in its place."""
+    with suppress(FilesystemError):
+        database_files.remove(path)
 
 
 @contextmanager

@@ -7,16 +7,16 @@ so by returning to version 0: the tables are dropped and the next sync fills the
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 
 import apsw
 
 from memsync.errors import FilesystemError, IndexFailure, IndexTooNew
+from memsync.indexes.sqlite.database_files import create_private
 
 BUSY_TIMEOUT_MS = 10_000
-SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database, by what its name adds; beside another database each would be its ruin."""
+READER_CACHE_KIB = 512
+"""Pages that each reading thread keeps. More makes no search quicker: a KNN reads more than any cache holds."""
 
 MIGRATIONS = (
     """
@@ -128,7 +128,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     Raises IndexFailure when it is no usable database, FilesystemError when it cannot be created.
     """
     if not readonly:
-        _create_private(path)
+        create_private(path)
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
     try:
         connection = apsw.Connection(str(path), flags=flags)
@@ -137,6 +137,8 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             f"index {path} cannot be opened: {error}", hint="Check its folder's permissions."
         ) from error
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    if readonly:
+        connection.pragma("cache_size", -READER_CACHE_KIB)
     load_vec0(connection)
     return connection
 
@@ -199,17 +201,3 @@ def load_vec0(connection: apsw.Connection) -> None:
         raise IndexFailure(f"vec0 cannot be loaded: {error}", hint="Reinstall sqlite-vec for this platform.") from error
     finally:
         connection.enable_load_extension(False)
-
-
-def _create_private(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists():  # deleted: its log, in use by another process perhaps, would be taken for the new one's
-            for suffix in SIDE_FILES:
-                Path(f"{path}{suffix}").unlink(missing_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise FilesystemError(
-            f"index {path} cannot be opened for writing: {error.strerror}",
-            hint="Set index.dir in config.toml to a folder you can write.",
-        ) from error

@@ -61,10 +61,10 @@ class SpaceWriter(SqliteReader):
                 unusable.append(error)
                 continue
             self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
+            if self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,)) != passage.content_hash:
+                continue  # it has gone, and another that got its number waits for a vector of its own
             self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
-            waited = self._db.changes()
-            still = self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,))
-            if waited and still == passage.content_hash:
+            if self._db.changes():
                 self._insert_nearest(number, passage.passage_id, value)
         return unusable
 

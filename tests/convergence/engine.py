@@ -1,0 +1,139 @@
+"""The real memory, keeper and vector keeper over the simulated world, without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from memsync.daemon.engine import Engine
+from memsync.daemon.keeper import Keeper
+from memsync.daemon.vectors import VectorKeeper
+from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.memory import Memory
+from memsync.model import WatcherState
+from memsync.settings import Settings
+from memsync.sync.gate import LONGEST_PAUSE_SECONDS, Gate
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.convergence.clock import SimulatedClock
+from tests.convergence.watcher import SimulatedWatcher
+
+
+class InlineExecutor(Executor):
+    """Runs what is submitted at once, on the caller's thread."""
+
+    def __init__(self, max_workers: int = 1, thread_name_prefix: str = "") -> None:
+        pass
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*arguments, **options))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def open_memory(settings: Settings, path: Path, embedder: FakeEmbedder, clock: SimulatedClock) -> Memory:
+    """Open an index as a process would that has one thread."""
+    with mock.patch("memsync.memory.ThreadPoolExecutor", InlineExecutor):
+        return Memory(settings, SqliteIndex(path), COUNTER, lambda: embedder, lambda space: embedder, clock=clock)
+
+
+@contextmanager
+def pausing_by(clock: SimulatedClock) -> Iterator[None]:
+    """Let background work that stands aside for a search pass the world's time."""
+    pause = Gate.pause
+
+    def pause_by_clock(gate: Gate) -> None:
+        if gate.is_wanted:
+            clock.sleep(LONGEST_PAUSE_SECONDS)
+        pause(gate)
+
+    with mock.patch("memsync.sync.gate.LONGEST_PAUSE_SECONDS", 0.0), mock.patch.object(Gate, "pause", pause_by_clock):
+        yield
+
+
+class KeeperWork:
+    """The keeper's thread, as a Worker."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def due_at(self) -> float:
+        return self._keeper.due_at()
+
+    def work(self) -> None:
+        due = self._keeper.take()
+        if due is not None:
+            self._keeper.step(due)
+
+
+class VectorWork:
+    """The vector keeper's thread, as a Worker."""
+
+    def __init__(self, vectors: VectorKeeper) -> None:
+        self._vectors = vectors
+
+    def due_at(self) -> float:
+        return self._vectors.due_at()
+
+    def work(self) -> None:
+        if self._vectors.take():
+            self._vectors.step()
+
+
+class InlineLive:
+    """What a search asks of the keeper, whose thread works while the search waits."""
+
+    def __init__(self, gate: Gate, keeper: Keeper, work: KeeperWork, clock: SimulatedClock) -> None:
+        self._gate = gate
+        self._keeper = keeper
+        self._work = work
+        self._clock = clock
+
+    def watching(self) -> tuple[WatcherState, str]:
+        return self._keeper.watching()
+
+    def notice(self) -> None:
+        self._keeper.notice()
+
+    def catch_up(self, seconds: float) -> None:
+        turn = self._keeper.hasten()
+        until = self._clock.monotonic() + seconds
+        with self._gate.awaiting():
+            while not self._keeper.has_finished(turn) and self._clock.monotonic() < until:
+                with self._clock.without(self._work):
+                    self._work.work()
+                self._clock.sleep(0.001)
+
+
+class LiveMemory:
+    """One daemon's worth of memsync. Restarting it leaves the index where it is."""
+
+    def __init__(
+        self, settings: Settings, path: Path, embedder: FakeEmbedder, clock: SimulatedClock, watcher: SimulatedWatcher
+    ) -> None:
+        self._clock = clock
+        self.memory = open_memory(settings, path, embedder, clock)
+        self.engine = Engine(self.memory, watcher.attach, "", clock=clock)
+        self._vector_work = VectorWork(self.engine.vectors)
+        keeper_work = KeeperWork(self.engine.keeper)
+        self.memory.answering.live = InlineLive(self.memory.syncer.gate, self.engine.keeper, keeper_work, clock)
+        self._workers = [keeper_work, self._vector_work]
+        clock.workers += self._workers
+
+    @contextmanager
+    def asked(self) -> Iterator[Memory]:
+        """Yield the memory for a sync on request; the vector keeper waits for the model meanwhile."""
+        with self._clock.without(self._vector_work):
+            yield self.memory
+
+    def close(self) -> None:
+        """End as a daemon does that is told to."""
+        for worker in self._workers:
+            self._clock.workers.remove(worker)
+        self.memory.close()

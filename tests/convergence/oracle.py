@@ -1,0 +1,94 @@
+"""What must hold, whatever happened."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from memsync.memory import Memory
+from memsync.model import Filters, Mode, NotePath, SearchResult, Status
+from memsync.notes.decode import BinaryFileError, decode
+from memsync.notes.files import NoteFiles
+from tests.convergence import texts
+from tests.convergence.tree import Tree
+from tests.index_checks import dump
+
+
+def open_descriptors() -> int:
+    """Return how many files, sockets and pipes this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def thread_count() -> int:
+    return threading.active_count()
+
+
+def failures(status: Status) -> list[tuple[str, str]]:
+    """Return what the index says of files that cannot be indexed."""
+    return sorted((failure.path, failure.reason) for failure in status.failures)
+
+
+def assert_same(live: Memory, fresh: Memory) -> None:
+    """The index, and what it knows it lacks, equal those of one that never saw anything but the files as they are."""
+    have, want = dump(live), dump(fresh)
+    missing, surplus = sorted(set(want) - set(have)), sorted(set(have) - set(want))
+    assert have == want, f"missing: {missing[:5]}\nsurplus: {surplus[:5]}"
+    assert failures(live.status()) == failures(fresh.status()), f"{failures(live.status())} {failures(fresh.status())}"
+    assert live.status().warnings == fresh.status().warnings
+    assert live.status().pending_vectors == 0
+
+
+def assert_told(live: Memory, tree: Tree) -> None:
+    """Exactly the notes that are no text are reported as failed."""
+    found = {path: tree.note_at(path) or b"" for path in NoteFiles(tree.root).scan().files}
+    assert {path for path, _ in failures(live.status())} == {
+        path for path, content in found.items() if not is_text(content)
+    }
+
+
+def is_text(content: bytes) -> bool:
+    """Tell whether a note can be indexed."""
+    try:
+        decode(content)
+    except BinaryFileError:
+        return False
+    return True
+
+
+def markers(tree: Tree) -> dict[str, list[str]]:
+    """Return the marks that stand in notes at this moment, by the note's path; nothing of what cannot be read."""
+    found: dict[str, list[str]] = {}
+    for path in NoteFiles(tree.root).scan().files:
+        content = tree.note_at(path)
+        if content is not None and is_text(content) and not tree.is_denied(path):
+            found[path] = texts.marks(content)
+    return found
+
+
+def find(memory: Memory, mark: str, fresh: str, mode: Mode) -> SearchResult:
+    """Ask for one mark."""
+    return memory.search(mark, mode=mode, fresh=fresh, limit=60, filters=Filters(archived=True))
+
+
+def tells_of(result: SearchResult, path: str) -> bool:
+    """Tell whether a result admits that something about `path` is not in it."""
+    if result.freshness.pending_text:
+        return True
+    places = [path, *(f"{folder}/" for folder in Path(path).parents)]
+    return any(warning.startswith(f"{place}:") for warning in result.warnings for place in map(str, places))
+
+
+def assert_finds(result: SearchResult, mark: str, path: str) -> None:
+    """What stood in a note before a search began is in its result, or the result says what it lacks."""
+    found = [hit.path for hit in result.hits if mark in hit.text]
+    assert path in found or tells_of(result, path), f"{mark} of {path} is neither found nor missed: {result}"
+
+
+def assert_quotes(tree: Tree, result: SearchResult) -> None:
+    """Each hit's text stands where it says."""
+    for hit in result.hits:
+        content = tree.note_at(NotePath(hit.path))
+        assert content is not None, f"{hit.citation} quotes a file that is not there"
+        lines = decode(content).lines[hit.start_line - 1 : hit.end_line]
+        assert hit.text in "\n".join(lines), f"{hit.citation} does not say {hit.text!r}"

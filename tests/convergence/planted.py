@@ -1,0 +1,183 @@
+"""Bugs planted on purpose, each as a patch that only the tests can reach: a proof that would not find them is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from memsync.answering import Answering
+from memsync.daemon.keeper import Keeper
+from memsync.daemon.vectors import VectorKeeper
+from memsync.errors import RootError
+from memsync.indexes.sqlite.writer import SqliteWriter
+from memsync.model import ChangeType
+from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.ignore import IgnoreRules
+from memsync.notes.places import Places
+from memsync.sync.indexer import Indexer, TextReport
+from memsync.sync.outlook import Lookout
+from memsync.sync.plan import plan_sync
+from memsync.sync.settle import Settling
+
+Plant = Callable[[], AbstractContextManager[Any]]
+
+
+def _instead(owner: Any, name: str, replacement: Any) -> Plant:
+    return lambda: mock.patch.object(owner, name, replacement)
+
+
+def _nothing(*arguments: Any, **options: Any) -> None:
+    """Stand in for work that a bug leaves undone."""
+
+
+def _without_statement(start: str) -> Plant:
+    """Leave every statement out that begins so."""
+
+    @contextmanager
+    def plant() -> Iterator[None]:
+        run = SqliteWriter._run
+
+        def run_others(writer: SqliteWriter, statement: str, parameters: tuple[Any, ...] = ()) -> None:
+            if not statement.startswith(start):
+                run(writer, statement, parameters)
+
+        with mock.patch.object(SqliteWriter, "_run", run_others):
+            yield
+
+    return plant
+
+
+def _plan_by_mtime(scan: FileScan, indexed: Mapping[Any, Any], parsed_by: str, *, is_local: bool = False) -> Any:
+    plan = plan_sync(scan, indexed, parsed_by, is_local=is_local)
+    return [c for c in plan if c.type is not ChangeType.MODIFIED or indexed[c.path].mtime_ns != scan.files[c.path][1]]
+
+
+@contextmanager
+def _no_racy_window() -> Iterator[None]:
+    with mock.patch("memsync.sync.plan.RACY_NS", 0), mock.patch("memsync.sync.plan.FINE_RACY_NS", 0):
+        yield
+
+
+@contextmanager
+def _known_for_good() -> Iterator[None]:
+    read = Lookout.known
+
+    def read_once(lookout: Lookout) -> Any:
+        return lookout._known if lookout._known.generation >= 0 else read(lookout)
+
+    with mock.patch.object(Lookout, "known", read_once):
+        yield
+
+
+@contextmanager
+def _commit_hides_others() -> Iterator[None]:
+    note = Lookout.note_commit
+
+    def note_all(lookout: Lookout, before: int, stamps: Any) -> None:
+        lookout._known = lookout._known.__class__(
+            before, lookout._known.stamps, lookout._known.failures, lookout._known.root
+        )
+        note(lookout, before, stamps)
+
+    with mock.patch.object(Lookout, "note_commit", note_all):
+        yield
+
+
+def _unknown_if_unreadable(scan: FileScan, path: str) -> bool:
+    return any(path == place or path.startswith(place) for place in scan.unreadable_folders)
+
+
+def _unknown_if_elsewhere(scan: FileScan, path: str) -> bool:
+    return scan.places is not None and not scan.places.hold(path)
+
+
+@contextmanager
+def _ignore_files_kept() -> Iterator[None]:
+    read = IgnoreRules.read
+
+    def read_once(rules: IgnoreRules, folder: str, file: Any) -> Any:
+        if folder not in rules._compiled:
+            found = read(rules, folder, file)
+            if found is None:
+                return None
+            rules._compiled[folder] = ((0, 0, 0, 0), found)
+        return rules._compiled[folder][1]
+
+    with mock.patch.object(IgnoreRules, "read", read_once):
+        yield
+
+
+@contextmanager
+def _any_vector() -> Iterator[None]:
+    def convert(vector: Any, dimension: int) -> bytes:
+        return bytes(vector[:dimension].astype("<f2").tobytes())
+
+    with mock.patch("memsync.indexes.sqlite.spaces.to_float16", convert):
+        yield
+
+
+@contextmanager
+def _lost_root_is_empty() -> Iterator[None]:
+    scan = NoteFiles.scan
+
+    def scan_anything(files: NoteFiles, places: Places | None = None) -> FileScan:
+        try:
+            return scan(files, places)
+        except RootError:
+            return FileScan(places)
+
+    with (
+        mock.patch.object(NoteFiles, "scan", scan_anything),
+        mock.patch.object(NoteFiles, "root_identity", lambda files: "the root"),
+    ):
+        yield
+
+
+@contextmanager
+def _never_compared_again() -> Iterator[None]:
+    begin = Keeper.__init__
+
+    def begin_lazily(keeper: Keeper, *arguments: Any, **options: Any) -> None:
+        begin(keeper, *arguments, **options)
+        keeper._rescan_seconds = 1e9
+
+    with mock.patch.object(Keeper, "__init__", begin_lazily):
+        yield
+
+
+PLANTED: Mapping[str, Plant] = {
+    "a deleted note is kept": _instead(SqliteWriter, "delete_note", _nothing),
+    "an overflow is ignored": _instead(Keeper, "_lost", _nothing),
+    "a commit does not look at its files again": _instead(Indexer, "_still", lambda indexer, batch: batch),
+    "files are told apart by mtime alone": lambda: mock.patch("memsync.sync.outlook.plan_sync", _plan_by_mtime),
+    "two writes in one tick are taken for one": _no_racy_window,
+    "failures are forgotten": lambda: mock.patch("memsync.sync.indexer.write_failures", _nothing),
+    "what another process wrote is not read": _known_for_good,
+    "one's own commit hides another's": _commit_hides_others,
+    "a save in progress is believed": _instead(Settling, "divide", lambda self, changes, *rest: (changes, 0.0)),
+    "what was not looked at counts as gone": _instead(FileScan, "is_unknown", _unknown_if_unreadable),
+    "what cannot be read counts as gone": _instead(FileScan, "is_unknown", _unknown_if_elsewhere),
+    "a changed .gitignore is not read again": _ignore_files_kept,
+    "a report about a folder does not hold for what is in it": _instead(
+        Places, "hold", lambda places, path: path in places.paths
+    ),
+    "passages that nothing holds are left": lambda: mock.patch(
+        "memsync.indexes.sqlite.writer._ORPHANS", "SELECT value FROM json_each(?) WHERE 0"
+    ),
+    "words of a forgotten chunk are left": _without_statement("DELETE FROM chunk_fts"),
+    "vectors of a forgotten passage are left": _without_statement("DELETE FROM vec_"),
+    "a forgotten passage goes on waiting": _without_statement("DELETE FROM pending WHERE passage"),
+    "tags of a forgotten chunk are left": _without_statement("DELETE FROM tag"),
+    "links of the old text are left": _without_statement("DELETE FROM link"),
+    "a chunk that moved keeps its old place": _instead(SqliteWriter, "_move_chunk", _nothing),
+    "any vector will do": _any_vector,
+    "a model that failed is not tried again": _instead(VectorKeeper, "_again", _nothing),
+    "a lost root counts as an empty one": _lost_root_is_empty,
+    "reports are relied on for good": _never_compared_again,
+    "a strict search does not look at the files": _instead(
+        Answering, "_freshen", lambda answering, fresh: TextReport()
+    ),
+}
+"""What the bug does -> a context in which memsync has it."""

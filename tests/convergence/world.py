@@ -1,0 +1,235 @@
+"""One memory root, everybody around it, and memsync in the middle; brought to rest, index and files must be equal."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsync.errors import RootError
+from memsync.memory import Memory
+from memsync.model import Fresh, IndexedFile, Mode, NotePath
+from memsync.settings import Settings, load_settings
+from tests.conftest import FakeEmbedder
+from tests.convergence import oracle
+from tests.convergence.clock import SimulatedClock
+from tests.convergence.embedder import Condition, FaultyEmbedder
+from tests.convergence.engine import LiveMemory, open_memory, pausing_by
+from tests.convergence.filesystem import SimulatedFileSystem, mounted
+from tests.convergence.repository import Repository
+from tests.convergence.survey import survey
+from tests.convergence.tree import Tree
+from tests.convergence.watcher import SimulatedWatcher
+from tests.index_checks import assert_sound, dump
+
+FAST_FOLDER = "/dev/shm"
+REPORTED_SECONDS = 6.0
+"""After so long what was reported, or is known to have been lost, is indexed: a tick, and time to settle."""
+RESCAN_SECONDS = 31.0
+"""After so long more everything has been compared, whatever was reported."""
+RETRIED_SECONDS = 320.0
+"""After so long a model that failed has been tried again."""
+SAFE_SECONDS = 0.45
+FORGOTTEN_SECONDS = 2.5
+
+
+@dataclass(slots=True)
+class Save:
+    """A save in progress: the file is empty or away, and comes back with `mark` in it."""
+
+    path: str
+    mark: str
+    begun: float
+    version: int
+    indexed: bool
+    done: bool = False
+
+
+class World:
+    """Everything of one run. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(dir=FAST_FOLDER if os.access(FAST_FOLDER, os.W_OK) else None))
+        root = self._folder / "notes"
+        root.mkdir()
+        self.clock = SimulatedClock()
+        self.system = SimulatedFileSystem(self.clock)
+        self.watcher = SimulatedWatcher(self.clock)
+        self.embedder = FaultyEmbedder(self.clock)
+        self.tree = Tree(root, self.clock, self.system, self.watcher)
+        self.git = Repository(self.tree)
+        self.save: Save | None = None
+        self._emptied: dict[str, float] = {}
+        self._forbidden: dict[str, int] = {}
+        self._stack = ExitStack()
+        self._stack.enter_context(mounted(self.system))
+        self._stack.enter_context(pausing_by(self.clock))
+        self._settings = load_settings(root=root, environ={"XDG_STATE_HOME": str(self._folder)}, cwd=root)
+        self._index = self._folder / "index" / "index.db"
+        self.live = self._start()
+        self.other: Memory | None = None
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.live.close()
+        if self.other is not None:
+            self.other.close()
+        self._stack.close()
+        shutil.rmtree(self._folder)
+
+    def _start(self) -> LiveMemory:
+        return LiveMemory(self._settings, self._index, self.embedder, self.clock, self.watcher)
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    # ---------------------------------------------------------------------------------------- memsync
+
+    def restart(self) -> None:
+        """End the daemon and start it again."""
+        self.live.close()
+        self.live = self._start()
+
+    def second(self) -> Memory:
+        """Return what another process has open: the same index, without a daemon."""
+        if self.other is None:
+            self.other = open_memory(self._settings, self._index, self.embedder, self.clock)
+        return self.other
+
+    def rebuild(self, memory: Memory) -> None:
+        """Build the index anew, which cannot keep what it cannot read."""
+        self._forbidden.clear()
+        memory.rebuild(wait_seconds=0)
+
+    def stamps(self) -> dict[NotePath, IndexedFile]:
+        """Return what the index says it holds."""
+        with self.live.memory._index.reading() as reader:
+            return dict(reader.stamps())
+
+    def search(self, memory: Memory, mark: str, path: str, fresh: Fresh, mode: Mode) -> None:
+        """Ask for a mark that stands in a note, and check the answer against the files."""
+        version, save = self.tree.version, self.save
+        result = oracle.find(memory, mark, fresh, mode)
+        if self.tree.version == version:
+            oracle.assert_quotes(self.tree, result)
+            expected = fresh is Fresh.STRICT
+        else:
+            expected = save is not None and save.done and self.tree.version == save.version + 1
+        if expected and fresh is Fresh.STRICT:
+            oracle.assert_finds(result, mark, path)
+
+    # ------------------------------------------------------------------------------------------ saves
+
+    def save_in_place(self, path: str, content: bytes, mark: str, seconds: float, *, rename: bool) -> None:
+        """Empty a note, or rename it away, and write it again after a moment in which it must not be lost."""
+        now = self.clock.monotonic()
+        old = self.tree.note_at(path) or b""
+        known = self.stamps().get(NotePath(path))
+        indexed = known is not None and known.digest == hashlib.sha256(old).digest()
+        indexed = indexed and now - self._emptied.get(path, 0.0) > FORGOTTEN_SECONDS
+        self._emptied[path] = now
+        if rename:
+            self.tree.rename(path, f"{path}~")
+        else:
+            self.tree.empty(path)
+        save = self.save = Save(path, mark, now, self.tree.version, indexed)
+        self.clock.plan(seconds, lambda: self._finish(save, content, rename))
+
+    def _finish(self, save: Save, content: bytes, rename: bool) -> None:
+        undisturbed = self.tree.version == save.version and self.clock.jumped_at < save.begun
+        if save.indexed and undisturbed and not self.system.denied:
+            known = self.stamps().get(NotePath(save.path))
+            assert known is not None and known.size > 0, f"{save.path} was lost while it was being saved"
+        save.done = True
+        if rename or self.tree.note_at(save.path) is None:
+            self.tree.write(save.path, content)
+        else:
+            self.tree.overwrite(save.path, content)
+
+    # -------------------------------------------------------------------------------------- the root
+
+    def forbid(self, path: str) -> None:
+        """Take the permissions of a note or folder, and remember which notes are now known but unreadable."""
+        self.tree.forbid(path)
+        for name in self.stamps():
+            if name in self.tree.now and self.tree.is_denied(name):
+                self._forbidden[name] = self.tree.now[name].inode
+
+    def unmount(self, seconds: float) -> None:
+        """Take the root away for a while: nothing is to be forgotten, and nobody is to be told that nothing is there."""
+        self.clock.sleep_out()  # what people planned needs the root
+        before = self.stamps().keys()
+        away = self.tree.root.with_name("away")
+        self.tree.root.rename(away)
+        try:
+            self.clock.sleep(seconds)
+            for fresh in Fresh:
+                try:
+                    self.live.memory.search("heron", fresh=fresh)
+                except RootError:
+                    continue
+                raise AssertionError(f"a {fresh} search did not tell that the root is gone")
+            assert self.stamps().keys() == before, "notes were forgotten with the root"
+        finally:
+            away.rename(self.tree.root)
+
+    # ------------------------------------------------------------------------------------------- rest
+
+    def rest(self) -> None:
+        """Let everything come to rest, and compare the index with one that never saw anything but these files."""
+        self.system.disarm()
+        self.clock.sleep_out()
+        self._assert_unreadable_kept()
+        self.tree.permit()
+        self.embedder.condition = Condition.WELL
+        self.watcher.calm()
+        untouched = survey(self.tree.root)
+        self.clock.sleep(REPORTED_SECONDS)
+        if self.live.memory.syncer._indexer.lookout.looked_at <= self.watcher.lost_at:
+            self.clock.sleep(RESCAN_SECONDS)
+        with self.fresh() as fresh:
+            assert _without_vectors(dump(self.live.memory)) == _without_vectors(dump(fresh)), _difference(
+                self.live.memory, fresh
+            )
+            self.clock.sleep(RETRIED_SECONDS)
+            oracle.assert_same(self.live.memory, fresh)
+        oracle.assert_told(self.live.memory, self.tree)
+        assert_sound(self._index)
+        assert survey(self.tree.root) == untouched == self.tree.now, "memsync touched the files"
+
+    def _assert_unreadable_kept(self) -> None:
+        known = self.stamps()
+        ignoring = any(path.endswith(".gitignore") for path in self.tree.now)
+        for path, inode in self._forbidden.items():
+            seen = self.tree.now.get(path)
+            if seen is not None and seen.inode == inode and self.tree.is_denied(path) and not ignoring:
+                assert path in known, f"{path} cannot be read, and was taken for deleted"
+        self._forbidden.clear()
+
+    @contextmanager
+    def fresh(self) -> Iterator[Memory]:
+        """Yield an index built from nothing."""
+        folder = self._folder / "fresh"
+        fresh = open_memory(self._settings, folder / "index.db", FakeEmbedder(), self.clock)
+        try:
+            fresh.syncer.refresh()
+            fresh.syncer.embed_in_background()
+            yield fresh
+        finally:
+            fresh.close()
+            shutil.rmtree(folder)
+
+
+def _without_vectors(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.startswith('["vector"')]
+
+
+def _difference(live: Memory, fresh: Memory) -> str:
+    have, want = set(dump(live)), set(dump(fresh))
+    return f"missing: {sorted(want - have)[:5]}\nsurplus: {sorted(have - want)[:5]}"

@@ -1,0 +1,113 @@
+"""When what was reported is looked at: once it has stood still, not too late, a storm together. Times are made up."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsync.daemon.hints import STORM_PATHS, STORM_SETTLES, Due, Hints
+
+SETTLE, LONGEST = 0.03, 1.0
+STORM = [f"n{number}.md" for number in range(STORM_PATHS + 1)]
+
+
+@pytest.fixture
+def hints() -> Hints:
+    return Hints(SETTLE, LONGEST)
+
+
+def test_nothing_is_due_when_nothing_was_reported(hints: Hints) -> None:
+    """Whoever waits for hints may sleep."""
+    assert hints.due_at() is None
+    assert not hints.take(100.0)
+    assert not hints.take(100.0, at_once=True)
+
+
+def test_a_path_is_due_once_it_has_stood_still(hints: Hints) -> None:
+    """Each report of it begins the wait anew; other paths do not."""
+    hints.add("a.md", 1.0)
+    hints.add("b.md", 1.0)
+    hints.add("a.md", 1.02)
+    assert hints.due_at() == pytest.approx(1.0 + SETTLE)
+    assert not hints.take(1.0 + SETTLE - 0.001)
+    assert hints.take(1.0 + SETTLE) == Due(paths=frozenset({"b.md"}))
+    assert hints.due_at() == pytest.approx(1.02 + SETTLE)
+    assert hints.take(1.02 + SETTLE) == Due(paths=frozenset({"a.md"}))
+    assert hints.due_at() is None
+
+
+def test_a_path_is_due_exactly_when_due_at_said(hints: Hints) -> None:
+    """Or whoever slept until then would find nothing and sleep again."""
+    for first in (0.1, 1 / 3, 12345.678):
+        hints.add("a.md", first)
+        due_at = hints.due_at()
+        assert due_at is not None
+        assert hints.take(due_at) == Due(paths=frozenset({"a.md"}))
+
+
+def test_a_file_saved_all_the_time_is_due_after_the_longest_wait(hints: Hints) -> None:
+    """Saved every 20 ms it never stands still, and is looked at all the same, again and again."""
+    taken = []
+    for tick in range(300):
+        now = tick * 0.02
+        hints.add("log.md", now)
+        if hints.take(now):
+            taken.append(now)
+    assert taken == [pytest.approx(LONGEST * number + 0.02 * (number - 1), abs=0.03) for number in range(1, 6)]
+
+
+def test_a_storm_is_one_comparison_of_everything_when_it_is_over(hints: Hints) -> None:
+    """More paths than this in a row are a checkout: nothing is looked at until it has been quiet for longer."""
+    for number, path in enumerate(STORM):
+        hints.add(path, number * 0.001)
+    last = (len(STORM) - 1) * 0.001
+    assert not hints.take(last + SETTLE)
+    assert hints.due_at() == pytest.approx(last + STORM_SETTLES * SETTLE)
+    assert hints.take(last + STORM_SETTLES * SETTLE) == Due(everything=True)
+    assert hints.due_at() is None
+
+
+def test_a_storm_without_end_is_looked_at_after_the_longest_wait(hints: Hints) -> None:
+    """Something that writes thousands of files for minutes does not keep all others from being found."""
+    now = 0.0
+    while not hints.take(now):
+        for path in STORM:
+            hints.add(path, now)
+        now += 0.02
+        assert now < 2 * LONGEST
+    assert now >= LONGEST
+
+
+def test_as_many_paths_as_no_storm_has_are_looked_at_each(hints: Hints) -> None:
+    """A comparison of everything would cost more."""
+    for path in STORM[1:]:
+        hints.add(path, 0.0)
+    assert hints.take(SETTLE) == Due(paths=frozenset(STORM[1:]))
+
+
+@pytest.mark.parametrize("paths", [["a.md"], STORM])
+def test_at_once_takes_what_has_not_settled(paths: list[str], hints: Hints) -> None:
+    """For a search that waits for what was just saved; nothing is left over for later."""
+    for path in paths:
+        hints.add(path, 1.0)
+    expected = Due(everything=True) if paths is STORM else Due(paths=frozenset(paths))
+    assert hints.take(1.0, at_once=True) == expected
+    assert hints.due_at() is None
+
+
+def test_lost_reports_make_everything_due_at_once(hints: Hints) -> None:
+    """Single paths are part of everything, and are not looked at a second time."""
+    hints.add("a.md", 1.0)
+    hints.add_everything(1.0)
+    hints.add_everything(1.5)
+    assert hints.due_at() == 1.0
+    assert hints.take(1.0) == Due(everything=True)
+    assert hints.due_at() is None
+    assert not hints.take(9.0)
+
+
+def test_the_longest_wait_is_never_shorter_than_settling() -> None:
+    """Settings that contradict each other settle."""
+    hints = Hints(0.5, 0.1)
+    hints.add("a.md", 0.0)
+    assert not hints.take(0.4)
+    assert hints.take(0.5)

@@ -1,0 +1,18 @@
+"""The test of the test: each planted bug is found by the same random operations that find none in memsync."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.convergence.planted import PLANTED
+from tests.convergence.run import run
+
+EXAMPLES = 150
+STEPS = 30
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bug_is_caught(bug: str) -> None:
+    """A memsync that has this bug does not pass."""
+    with PLANTED[bug](), pytest.raises(Exception):  # noqa: B017, PT011 (because any way of not passing will do)
+        run(examples=EXAMPLES, steps=STEPS, shrink=False)
