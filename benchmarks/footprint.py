@@ -53,11 +53,17 @@ def _is_loaded(daemon: RunningDaemon) -> bool:
     return about is not None and about.model_loaded
 
 
+def _processes(process: int) -> list[int]:
+    """Return a daemon and its children: the model has a process of its own."""
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return [process, *(int(child) for one in lists for child in one.read_text().split())]
+
+
 def _resident_mb(process: int) -> float:
-    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    pages = sum(int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in _processes(process))
     return pages * os.sysconf("SC_PAGESIZE") / 1e6
 
 
 def _processor_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    all_fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in _processes(process)]
+    return sum(int(fields[11]) + int(fields[12]) for fields in all_fields) / os.sysconf("SC_CLK_TCK")

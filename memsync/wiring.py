@@ -83,16 +83,19 @@ def connect_daemon(settings: Settings) -> RemoteMemory:
     return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
-def connect_here(settings: Settings) -> Memory:
-    """Return the memory of these settings in this process, whether or not there is a daemon."""
+def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make_embedder) -> Memory:
+    """Return the memory of these settings in this process, whether or not there is a daemon.
+
+    `make` returns the embedder that a model's name and a number of threads ask for.
+    """
     from memsync.memory import Memory
 
     return Memory(
         settings,
         make_index(settings),
         make_token_counter(),
-        lambda: make_embedder(settings["embedder.model"], settings["embedder.threads"]),
-        lambda space: make_embedder(model_of(space), settings["embedder.threads"]),
+        lambda: make(settings["embedder.model"], settings["embedder.threads"]),
+        lambda space: make(model_of(space), settings["embedder.threads"]),
     )
 
 

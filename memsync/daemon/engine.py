@@ -6,7 +6,7 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -116,8 +116,20 @@ class Engine:
 
 
 def memory_bytes() -> int:
-    """Return what this process holds in memory now (on Linux), or held at most."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * resource.getpagesize()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Return what this process and the model's hold in memory now (on Linux), or this one held at most."""
+    if not Path("/proc/self/statm").exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    pages = 0
+    for process in ["self", *_children()]:
+        with suppress(OSError):  # it has just ended
+            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def _children() -> list[str]:
+    lists = Path("/proc/self/task").glob("*/children")
+    found: list[str] = []
+    for one in lists:
+        with suppress(OSError):
+            found += one.read_text().split()
+    return found

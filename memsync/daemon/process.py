@@ -22,6 +22,7 @@ from memsync import __version__
 from memsync.daemon import wire
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
+from memsync.daemon.isolated import IsolatedEmbedder
 from memsync.daemon.methods import Methods
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
@@ -154,7 +155,7 @@ class Daemon:
         return stopped
 
     def _engine(self, settings: Settings) -> Engine:
-        memory = connect_here(settings)
+        memory = connect_here(settings, IsolatedEmbedder)
         return Engine(
             memory, lambda on_path, on_lost: Watcher(settings.root, on_path, on_lost), self._path, self._changed
         )
@@ -203,7 +204,13 @@ def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[]
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\.")
     threading.excepthook = _thread_died
     with daemon_lock(settings):
-        stopped = asyncio.run(_run(settings, reload, ready))
+        try:
+            stopped = asyncio.run(_run(settings, reload, ready))
+        except MemsyncError:
+            raise
+        except Exception as error:
+            log.error("died: %s", where(error))
+            raise
     if not stopped:
         logging.shutdown()
         os._exit(0)  # a hanging thread would keep the process: the index is crash-safe, and its lock is let go of

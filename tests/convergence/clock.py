@@ -56,7 +56,7 @@ class SimulatedClock:
         return (self.time_ns() - phase) // GRAIN_NS * GRAIN_NS + phase
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock. Ticks never fall on the old ones' times: no two states of a file share a stamp by that."""
+        """Set the wall clock; no tick falls on an earlier one's time, which two states of a file could share."""
         self._ahead_ns += int(seconds * 1e9) + 1_234_567
         self.jumped_at = self.monotonic()
 

@@ -18,7 +18,7 @@ from memsync.model import WatcherState
 from memsync.settings import Settings
 from memsync.sync.gate import LONGEST_PAUSE_SECONDS, Gate
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.convergence.clock import SimulatedClock
+from tests.convergence.clock import SimulatedClock, Worker
 from tests.convergence.watcher import SimulatedWatcher
 
 
@@ -32,7 +32,7 @@ class InlineExecutor(Executor):
         done: Future[Any] = Future()
         try:
             done.set_result(work(*arguments, **options))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (because a future keeps whatever was raised)
             done.set_exception(error)
         return done
 
@@ -101,7 +101,7 @@ class InlineLive:
     def notice(self) -> None:
         self._keeper.notice()
 
-    def catch_up(self, seconds: float) -> None:
+    def catch_up(self, seconds: float) -> bool:
         turn = self._keeper.hasten()
         until = self._clock.monotonic() + seconds
         with self._gate.awaiting():
@@ -109,6 +109,7 @@ class InlineLive:
                 with self._clock.without(self._work):
                     self._work.work()
                 self._clock.sleep(0.001)
+            return self._keeper.has_finished(turn)
 
 
 class LiveMemory:
@@ -123,7 +124,7 @@ class LiveMemory:
         self._vector_work = VectorWork(self.engine.vectors)
         keeper_work = KeeperWork(self.engine.keeper)
         self.memory.answering.live = InlineLive(self.memory.syncer.gate, self.engine.keeper, keeper_work, clock)
-        self._workers = [keeper_work, self._vector_work]
+        self._workers: list[Worker] = [keeper_work, self._vector_work]
         clock.workers += self._workers
 
     @contextmanager

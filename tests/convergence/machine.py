@@ -211,7 +211,7 @@ class Convergence(RuleBasedStateMachine):
 
     @rule(path=notes, seed=seeds, mode=modes, second=st.booleans())
     def save_and_search(self, path: str, seed: int, mode: Mode, second: bool) -> None:
-        """What was saved before a search began is found by it."""
+        """Find what was saved before the search began."""
         self.write(path, seed, 0)
         self._search(Fresh.STRICT, mode, second, 0)
 
@@ -233,7 +233,7 @@ class Convergence(RuleBasedStateMachine):
     @precondition(lambda self: self.world.save is not None and not self.world.save.done)
     @rule(second=st.booleans())
     def search_for_what_is_being_saved(self, second: bool) -> None:
-        """A note that is just being saved is found, by what it had and will have again."""
+        """Find a note that is just being saved, by what it had and will have again."""
         save = self.world.save
         assert save is not None
         memory = self.world.second() if second else self.world.live.memory

@@ -30,7 +30,7 @@ def failures(status: Status) -> list[tuple[str, str]]:
 
 
 def assert_same(live: Memory, fresh: Memory) -> None:
-    """The index, and what it knows it lacks, equal those of one that never saw anything but the files as they are."""
+    """Compare an index, and what it knows it lacks, with one that never saw anything but the files as they are."""
     have, want = dump(live), dump(fresh)
     missing, surplus = sorted(set(want) - set(have)), sorted(set(have) - set(want))
     assert have == want, f"missing: {missing[:5]}\nsurplus: {surplus[:5]}"
@@ -80,7 +80,7 @@ def tells_of(result: SearchResult, path: str) -> bool:
 
 
 def assert_finds(result: SearchResult, mark: str, path: str) -> None:
-    """What stood in a note before a search began is in its result, or the result says what it lacks."""
+    """Check that what stood in a note before a search began is in its result, or the result says what it lacks."""
     found = [hit.path for hit in result.hits if mark in hit.text]
     assert path in found or tells_of(result, path), f"{mark} of {path} is neither found nor missed: {result}"
 

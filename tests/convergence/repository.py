@@ -51,12 +51,13 @@ class Repository:
     def _git(self, *arguments: str) -> bool:
         """Run a command as one change of the files; return whether it succeeded."""
         options = [part for setting in SETTINGS for part in ("-c", setting)]
+        succeeded = False
         with self._tree.change():
             if not self._began:
                 self._began = True
                 self._run("git", *options, "init", "-q")
-            return self._run("git", *options, *arguments)
-        return False
+            succeeded = self._run("git", *options, *arguments)
+        return succeeded
 
     def _run(self, *command: str) -> bool:
         done = subprocess.run(

@@ -162,7 +162,7 @@ class World:
                 self._forbidden[name] = self.tree.now[name].inode
 
     def unmount(self, seconds: float) -> None:
-        """Take the root away for a while: nothing is to be forgotten, and nobody is to be told that nothing is there."""
+        """Take the root away for a while: nothing is forgotten, and every search tells of it."""
         self.clock.sleep_out()  # what people planned needs the root
         before = self.stamps().keys()
         away = self.tree.root.with_name("away")

@@ -1,0 +1,168 @@
+"""An embedding model in a process of its own: its memory can be given back whole, and it can hang or die alone."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Any
+
+from memsync.daemon.wire import error_of
+from memsync.errors import EmbedderError
+from memsync.model import EmbeddingSpace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+LOAD_SECONDS = 900.0
+"""How long a model may take for its first answer: it may have to be downloaded."""
+ANSWER_SECONDS = 60.0
+"""How long it may take for a later one, before its process is ended and a new one begun with the next text."""
+
+
+class IsolatedEmbedder:
+    """The model that `[embedder] model` names, as an Embedder, with the model itself elsewhere."""
+
+    def __init__(self, model: str, threads: int) -> None:
+        self._model = model
+        self._threads = threads
+        self._at_once = threads or os.cpu_count() or 1
+        self._guard = threading.Lock()
+        self._child: _Child | None = None
+        self._space: EmbeddingSpace | None = None
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that all its vectors lie in; asked once, without loading the model. Raises EmbedderError."""
+        if self._space is None:
+            child = self._running()
+            self._space = EmbeddingSpace(**self._answered(child, child.ask("space", ""))["space"])
+        return self._space
+
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
+        """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
+        vectors: list[Vector] = []
+        asked: deque[Future[dict[str, Any]]] = deque()
+        child = self._running()
+        for text in texts:
+            if len(asked) >= self._at_once:
+                vectors.append(self._answered(child, asked.popleft())["vector"])
+            pause()
+            asked.append(child.ask("passage", text))
+        return [*vectors, *(self._answered(child, one)["vector"] for one in asked)]
+
+    def embed_query(self, text: str) -> Vector:
+        """Return one unit-length float32 vector for a question."""
+        child = self._running()
+        vector: Vector = self._answered(child, child.ask("query", text))["vector"]
+        return vector
+
+    def unload(self) -> None:
+        """End the process; the next text begins another."""
+        with self._guard:
+            child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _running(self) -> _Child:
+        with self._guard:
+            if self._child is None or self._child.has_ended:
+                self._child = _Child(self._model, self._threads)
+            return self._child
+
+    def _answered(self, child: _Child, asked: Future[dict[str, Any]]) -> dict[str, Any]:
+        """Return an answer; a process that gives none for too long is ended. Raises EmbedderError."""
+        seconds = ANSWER_SECONDS if child.has_answered else LOAD_SECONDS
+        try:
+            answer = asked.result(seconds)
+        except FutureTimeout:
+            child.end()
+            raise EmbedderError(
+                f"the model has not answered for {seconds:.0f} s and was ended", hint="It is tried again."
+            ) from None
+        if "error" in answer:
+            raise error_of(answer["error"])
+        return answer
+
+
+class _Child:
+    """One run of the model's process. `has_answered` is True once it gave a vector."""
+
+    def __init__(self, model: str, threads: int) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 (because it is this same program)
+            [sys.executable, "-m", "memsync.daemon.model_process", model, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._numbers = itertools.count(1)
+        self._guard = threading.Lock()
+        self._asked: dict[int, Future[dict[str, Any]]] = {}
+        self.has_answered = False
+        self.has_ended = False
+        self._thread = threading.Thread(target=self._read, name="model-answers", daemon=True)
+        self._thread.start()
+
+    def ask(self, kind: str, text: str) -> Future[dict[str, Any]]:
+        """Send a request and return what will be its answer; `vector` in it is a float32 array."""
+        asked: Future[dict[str, Any]] = Future()
+        number = next(self._numbers)
+        line = json.dumps({"id": number, "kind": kind, "text": text}).encode() + b"\n"
+        assert self._process.stdin is not None
+        with self._guard:
+            if self.has_ended:
+                asked.set_exception(EmbedderError("the model's process has ended", hint="It is tried again."))
+                return asked
+            self._asked[number] = asked
+            with contextlib.suppress(OSError, ValueError):  # it has just ended: the reader says so
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        return asked
+
+    def end(self) -> None:
+        """End the process and wait until it has ended."""
+        self._process.kill()
+        self._thread.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        import numpy as np
+
+        stdout = self._process.stdout
+        while line := stdout.readline():
+            answer: dict[str, Any] = json.loads(line)
+            if "bytes" in answer:
+                answer["vector"] = np.frombuffer(stdout.read(answer["bytes"]), dtype=np.float32)
+                self.has_answered = True
+            with self._guard:
+                asked = self._asked.pop(answer["id"])
+            asked.set_result(answer)
+        self._finish()
+
+    def _finish(self) -> None:
+        """Let go of the process, and tell whoever still waits."""
+        code = self._process.wait()
+        with self._guard:
+            self.has_ended = True
+            waiting, self._asked = list(self._asked.values()), {}
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        for asked in waiting:
+            asked.set_exception(EmbedderError(f"the model's process ended ({_told(code)})", hint="It is tried again."))
+
+
+def _told(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

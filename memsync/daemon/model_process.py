@@ -1,0 +1,83 @@
+"""The process that runs a daemon's embedding model: texts in, vectors out, on its standard input and output.
+
+    python -m memsync.daemon.model_process MODEL THREADS
+
+A request is one line of JSON, `{"id", "kind": "space" | "query" | "passage", "text"}`; an answer is one line of JSON
+with its id and either `error` (as daemon/wire.py has it), `space`, or `bytes`: the length of the float32 vector that
+follows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from memsync.daemon.wire import error_message
+from memsync.errors import EmbedderError, MemsyncError
+from memsync.wiring import make_embedder
+
+if TYPE_CHECKING:
+    from memsync.ports import Embedder
+
+
+class ModelProcess:
+    """Answers requests about one model, several at once."""
+
+    def __init__(self, model: str, threads: int, output: BinaryIO) -> None:
+        self._model = model
+        self._threads = threads
+        self._output = output
+        self._guard = threading.Lock()
+        self._making = threading.Lock()
+        self._embedder: Embedder | None = None
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Write the answer to one request."""
+        try:
+            embedder = self._made()
+            if request["kind"] == "space":
+                self._write({"id": request["id"], "space": asdict(embedder.space)})
+                return
+            text = request["text"]
+            vector = embedder.embed_query(text) if request["kind"] == "query" else embedder.embed_passages([text])[0]
+            content = vector.tobytes()
+            self._write({"id": request["id"], "bytes": len(content)}, content)
+        except MemsyncError as error:
+            self._write({"id": request["id"], "error": error_message(error)})
+        except Exception as error:  # noqa: BLE001 (because whatever a model raises is the answer to one text)
+            failure = EmbedderError(f"the model failed: {type(error).__name__}")
+            self._write({"id": request["id"], "error": error_message(failure)})
+
+    def _made(self) -> Embedder:
+        with self._making:
+            if self._embedder is None:
+                self._embedder = make_embedder(self._model, self._threads)
+            return self._embedder
+
+    def _write(self, message: dict[str, Any], content: bytes = b"") -> None:
+        with self._guard:
+            self._output.write(json.dumps(message).encode() + b"\n" + content)
+            self._output.flush()
+
+
+def main() -> None:
+    """Answer until the input ends, which it does when the daemon does, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the daemon to act on
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not get between the answers
+    model, threads = sys.argv[1], int(sys.argv[2])
+    process = ModelProcess(model, threads, output)
+    with ThreadPoolExecutor((threads or os.cpu_count() or 1) + 1) as pool:
+        for line in sys.stdin.buffer:
+            pool.submit(process.answer, json.loads(line))
+        os._exit(0)  # nobody waits for what is still being embedded
+
+
+if __name__ == "__main__":
+    main()
