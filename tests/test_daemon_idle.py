@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon.health import Health
-from memsync.daemon.vectors import VectorKeeper
+from memsync.daemon.engine import Engine
+from memsync.daemon.watch import Watcher
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.settings import load_settings
+from memsync.settings import Settings, load_settings
 from memsync.sync.clock import SystemClock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.daemon_process import until
@@ -48,62 +48,66 @@ def model() -> CountingEmbedder:
 
 
 @pytest.fixture
-def start(
-    root: Path, clock: MovedClock, model: CountingEmbedder
-) -> Iterator[Callable[[int], tuple[Memory, VectorKeeper]]]:
-    """Begin to keep the vectors of one note, with a model that is unloaded after so many minutes."""
-    begun: list[tuple[Memory, VectorKeeper]] = []
+def start(root: Path, clock: MovedClock, model: CountingEmbedder) -> Iterator[Callable[[int], Engine]]:
+    """Start an engine that unloads its model after so many minutes."""
+    engines: list[Engine] = []
 
-    def begin(minutes: int) -> tuple[Memory, VectorKeeper]:
-        settings = load_settings(root=root, environ={"MEMSYNC_DAEMON_IDLE_UNLOAD_MINUTES": str(minutes)}, cwd=root)
+    def memory_of(settings: Settings) -> Memory:
         index = SqliteIndex(settings.index_dir / "index.db")
-        memory = Memory(settings, index, COUNTER, lambda: model, lambda space: model, clock=clock)
-        begun.append((memory, VectorKeeper(memory, Health(), clock)))
+        return Memory(settings, index, COUNTER, lambda: model, lambda space: model, clock=clock)
+
+    def begin(minutes: int) -> Engine:
+        settings = load_settings(root=root, environ={"MEMSYNC_DAEMON_IDLE_UNLOAD_MINUTES": str(minutes)}, cwd=root)
+        memory = memory_of(settings)
+        engine = Engine(memory, lambda on_path, on_lost: Watcher(root, on_path, on_lost), "socket", clock=clock)
+        engines.append(engine)
         (root / "a.md").write_text("The heron nests.\n")
-        memory.syncer.refresh()
-        begun[-1][1].start()
-        until(lambda: memory.status().vectors == 1, "the note is embedded")
-        return begun[-1]
+        engine.start()
+        until(lambda: engine.status().vectors == 1, "the note is embedded")
+        return engine
 
     yield begin
-    for memory, keeper in begun:
-        memory.syncer.gate.stop()
-        assert keeper.stop(10)
-        memory.close()
+    for engine in engines:
+        assert engine.stop()
+
+
+def is_loaded(engine: Engine) -> bool:
+    about = engine.status().daemon
+    assert about is not None
+    return about.model_loaded
 
 
 def test_an_unused_model_is_unloaded_and_loaded_again(
-    start: Callable[[int], tuple[Memory, VectorKeeper]], clock: MovedClock, model: CountingEmbedder
+    start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder
 ) -> None:
-    """Not a moment before its time; the next question is answered by meaning all the same."""
-    memory, keeper = start(MINUTES)
+    """Not a moment before its time; status tells, and the next question is answered by meaning all the same."""
+    engine = start(MINUTES)
+    assert is_loaded(engine)
     clock.forward += 60 * MINUTES - 30
-    keeper._rest(clock.monotonic())
-    assert (memory.models.is_loaded, model.unloads) == (True, 0)
+    engine.vectors._rest(clock.monotonic())
+    assert (is_loaded(engine), model.unloads) == (True, 0)
     clock.forward += 60
-    until(lambda: model.unloads, "the model is unloaded")
-    assert (memory.models.is_loaded, model.unloads) == (False, 1)
-    assert [hit.path for hit in memory.search("nesting", mode="vector").hits] == ["a.md"]
-    assert (memory.models.is_loaded, model.unloads) == (True, 1)
+    until(lambda: not is_loaded(engine), "the model is unloaded")
+    assert model.unloads == 1
+    assert [hit.path for hit in engine.memory.search("nesting", mode="vector").hits] == ["a.md"]
+    assert is_loaded(engine)
 
 
 def test_a_question_begins_the_time_anew(
-    start: Callable[[int], tuple[Memory, VectorKeeper]], clock: MovedClock, model: CountingEmbedder
+    start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder
 ) -> None:
     """Whoever asks every ten minutes never waits for the model."""
-    memory, keeper = start(MINUTES)
+    engine = start(MINUTES)
     for _ in range(4):
         clock.forward += 600
-        memory.search("heron")
-        keeper._rest(clock.monotonic())
-    assert (memory.models.is_loaded, model.unloads) == (True, 0)
+        engine.memory.search("heron")
+        engine.vectors._rest(clock.monotonic())
+    assert (is_loaded(engine), model.unloads) == (True, 0)
 
 
-def test_zero_minutes_never_unload(
-    start: Callable[[int], tuple[Memory, VectorKeeper]], clock: MovedClock, model: CountingEmbedder
-) -> None:
+def test_zero_minutes_never_unload(start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder) -> None:
     """The setting that turns it off."""
-    memory, keeper = start(0)
+    engine = start(0)
     clock.forward += 1_000_000
-    keeper._rest(clock.monotonic())
-    assert (memory.models.is_loaded, model.unloads) == (True, 0)
+    engine.vectors._rest(clock.monotonic())
+    assert (is_loaded(engine), model.unloads) == (True, 0)

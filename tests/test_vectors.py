@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +217,27 @@ def test_failing_model_stands_in_status_until_it_answers_again(
     embedder.fail = None
     memory.sync()
     assert memory.status().failures == ()
+
+
+def test_passage_that_got_the_number_of_one_that_has_gone_gets_its_own_vector(
+    memory: Memory, write: Write, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note goes while it is embedded, and SQLite gives its passage's number to the next new one."""
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    path = write("b.md", "The eel swims far away.\n")
+    embed = embedder.embed_passages
+
+    def replaced_meanwhile(texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> Any:
+        monkeypatch.setattr(embedder, "embed_passages", embed)
+        found = embed(texts, pause)
+        path.unlink()
+        memory.syncer.refresh()
+        write("c.md", "The ketch sails.\n")
+        memory.syncer.refresh()
+        return found
+
+    monkeypatch.setattr(embedder, "embed_passages", replaced_meanwhile)
+    memory.sync()
+    memory.sync()
+    assert_sound(database(memory))

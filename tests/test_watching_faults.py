@@ -6,6 +6,7 @@ The real observer and index. How often the daemon looks after itself is shortene
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -283,3 +284,14 @@ def test_file_system_of_a_folder_is_that_of_the_nearest_mount(tmp_path: Path) ->
     for folder, (name, is_remote, is_local) in expected.items():
         assert file_system_of(Path(folder), mounts) == FileSystem(name, is_remote, is_local), folder
     assert file_system_of(Path("/home"), tmp_path / "absent") == FileSystem("", False, False)
+
+
+def test_what_changed_before_the_start_is_not_taken_for_missed(start: Start, write: Write) -> None:
+    """Nobody watched then: the first comparison says nothing of the watcher."""
+    path = write("a.md", "The heron nests.\n")
+    until(lambda: time.time() - path.stat().st_ctime > 0.5, "the note is older than a report may take")
+    engine = start()
+    until(lambda: finds(engine, "heron"), "the note is indexed")
+    engine.keeper.catch_up(5)
+    assert engine.health.faults() == ()
+    assert state(engine) is WatcherState.LIVE

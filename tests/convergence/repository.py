@@ -51,13 +51,13 @@ class Repository:
     def _git(self, *arguments: str) -> bool:
         """Run a command as one change of the files; return whether it succeeded."""
         options = [part for setting in SETTINGS for part in ("-c", setting)]
-        succeeded = False
+        results = []
         with self._tree.change():
             if not self._began:
                 self._began = True
                 self._run("git", *options, "init", "-q")
-            succeeded = self._run("git", *options, *arguments)
-        return succeeded
+            results.append(self._run("git", *options, *arguments))
+        return any(results)
 
     def _run(self, *command: str) -> bool:
         done = subprocess.run(
