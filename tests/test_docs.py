@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync import errors
+from memsync.cli.main import COMMANDS
 from memsync.search.query_syntax import FILTER_NAMES
 
 PROJECT = Path(__file__).parent.parent
@@ -45,9 +46,9 @@ def test_documented_commands_and_options_exist() -> None:
     text = "\n".join(page.read_text() for page in PAGES)
     help_text = "".join(
         subprocess.run(
-            [sys.executable, "-m", "memsync", name, "--help"], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "memsync", *name.split(), "--help"], capture_output=True, text=True, check=True
         ).stdout
-        for name in ("search", "get", "sync", "rebuild", "verify", "status", "doctor", "init", "config")
+        for name in (*COMMANDS, "service install", "service uninstall", "service status")
     )
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     top = {"root", "config", "help", "version"}

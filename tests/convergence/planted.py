@@ -184,4 +184,4 @@ NOT_FOUND_YET: Mapping[str, Plant] = {
     "a chunk that moved keeps its old place": _instead(SqliteWriter, "_move_chunk", _nothing),
     "a model that failed is not tried again": _instead(VectorKeeper, "_again", _nothing),
 }
-"""The same, but the machine does not find these within the examples of test_planted_bugs: it is still too thin there."""
+"""The same, but too rarely met: the machine does not find these within the examples of test_planted_bugs."""
