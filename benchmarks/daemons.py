@@ -14,7 +14,8 @@ from memsync.daemon.client import RemoteMemory
 from memsync.settings import load_settings
 from memsync.wiring import connect_daemon
 
-MEMSYNC = [sys.executable, "-m", "memsync"]
+_SCRIPT = Path(sys.executable).with_name("memsync")
+MEMSYNC = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "memsync"]
 
 
 class RunningDaemon:

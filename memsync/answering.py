@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memsync.errors import EmbedderError
 from memsync.model import Fresh, Freshness, Mode, Query, SearchResult, WatcherState
@@ -82,8 +82,7 @@ class Answering:
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
         if freshness.watcher is WatcherState.DEGRADED:
             warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
-        return replace(
-            result,
+        return result._replace(
             freshness=freshness,
             warnings=(*filter(None, warnings), *result.warnings),
             timings={**timings, **result.timings},

@@ -48,9 +48,9 @@ QUESTIONS: list[tuple[str | Query, dict[str, Any]]] = [
 
 def told(result: SearchResult) -> SearchResult:
     """Return an answer without what differs between any two: the times, and who answered."""
-    freshness = replace(result.freshness, scanned_at="", generation=0)
+    freshness = result.freshness._replace(scanned_at="", generation=0)
     filters = None if result.filters == Filters() else result.filters
-    return replace(result, timings={}, freshness=freshness, filters=filters)
+    return result._replace(timings={}, freshness=freshness, filters=filters)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def read_plainly(arguments: Sequence[str]) -> Asked | None:
     return Asked(words, options)
 
 
-_SPOKEN_DATE = re.compile(r"(?:\d+|an?|one) \w+ ago|last \w+", re.IGNORECASE)
+_SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 
 
 def _requoted(word: str, *, alone: bool) -> str:
@@ -147,5 +147,5 @@ def _requoted(word: str, *, alone: bool) -> str:
     name, colon, value = word.partition(":")
     if not colon or name not in (*_FILTER_NAMES, "where") or " " not in value or '"' in value:
         return word
-    is_value = _SPOKEN_DATE.fullmatch(value) if name in ("after", "before") else not alone
+    is_value = re.fullmatch(_SPOKEN_DATE, value, re.IGNORECASE) if name in ("after", "before") else not alone
     return f'{name}:"{value}"' if is_value else word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -15,6 +16,7 @@ def run() -> NoReturn:
 
     Nothing is left to do by then, and letting the interpreter take its modules down costs as much as a served search.
     """
+    gc.disable()  # a served search ends before there is anything to collect
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a note may hold what the terminal's encoding does not
@@ -30,6 +32,7 @@ def run() -> NoReturn:
 def _run_click() -> int:
     from memsync.cli.main import main
 
+    gc.enable()
     try:
         main()
     except SystemExit as stop:

@@ -1,10 +1,13 @@
-"""What a caller gets back: hits and how fresh they are, or lines of a note."""
+"""What a caller gets back: hits and how fresh they are, or lines of a note.
+
+Tuples with names, because a served search makes these classes: dataclasses would add a fifth to what it loads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
@@ -12,16 +15,14 @@ if TYPE_CHECKING:
     from memsync.model.search import Filters
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(NamedTuple):
     """Where one retriever placed a hit, with its raw score for explanation."""
 
     rank: int
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One answer: lines `start_line`..`end_line` of `path`, as they stood in the file when it was returned.
 
     `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`). `text`
@@ -52,8 +53,7 @@ class Hit:
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(NamedTuple):
     """How far the answer can be trusted to be about the files as they are now.
 
     `scanned_at`: when the files were last compared with the index (ISO 8601, UTC). `pending_text`: changed files not
@@ -75,8 +75,7 @@ class Freshness:
         return self.pending_text > 0
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The hits, the mode that was really used, how fresh they are, and what the caller should know.
 
     `timings` gives the milliseconds of each stage, `filters` the filters as understood; both are for `--explain`.
@@ -86,12 +85,11 @@ class SearchResult:
     mode: Mode
     freshness: Freshness
     warnings: tuple[str, ...] = ()
-    timings: Mapping[str, float] = field(default_factory=dict)
+    timings: Mapping[str, float] = MappingProxyType({})
     filters: Filters | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines."""
 
     path: NotePath

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Return dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text."""
+    """Return values of the model and mappings as objects, other tuples as lists, bytes as hexadecimal text."""
     if isinstance(value, (str, int, float)) or value is None:
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
