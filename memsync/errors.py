@@ -5,6 +5,7 @@
     ├── ConfigError                  3   config.toml or MEMSYNC_* cannot be used as written
     ├── RootError                    4   the memory root is missing, unreadable or not the one indexed
     ├── NoteError                    5   a note cannot be read: absent, outside the root, not a regular file
+    │   └── NoteTooLarge             5   it is larger than any note may be
     ├── IndexFailure                 6   the index cannot be used
     │   ├── IndexBusy                7   another process holds the lock
     │   ├── IndexDamaged             6   not a database, or a broken one: set aside and rebuilt
@@ -56,6 +57,10 @@ class NoteError(MemsyncError):
     """A note cannot be read: it is absent, not a regular file, or outside the memory root."""
 
     exit_code = 5
+
+
+class NoteTooLarge(NoteError):
+    """A file is larger than any note may be: what it is, not how the system fares, is why it cannot be read."""
 
 
 class IndexFailure(MemsyncError):

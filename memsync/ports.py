@@ -98,6 +98,10 @@ class IndexReader(Protocol):
         """Return a number that grows with every committed write."""
         ...
 
+    def notes_generation(self) -> int:
+        """Return the generation of the last write that was not about vectors alone."""
+        ...
+
     def stamps(self) -> Mapping[NotePath, IndexedFile]:
         """Return every indexed note with the stamp it was read under."""
         ...

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memsync.errors import NoteError, RootError
+from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model import Failure, FileStamp, NotePath
 from memsync.notes.filesystem import file_system_of
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
@@ -147,7 +147,8 @@ class NoteFiles:
                 stamped_ns = time.time_ns()
                 before = os.fstat(descriptor)
                 if before.st_size > MAX_NOTE_BYTES:
-                    raise NoteError(f"{path} is over {MAX_NOTE_BYTES // 1_000_000} MB", hint="Exclude it in [files].")
+                    most = MAX_NOTE_BYTES // 1_000_000
+                    raise NoteTooLarge(f"{path} is over {most} MB", hint="Exclude it in [files].")
                 content = _read_all(descriptor, before.st_size)
                 after = os.fstat(descriptor)
                 if _identity(before) == _identity(after) and len(content) == after.st_size:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from memsync.errors import NoteError
+from memsync.errors import NoteError, NoteTooLarge
 from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, NoteFiles
@@ -189,17 +189,20 @@ class Indexer:
             # Its content is known, and is nothing to index: unlike a file that cannot be read, its old text is gone.
             work.fail(path, error, self._reader.parsed_by)
             return _Parsed(change, stamp, forget=True) if known else None
-        except NoteError as error:
+        except NoteTooLarge as error:
             work.fail(path, error, self._reader.parsed_by)
+            return None
+        except NoteError as error:  # which may pass without the file's stamp changing: it is tried every time
+            work.fail(path, error, "")
             return None
         return _Parsed(change, stamp, note, chunks)
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
         with self._index.writing() as writer:
-            generation = writer.generation()
+            known, generation = writer.notes_generation(), writer.generation() + 1
             done = [(parsed, self._write(writer, parsed)) for parsed in self._still(batch)]
-        self.lookout.note_commit(generation, {p.change.path: self._stamp(p) for p, _ in done})
+        self.lookout.note_commit(known, generation, {p.change.path: self._stamp(p) for p, _ in done})
         for parsed, reused in done:
             work.count(parsed, reused)
 
@@ -258,7 +261,7 @@ class _Round:
             self.progress("reading notes", self.read, len(self.outlook.changes))
 
     def fail(self, path: NotePath, error: Exception, parsed_by: str) -> None:
-        """Note a file that cannot be indexed; it is tried again when it changes."""
+        """Note a file that cannot be indexed; it is tried again when it changes, or other settings parse it."""
         self.report.pending -= 1
         self.failures[path] = FailedFile(path, str(error), self.outlook.scan.files[path], parsed_by)
 

@@ -18,7 +18,7 @@ from memsync.sync.settle import Settling
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the index says of the files, as of one generation."""
+    """What the index says of the files, as of one generation of its notes."""
 
     generation: int
     stamps: dict[NotePath, IndexedFile]
@@ -104,15 +104,16 @@ class Lookout:
     def known(self) -> Known:
         """Return what the index knows, read anew only if another process or thread has written since."""
         with self._guard, self._index.reading() as reader:
-            generation = reader.generation()
+            generation = reader.notes_generation()
             if generation != self._known.generation:
                 self._known = Known(generation, dict(reader.stamps()), read_failures(reader), reader.meta("root"))
             return self._known
 
-    def note_commit(self, before: int, stamps: Mapping[NotePath, IndexedFile | None]) -> None:
+    def note_commit(self, before: int, after: int, stamps: Mapping[NotePath, IndexedFile | None]) -> None:
         """Bring what is known up to date with one's own commit, None for a note that is gone.
 
-        Without it the next look would read all stamps again. Does nothing if somebody else wrote meanwhile.
+        `before` and `after` are the notes' generations. Without this the next look would read all stamps again. Does
+        nothing if somebody else wrote meanwhile.
         """
         with self._guard:
             if before != self._known.generation:
@@ -122,7 +123,7 @@ class Lookout:
                     self._known.stamps.pop(path, None)
                 else:
                     self._known.stamps[path] = stamp
-            self._known = replace(self._known, generation=before + 1)
+            self._known = replace(self._known, generation=after)
 
     def folder_inodes(self) -> list[int]:
         """Return the inodes of the folders that the last scan of everything went through."""

@@ -75,11 +75,11 @@ def _known_for_good() -> Iterator[None]:
 def _commit_hides_others() -> Iterator[None]:
     note = Lookout.note_commit
 
-    def note_all(lookout: Lookout, before: int, stamps: Any) -> None:
+    def note_all(lookout: Lookout, before: int, after: int, stamps: Any) -> None:
         lookout._known = lookout._known.__class__(
             before, lookout._known.stamps, lookout._known.failures, lookout._known.root
         )
-        note(lookout, before, stamps)
+        note(lookout, before, after, stamps)
 
     with mock.patch.object(Lookout, "note_commit", note_all):
         yield

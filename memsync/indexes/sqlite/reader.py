@@ -64,6 +64,10 @@ class SqliteReader:
         """Return a number that grows with every committed write."""
         return int(self.meta("generation") or 0)
 
+    def notes_generation(self) -> int:
+        """Return the generation of the last write that was not about vectors alone."""
+        return int(self.meta("notes_generation") or 0)
+
     def meta(self, key: str) -> str:
         """Return a stored value, or an empty string."""
         return str(self._value("SELECT value FROM meta WHERE key = ?", (key,)) or "")

@@ -52,11 +52,17 @@ class SqliteWriter(SpaceWriter):
 
     quiet = False
     """True while nothing was written that a reader could have cached."""
+    notes_changed = False
+    """True once something was written that is not about vectors alone."""
 
     def finish(self) -> None:
-        """Count the transaction, so that readers can tell that something changed."""
-        if not self.quiet:
-            self.set_meta("generation", str(self.generation() + 1))
+        """Count the transaction, so that readers can tell that something changed, and what."""
+        if self.quiet:
+            return
+        generation = str(self.generation() + 1)
+        self._put_meta("generation", generation)
+        if self.notes_changed:
+            self._put_meta("notes_generation", generation)
 
     def set_last_sync(self, moment: str) -> None:
         """Remember when the files were last compared. Alone in its transaction it leaves the generation as it is."""
@@ -65,7 +71,7 @@ class SqliteWriter(SpaceWriter):
 
     def set_meta(self, key: str, value: str) -> None:
         """Store a small value under a name."""
-        self.quiet = False
+        self.quiet, self.notes_changed = False, True
         self._put_meta(key, value)
 
     def _put_meta(self, key: str, value: str) -> None:
@@ -79,6 +85,7 @@ class SqliteWriter(SpaceWriter):
         A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most of them
         alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
         """
+        self.notes_changed = True
         note_id = self._put_note_row(note, stamp, parsed_by)
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
@@ -115,6 +122,7 @@ class SqliteWriter(SpaceWriter):
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone."""
+        self.notes_changed = True
         self._run(
             "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, digest = ?, stamped_ns = ?"
             " WHERE path = ?",
@@ -123,6 +131,7 @@ class SqliteWriter(SpaceWriter):
 
     def delete_note(self, path: NotePath) -> None:
         """Forget a note and all that only it held."""
+        self.notes_changed = True
         note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
             return
