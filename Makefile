@@ -38,8 +38,11 @@ bench: .venv/.installed-dev
 
 SOAK_MINUTES ?= 10
 
+# Long runs of what the tests run short: random worlds, faults and power losses of the database, kills of the daemon.
 soak: .venv/.installed-dev
 	$(BIN)/python -m tests.convergence.soak --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.soak_database $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.soak_daemon $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
