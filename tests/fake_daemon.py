@@ -34,8 +34,8 @@ class SlowEmbedder(FakeEmbedder):
         return super().embed_passages(texts)
 
 
-def connect(settings: Settings) -> Memory:
-    """Return the memory of these settings with the quick embedder."""
+def connect(settings: Settings, make: object = None) -> Memory:
+    """Return the memory of these settings with the quick embedder, whatever `make` would give."""
     embedder = SlowEmbedder()
     index = SqliteIndex(settings.index_dir / "index.db")
     return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder)
