@@ -27,8 +27,8 @@ REPORT_SECONDS = 3.0
 """What changed longer ago than this and was not reported shows that reports get lost."""
 ROOT_RETRY_SECONDS = 5.0
 WATCH_RETRY_SECONDS = 60.0
-SHORTEST_PAUSE_IN_SCANS = 20
-"""Comparing everything may take so small a share of the time, however large the root is."""
+SHORTEST_PAUSE_IN_LOOKS = 20
+"""Looking at all files may take so small a share of the time, however many there are."""
 WATCH_FAULTS = ("root", "watcher")
 
 
@@ -219,8 +219,8 @@ class Keeper:
                 self._condition.notify_all()
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
-        started = self._clock.monotonic()
         retry: float | None = None
+        pause = 0.0
         try:
             report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
         except Stopped:
@@ -236,17 +236,15 @@ class Keeper:
             retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
         else:
             self.pending_text = report.pending
+            pause = SHORTEST_PAUSE_IN_LOOKS * report.look_seconds
             self._on_text(0)  # what a search or another process committed waits for vectors, too
             self._health.mended("index")
             self._health.mended("root")
             if places is None:
                 self._judge_reports(report if periodic else None)
-        now = self._clock.monotonic()
         if places is None or retry is not None:
             usual = self._poll_seconds if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
-            self._next_scan = now + max(
-                retry or usual, SHORTEST_PAUSE_IN_SCANS * (now - started) if retry is None else 0
-            )
+            self._next_scan = self._clock.monotonic() + (retry or max(usual, pause))
 
     def _committed(self, done: int, pending: int) -> None:
         self.pending_text = pending

@@ -29,7 +29,10 @@ LONGEST_WAIT_SECONDS = 5.0
 
 @dataclass(slots=True)
 class TextReport:
-    """What one refresh did to the index, and to which notes. `pending` counts the changes it did not get to."""
+    """What one refresh did to the index, and to which notes. `pending` counts the changes it did not get to.
+
+    `look_seconds` is how long one look at all files takes.
+    """
 
     added: int = 0
     changed: int = 0
@@ -39,6 +42,7 @@ class TextReport:
     vectors_reused: int = 0
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
+    look_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class Indexer:
                 wait = min(outlook.due_seconds, left)
                 patience -= wait
                 self._clock.sleep(wait)
+        report.look_seconds = self.lookout.look_seconds
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 

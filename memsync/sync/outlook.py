@@ -50,7 +50,7 @@ class Lookout:
     """Compares files and index. Safe to call from several threads; those that ask at once share one look.
 
     `looked_at` is when (monotonic clock) the last comparison of everything began, `looked_at_ns` the same by the wall
-    clock; 0 before the first.
+    clock, `look_seconds` how long its look at the files took; 0 before the first.
     """
 
     def __init__(self, files: NoteFiles, index: Index, parsed_by: str, clock: Clock) -> None:
@@ -65,6 +65,7 @@ class Lookout:
         self._scan: FileScan | None = None
         self.looked_at = 0.0
         self.looked_at_ns = 0
+        self.look_seconds = 0.0
 
     def look(self, places: Places | None = None, *, accept_root: bool = False) -> Outlook:
         """Return what there is to do about all files, or about those at `places`.
@@ -81,6 +82,7 @@ class Lookout:
                 began, began_ns = self._clock.monotonic(), self._clock.time_ns()
                 scan = self._files.scan()
                 self._scan, self.looked_at, self.looked_at_ns = scan, began, began_ns
+                self.look_seconds = self._clock.monotonic() - began
         return self.plan(scan, accept_root=accept_root)
 
     def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:

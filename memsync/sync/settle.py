@@ -10,6 +10,8 @@ from memsync.notes.settling import unsettled_absence_ns, unsettled_ns
 
 LONGEST_NS = 2_000_000_000
 """For how long a change may be put off in all: a file that is emptied again and again is believed after this."""
+FORGOTTEN_NS = 1_000_000_000
+"""A change that nobody looked at for so long, because a look ended before it settled, is put off anew."""
 
 
 class Settling:
@@ -17,7 +19,7 @@ class Settling:
 
     def __init__(self, files: NoteFiles) -> None:
         self._files = files
-        self._first_put_off: dict[NotePath, int] = {}
+        self._put_off: dict[NotePath, tuple[int, int]] = {}  # when first, and when last
 
     def divide(
         self, changes: list[Change], scan: FileScan, known: Mapping[NotePath, IndexedFile], now_ns: int
@@ -28,17 +30,19 @@ class Settling:
         """
         settled, waits = [], []
         folders: dict[str, int] = {}
-        put_off: dict[NotePath, int] = {}
+        put_off: dict[NotePath, tuple[int, int]] = {}
         for change in changes:
             wait = self._wait_ns(change, scan, known, folders, now_ns)
-            first = self._first_put_off.get(change.path, now_ns)
+            first, last = self._put_off.get(change.path, (now_ns, now_ns))
+            if now_ns - last > FORGOTTEN_NS:
+                first = now_ns
             if wait <= 0 or not 0 <= now_ns - first < LONGEST_NS:
                 settled.append(change)
             else:
-                put_off[change.path] = first
+                put_off[change.path] = (first, now_ns)
                 waits.append(wait)
-        not_looked_at = {path: first for path, first in self._first_put_off.items() if scan.is_unknown(path)}
-        self._first_put_off = not_looked_at | put_off
+        not_looked_at = {path: times for path, times in self._put_off.items() if scan.is_unknown(path)}
+        self._put_off = not_looked_at | put_off
         return settled, min(waits, default=0) / 1e9
 
     def _wait_ns(

@@ -37,8 +37,19 @@ class SimulatedWatcher:
         self._watches = False
         self._held: list[str] = []
         self._told = 0
-        self.mood = Mood.TRUE
+        self._mood = Mood.TRUE
+        self._is_dead = False
         self.lost_at = -1.0
+
+    @property
+    def mood(self) -> Mood:
+        """What it does with its reports; once dead it stays so, whatever the mood, until it is started again."""
+        return self._mood
+
+    @mood.setter
+    def mood(self, mood: Mood) -> None:
+        self._mood = mood
+        self._is_dead = self._is_dead or mood is Mood.DEAD
 
     def attach(self, on_path: Callable[[str], None], on_lost: Callable[[str], None]) -> SimulatedWatcher:
         """Report to a keeper, and to nobody else any more."""
@@ -51,6 +62,7 @@ class SimulatedWatcher:
             raise OSError(28, "inotify watch limit reached")
         if self.mood is Mood.DEAD:
             self.mood = Mood.TRUE
+        self._is_dead = False
         self._watches = True
 
     def stop(self) -> None:
@@ -58,7 +70,7 @@ class SimulatedWatcher:
         self._held.clear()
 
     def fault(self) -> str:
-        return "the thread that watches the memory root has died" if self.mood is Mood.DEAD else ""
+        return "the thread that watches the memory root has died" if self._is_dead else ""
 
     def unwatched(self, folder_inodes: list[int]) -> int | None:
         return len(folder_inodes) if self.mood is Mood.BLIND else 0
@@ -70,13 +82,12 @@ class SimulatedWatcher:
 
     def calm(self) -> None:
         """Be good from now on, unless dead: that only a new start mends. What was held back is passed on."""
-        if self.mood is not Mood.DEAD:
-            self.mood = Mood.TRUE
+        self.mood = Mood.TRUE
         self._pass_held_on()
 
     def _take(self, path: str) -> None:
         """Do with one report as the mood is."""
-        if not self._watches:
+        if not self._watches or self._is_dead:
             return
         self._told += 1
         match self.mood:
