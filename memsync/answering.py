@@ -9,10 +9,11 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass
 
-from memsync.errors import EmbedderError
-from memsync.model import Fresh, Freshness, Mode, Query, SearchResult, WatcherState
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy
+from memsync.model import Failure, Fresh, Freshness, Mode, Query, SearchResult, WatcherState
 from memsync.ports import Clock, Index, Live
 from memsync.search.searcher import Near, Searcher
+from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import Syncer
@@ -54,6 +55,7 @@ class Answering:
         self._clock = clock
         self._pool = pool
         self._unanswered: Future[Near | None] | None = None
+        self._pending_text = 0
         self.live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
@@ -94,22 +96,35 @@ class Answering:
         """Index what changed, as far as `fresh` asks for it, and return what the answer will lack."""
         deadline = self._limits.deadline
         if fresh is Fresh.NONE:
-            self._syncer.check_root()
-            return TextReport()
+            return self._known_to_be_missing()
         if fresh is Fresh.BOUNDED:
             if self.live is not None and self.live.watching()[0] is WatcherState.LIVE:
-                self._syncer.check_root()
-                if self.live.catch_up(deadline):
-                    return TextReport()
+                caught_up = self.live.catch_up(deadline)
+                self._syncer.gate.require_open()  # else nobody is there to catch up any more
+                if caught_up:
+                    return self._known_to_be_missing()
                 deadline = 0.0  # compare, so as to tell what is missing
             elif self._syncer.age_seconds() <= self._limits.bound:
-                self._syncer.check_root()
-                return TextReport()
+                return self._known_to_be_missing()
         most = LEAVE_TO_BACKGROUND if self.live else float("inf")
-        report = self._syncer.refresh(deadline, most=most, for_search=True)
-        if report.pending and self.live is not None:
-            self.live.notice()
+        try:
+            report = self._syncer.refresh(deadline, most=most, for_search=True)
+        except (FilesystemError, IndexBusy) as error:  # nothing can be written now, yet what is there can be searched
+            reason = ". ".join(filter(None, (error.message, error.hint)))
+            report = TextReport(pending=self._syncer.count_changes(), failed=[Failure("(index)", reason)])
+        self._pending_text = report.pending
+        if self.live is not None:
+            self.live.pending_text = report.pending
+            if report.pending:
+                self.live.notice()
         return report
+
+    def _known_to_be_missing(self) -> TextReport:
+        """Return what the last comparison left out, and what cannot be read. Raises RootError if the root is lost."""
+        self._syncer.check_root()
+        with self._index.reading() as reader:
+            failed = [one.failure for one in read_failures(reader).values()]
+        return TextReport(pending=self.live.pending_text if self.live else self._pending_text, failed=failed)
 
     def _await_generation(self, generation: int) -> list[str]:
         """Wait until the index has reached a state; return a complaint if it has not within the deadline."""
@@ -125,7 +140,10 @@ class Answering:
             self._clock.sleep(GENERATION_POLL_SECONDS)
 
     def _stale(self, report: TextReport) -> list[str]:
-        failed = [f"{failure.path}: {failure.reason}" for failure in report.failed]
+        failed = [
+            failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
+            for failure in report.failed
+        ]
         advice = "they are being indexed" if self.live else "run memsync sync"
         late = f"{report.pending} changed files are not in this answer yet: {advice}"
         return [*failed, late] if report.pending else failed
@@ -137,6 +155,11 @@ class Answering:
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
             return Freshness(self._syncer.scanned_at, pending_text, pending, watcher, reason, reader.generation())
+
+    def silence(self) -> str:
+        """Return that the model has not answered an earlier question yet, or empty text."""
+        is_silent = self._unanswered is not None and not self._unanswered.done()
+        return "model: it does not answer a question" if is_silent else ""
 
     # -------------------------------------------------------------------------------------- the question
 

@@ -116,7 +116,8 @@ class Memory:
         return connect_daemon(load_settings(config=config, root=root))
 
     def close(self) -> None:
-        """Close the index. The memory cannot be used afterwards."""
+        """Let go of the model and the index. The memory cannot be used afterwards."""
+        self.models.unload()  # first: whoever waits for it then waits no longer
         self._pool.shutdown()
         self._index.close()
 

@@ -43,19 +43,13 @@ Progress = Callable[[str, int, int], None]
 
 
 class Clock(Protocol):
-    """What time it is, and how to let it pass."""
+    """What time it is, and how to let it pass: seconds that never go back, and the wall clock as files are stamped."""
 
-    def monotonic(self) -> float:
-        """Return seconds that never go back."""
-        ...
+    def monotonic(self) -> float: ...  # noqa: D102 (because the class says it)
 
-    def time_ns(self) -> int:
-        """Return the wall clock in nanoseconds, as file systems stamp files."""
-        ...
+    def time_ns(self) -> int: ...  # noqa: D102 (because: as above)
 
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
+    def sleep(self, seconds: float) -> None: ...  # noqa: D102 (because: as above)
 
 
 class TokenCounter(Protocol):
@@ -234,12 +228,15 @@ class Index(Protocol):
 class Live(Protocol):
     """What keeps an index live in the background, as a search sees it."""
 
+    pending_text: int
+    """Changed files that are known not to be indexed; a search that compares all files sets it."""
+
     def watching(self) -> tuple[WatcherState, str]:
         """Return how changes are learned of, and why that is not `live`, or else empty text."""
         ...
 
     def catch_up(self, seconds: float) -> bool:
-        """Index what was reported up to now, for at most so long; return whether that was enough."""
+        """Index what was reported up to now, for at most so long; return whether all of it is in the index now."""
         ...
 
     def notice(self) -> None:

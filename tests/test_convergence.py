@@ -10,5 +10,5 @@ def test_index_equals_the_files_after_anything() -> None:
     """Random operations in a hostile world, the same ones each time; no descriptor and no thread is left behind."""
     run(examples=1, steps=5)
     descriptors, threads = oracle.open_descriptors(), oracle.thread_count()
-    run(examples=200, steps=30)
+    run(examples=100, steps=30)
     assert (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from memsync.model import Fresh
+from memsync.model import Fresh, NotePath
 from tests.convergence.watcher import Mood
 from tests.convergence.world import World
 
@@ -52,3 +53,43 @@ def test_text_that_a_search_indexed_gets_its_vectors(world: World) -> None:
     world.live.memory.search("alder", mode="keyword")
     world.clock.sleep(40.0)
     assert world.live.memory.status().pending_vectors == 0
+
+
+def test_save_is_waited_for_though_an_earlier_one_was_not_seen_to_end(world: World) -> None:
+    """Only a file that is emptied again and again is believed to be empty, not one that was so long ago."""
+    lookout = world.live.memory.syncer._indexer.lookout
+    world.watcher.mood = Mood.DEAF
+    for _ in range(2):
+        world.tree.empty("a.md")
+        outlook = lookout.look()
+        assert (outlook.changes, outlook.put_off) == ([], 1)
+        world.tree.overwrite("a.md", b"heron mark0001x\n")
+        world.clock.sleep(3.0)
+
+
+def _empty_again_and_again(world: World) -> None:
+    def save(number: int) -> None:
+        world.tree.overwrite("a.md", b"h" * number)
+        world.tree.empty("a.md")
+
+    for number in range(1, 9):
+        world.clock.plan(0.4 * number, partial(save, number))
+    world.clock.sleep(3.3)
+
+
+def test_note_that_is_emptied_again_and_again_is_believed_in_the_end(world: World) -> None:
+    """A file that never stands still must not be shown as it once was for ever."""
+    sizes: list[int] = []
+    world.clock.plan(3.1, lambda: sizes.append(world.stamps()[NotePath("a.md")].size))
+    _empty_again_and_again(world)
+    assert sizes == [0]
+
+
+def test_files_that_are_just_being_saved_do_not_delay_the_next_comparison(world: World) -> None:
+    """Looking at files takes the disk's time; waiting for them to stand still takes none."""
+    world.watcher.mood = Mood.DEAF
+    world.clock.plan(0.5, world.live.engine.keeper.notice)
+    _empty_again_and_again(world)
+    world.tree.write("b.md", b"alder\n")
+    world.clock.sleep(31.0)
+    assert "b.md" in world.stamps()

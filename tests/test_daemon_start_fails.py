@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from memsync.daemon import wire
-from memsync.daemon.process import daemon_lock
+from memsync.daemon.lock import daemon_lock
 from tests.daemon_process import Cli, until
 
 Write = Callable[[str, str], Path]

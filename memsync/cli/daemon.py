@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memsync.settings import Settings
 
 FOLLOW_SECONDS = 0.2
+START_ATTEMPTS = 3
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _WAIT = click.option(
     "--wait",
@@ -142,14 +143,18 @@ def _is_replaced(path: Path, file: TextIO) -> bool:
 
 def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
     """Start a daemon unless there is one; return, once it answers, what it says of itself and whether it is new."""
-    from memsync.daemon import process
+    from memsync.daemon import lock, process
 
-    while (found := process.serving(settings, wait)) is None:
+    for attempt in range(START_ATTEMPTS):
+        found = lock.serving(settings, wait)
+        if found is not None:
+            return found, False
         try:
             return process.start(_global_options(context, settings), wait), True
         except DaemonRunning:  # another start was quicker
-            continue
-    return found, False
+            if attempt == START_ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _global_options(context: click.Context, settings: Settings) -> list[str]:

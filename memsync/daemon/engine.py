@@ -12,8 +12,9 @@ from pathlib import Path
 
 from memsync import __version__
 from memsync.daemon.health import Health
-from memsync.daemon.keeper import Keeper, MakeWatcher
+from memsync.daemon.keeper import Keeper
 from memsync.daemon.vectors import VectorKeeper
+from memsync.daemon.watching import MakeWatcher
 from memsync.memory import Memory
 from memsync.model import DaemonStatus, Freshness, Status
 from memsync.ports import Clock
@@ -67,6 +68,7 @@ class Engine:
         Returns False when a thread or a request hangs; the index is left open for it then.
         """
         self.memory.syncer.gate.stop()
+        self.memory.models.unload()  # whoever waits for it waits no longer
         with self._unused:
             idle = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS / 2)
         half = STOP_SECONDS / 2
@@ -77,7 +79,7 @@ class Engine:
             thread.start()
         for thread in threads:
             thread.join()
-        ended = idle and all(done)
+        ended = idle and len(done) == len(threads) and all(done)
         if ended:
             self.memory.close()
         return ended
@@ -106,13 +108,11 @@ class Engine:
             pending_text=self.keeper.pending_text,
             model_loaded=self.memory.models.is_loaded,
             memory_bytes=memory_bytes(),
-            errors=tuple(filter(None, (*self.health.faults(), self.vectors.hanging()))),
+            errors=tuple(
+                filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.answering.silence()))
+            ),
         )
         return replace(self.memory.status(), daemon=about)
-
-    def is_embedded(self) -> bool:
-        """Tell whether no passage waits for its vector."""
-        return self.freshness().pending_vectors == 0
 
 
 def memory_bytes() -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 
+from memsync.errors import MemsyncError
+
 log = logging.getLogger("memsync.daemon")
 
 FIRST_RETRY_SECONDS = 1.0
@@ -18,8 +20,10 @@ class Health:
         self._guard = threading.Lock()
         self._faults: dict[str, tuple[str, float]] = {}
 
-    def fault(self, name: str, reason: str, *, longest_retry: float = LONGEST_RETRY_SECONDS) -> float:
+    def fault(self, name: str, reason: str | MemsyncError, *, longest_retry: float = LONGEST_RETRY_SECONDS) -> float:
         """Note that something failed, and return in how many seconds to try it again: twice as long each time."""
+        if isinstance(reason, MemsyncError):
+            reason = ". ".join(filter(None, (reason.message, reason.hint)))
         with self._guard:
             known, retry = self._faults.get(name, ("", FIRST_RETRY_SECONDS / 2))
             retry = min(retry * 2, longest_retry)

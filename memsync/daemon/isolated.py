@@ -6,9 +6,11 @@ import contextlib
 import itertools
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -51,7 +53,10 @@ class IsolatedEmbedder:
         return self._space
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
-        """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
+        """Return one unit-length float32 vector per text, in order, each of shape (dimension,).
+
+        `pause` is called before each text, and may raise to end the work. Raises EmbedderError.
+        """
         vectors: list[Vector] = []
         asked: deque[Future[dict[str, Any]]] = deque()
         child = self._running()
@@ -63,7 +68,7 @@ class IsolatedEmbedder:
         return [*vectors, *(self._answered(child, one)["vector"] for one in asked)]
 
     def embed_query(self, text: str) -> Vector:
-        """Return one unit-length float32 vector for a question."""
+        """Return one unit-length float32 vector for a question. Raises EmbedderError."""
         child = self._running()
         vector: Vector = self._answered(child, child.ask("query", text))["vector"]
         return vector
@@ -100,12 +105,21 @@ class _Child:
     """One run of the model's process. `has_answered` is True once it gave a vector."""
 
     def __init__(self, model: str, threads: int) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 (because it is this same program)
-            [sys.executable, "-m", "memsync.daemon.model_process", model, str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        # -P: nothing of the folder it is started in, which may be a stranger's, is taken for a module.
+        command = [sys.executable, "-P", "-m", "memsync.daemon.model_process", model, str(threads)]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 (because it is this same program)
+                command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except OSError as error:
+            hint = "It is tried again; free memory or processes."
+            raise EmbedderError(f"the model's process cannot be started: {error.strerror}", hint=hint) from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._answers = os.fdopen(os.dup(self._process.stdout.fileno()), "rb")  # buffered, unlike the input
+        self._process.stdout.close()
+        self._writing = threading.Lock()
         self._numbers = itertools.count(1)
         self._guard = threading.Lock()
         self._asked: dict[int, Future[dict[str, Any]]] = {}
@@ -119,16 +133,31 @@ class _Child:
         asked: Future[dict[str, Any]] = Future()
         number = next(self._numbers)
         line = json.dumps({"id": number, "kind": kind, "text": text}).encode() + b"\n"
-        assert self._process.stdin is not None
         with self._guard:
             if self.has_ended:
                 asked.set_exception(EmbedderError("the model's process has ended", hint="It is tried again."))
                 return asked
             self._asked[number] = asked
-            with contextlib.suppress(OSError, ValueError):  # it has just ended: the reader says so
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
+        with contextlib.suppress(OSError, ValueError):  # it has just ended: the reader says so
+            self._write(line)
         return asked
+
+    def _write(self, line: bytes) -> None:
+        """Send a line; a process that does not take it is ended."""
+        assert self._process.stdin is not None
+        if not self._writing.acquire(timeout=ANSWER_SECONDS):
+            self._process.kill()
+            return
+        try:
+            stdin, rest = self._process.stdin.fileno(), memoryview(line)
+            limit = time.monotonic() + ANSWER_SECONDS
+            while rest:
+                if not select.select([], [stdin], [], max(0.0, limit - time.monotonic()))[1]:
+                    self._process.kill()
+                    return
+                rest = rest[os.write(stdin, rest) :]
+        finally:
+            self._writing.release()
 
     def end(self) -> None:
         """End the process and wait until it has ended."""
@@ -136,19 +165,24 @@ class _Child:
         self._thread.join()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
+        """Pass answers on until there are no more; half an answer is the end, too."""
         import numpy as np
 
-        stdout = self._process.stdout
-        while line := stdout.readline():
-            answer: dict[str, Any] = json.loads(line)
-            if "bytes" in answer:
-                answer["vector"] = np.frombuffer(stdout.read(answer["bytes"]), dtype=np.float32)
-                self.has_answered = True
-            with self._guard:
-                asked = self._asked.pop(answer["id"])
-            asked.set_result(answer)
-        self._finish()
+        try:
+            while line := self._answers.readline():
+                answer: dict[str, Any] = json.loads(line)
+                if "bytes" in answer:
+                    content = self._answers.read(answer["bytes"])
+                    answer["vector"] = np.frombuffer(content, dtype=np.float32, count=answer["bytes"] // 4)
+                    self.has_answered = True
+                with self._guard:
+                    asked = self._asked.pop(answer["id"])
+                asked.set_result(answer)
+        except (ValueError, KeyError, OSError):
+            pass
+        finally:
+            self._process.kill()
+            self._finish()
 
     def _finish(self) -> None:
         """Let go of the process, and tell whoever still waits."""
@@ -156,10 +190,10 @@ class _Child:
         with self._guard:
             self.has_ended = True
             waiting, self._asked = list(self._asked.values()), {}
-        for stream in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                if stream is not None:
-                    stream.close()
+        with self._writing, contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        self._answers.close()
         for asked in waiting:
             asked.set_exception(EmbedderError(f"the model's process ended ({_told(code)})", hint="It is tried again."))
 

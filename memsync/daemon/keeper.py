@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from memsync.daemon.health import Health
 from memsync.daemon.hints import Due, Hints
+from memsync.daemon.watching import MakeWatcher
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model import WatcherState
@@ -30,25 +30,6 @@ WATCH_RETRY_SECONDS = 60.0
 SHORTEST_PAUSE_IN_LOOKS = 20
 """Looking at all files may take so small a share of the time, however many there are."""
 WATCH_FAULTS = ("root", "watcher")
-
-
-class Watching(Protocol):
-    """What a keeper asks of a Watcher."""
-
-    def start(self) -> None:
-        """Begin to watch. Raises OSError."""
-
-    def stop(self) -> None:
-        """End watching."""
-
-    def fault(self) -> str:
-        """Return why reports can no longer be relied on, or empty text."""
-
-    def unwatched(self, folder_inodes: list[int]) -> int | None:
-        """Return how many folders no watch is on."""
-
-
-MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
 
 
 class Keeper:
@@ -81,6 +62,7 @@ class Keeper:
         self._remote = file_system_of(settings.root).type if file_system_of(settings.root).is_remote else ""
         self._watches = False
         self._has_just_started = False
+        self._went_well = True
         self._next_tick = self._next_scan = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
@@ -114,13 +96,14 @@ class Keeper:
         return WatcherState.LIVE, ""
 
     def catch_up(self, seconds: float) -> bool:
-        """Index what was reported up to now without letting it settle; return whether that was done in so many seconds.
+        """Index what was reported up to now without letting it settle, for at most so many seconds.
 
-        Only within a search.
+        Return whether all of it is in the index now. Only within a search.
         """
         with self._memory.syncer.gate.awaiting(), self._condition:
             turn = self.hasten()
-            return self._condition.wait_for(lambda: self.has_finished(turn) or self._stopping, seconds)
+            self._condition.wait_for(lambda: self.has_finished(turn) or self._stopping, seconds)
+            return self.has_finished(turn)
 
     def hasten(self) -> int:
         """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
@@ -132,8 +115,8 @@ class Keeper:
             return self._taken + 1
 
     def has_finished(self, turn: int) -> bool:
-        """Tell whether a turn of work is done."""
-        return self._finished >= turn
+        """Tell whether a turn of work is done, and went well."""
+        return self._finished >= turn and self._went_well
 
     def notice(self) -> None:
         """Be told that a comparison found more than a search could index itself."""
@@ -203,7 +186,25 @@ class Keeper:
             return min(self._next_tick, self._next_scan, hint if hint is not None else float("inf"))
 
     def step(self, due: Due) -> None:
-        """Do one thing: look at what is due, or compare everything, or look after the watching."""
+        """Do one thing: look at what is due, or compare everything, or look after the watching.
+
+        Whatever goes wrong is a fault that is told, and tried again: what keeps an index live must outlive it.
+        """
+        try:
+            self._do(due)
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001 (because of what the docstring says)
+            log.error("looking after the memory root failed: %s", type(error).__name__)
+            self._went_well = False
+            retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
+            self._next_scan = self._clock.monotonic() + retry
+        if due:
+            with self._condition:
+                self._finished += 1
+                self._condition.notify_all()
+
+    def _do(self, due: Due) -> None:
         now = self._clock.monotonic()
         if now >= self._next_tick:
             self._look_after_watching()
@@ -213,35 +214,29 @@ class Keeper:
             periodic = full and not due.everything and not self._has_just_started
             self._has_just_started = self._has_just_started and not full
             self._refresh(None if full else Places(due.paths), periodic=periodic)
-        if due:
-            with self._condition:
-                self._finished += 1
-                self._condition.notify_all()
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
         retry: float | None = None
         pause = 0.0
         try:
             report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
-        except Stopped:
-            raise
         except RootError as error:
-            retry = self._health.fault("root", _told(error), longest_retry=ROOT_RETRY_SECONDS)
+            retry = self._health.fault("root", error, longest_retry=ROOT_RETRY_SECONDS)
         except IndexDamaged as error:
             retry = self._rebuild(error)
         except MemsyncError as error:
-            retry = self._health.fault("index", _told(error), longest_retry=60.0)
-        except Exception as error:  # noqa: BLE001 (because what is kept live must outlive any one file)
-            log.error("indexing failed: %s", type(error).__name__)
-            retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
+            retry = self._health.fault("index", error, longest_retry=60.0)
         else:
-            self.pending_text = report.pending
+            self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
             pause = SHORTEST_PAUSE_IN_LOOKS * report.look_seconds
             self._on_text(0)  # what a search or another process committed waits for vectors, too
             self._health.mended("index")
             self._health.mended("root")
             if places is None:
                 self._judge_reports(report if periodic else None)
+        self._went_well = retry is None and self.pending_text == 0
+        if retry is not None:
+            self._has_just_started = True  # what is found next was reported, if it was, before this failed
         if places is None or retry is not None:
             usual = self._poll_seconds if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
             self._next_scan = self._clock.monotonic() + (retry or max(usual, pause))
@@ -255,10 +250,8 @@ class Keeper:
         log.warning("%s; it is rebuilt from the files", damage)
         try:
             self._memory.rebuild()
-        except Stopped:
-            raise
         except MemsyncError as error:
-            return self._health.fault("index", _told(error), longest_retry=60.0)
+            return self._health.fault("index", error, longest_retry=60.0)
         self._health.mended("index")
         self._on_text(0)
         return None
@@ -304,7 +297,3 @@ class Keeper:
         self._watcher.stop()
         self._watches = False
         self._next_tick = self._clock.monotonic() + retry
-
-
-def _told(error: MemsyncError) -> str:
-    return ". ".join(filter(None, (error.message, error.hint)))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from memsync import __version__
@@ -23,10 +21,11 @@ from memsync.daemon import wire
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder
+from memsync.daemon.lock import DaemonLock, daemon_lock, running
 from memsync.daemon.methods import Methods
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
-from memsync.errors import DaemonError, DaemonRunning, FilesystemError, MemsyncError
+from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.settings import Settings
 from memsync.wiring import connect_here
 
@@ -36,90 +35,8 @@ STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.001
 """How soon a thread that waits for Python gets its turn: a search beside a long parse waits for it many times."""
 POLL_SECONDS = 0.02
-
-
-# ------------------------------------------------------------------------------------------- the lock
-
-
-@contextmanager
-def daemon_lock(settings: Settings) -> Iterator[None]:
-    """Hold the lock that only one daemon can. Raises DaemonRunning with who has it."""
-    path = settings.index_dir / "daemon.lock"
-    try:
-        settings.index_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise FilesystemError(f"{path} cannot be created: {error.strerror}", hint="Check its folder.") from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _holder(descriptor)
-            who = f"process {holder.get('process', '?')} (memsync {holder.get('version', '?')})"
-            raise DaemonRunning(
-                f"{who} serves {settings.root} already",
-                hint="Stop it with: memsync stop",
-            ) from None
-        os.ftruncate(descriptor, 0)
-        about = {"process": os.getpid(), "version": __version__, "root": str(settings.root)}
-        with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
-            os.pwrite(descriptor, json.dumps(about).encode(), 0)
-        yield
-        os.ftruncate(descriptor, 0)
-    finally:
-        os.close(descriptor)
-
-
-def running(settings: Settings) -> dict[str, Any] | None:
-    """Return what the daemon of this index wrote about itself, or None when there is none: the lock decides."""
-    try:
-        descriptor = os.open(settings.index_dir / "daemon.lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _holder(descriptor)
-    finally:
-        os.close(descriptor)
-    return None
-
-
-def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
-    """Return what the daemon of this index wrote about itself, once it takes connections; None when there is none.
-
-    Raises DaemonError when it does not within so many seconds.
-    """
-    path = wire.socket_path(str(settings.index_dir))
-    limit = time.monotonic() + wait_seconds
-    while (found := running(settings)) is not None:
-        if "process" in found and _takes_connections(path):
-            return found
-        if time.monotonic() >= limit:
-            raise DaemonError(
-                f"process {found.get('process', '?')} is the daemon and does not answer within {wait_seconds:g} s",
-                hint="See: memsync logs",
-            )
-        time.sleep(POLL_SECONDS)
-    return None
-
-
-def _takes_connections(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except OSError:
-            return False
-    return True
-
-
-def _holder(descriptor: int) -> dict[str, Any]:
-    with suppress(ValueError):
-        found = json.loads(os.pread(descriptor, 1000, 0))
-        if isinstance(found, dict):
-            return found
-    return {}
+CARE_SECONDS = 5.0
+"""How often the daemon looks whether others can still find it."""
 
 
 # ---------------------------------------------------------------------------------------- the daemon
@@ -128,8 +45,9 @@ def _holder(descriptor: int) -> dict[str, Any]:
 class Daemon:
     """One run of the daemon. `reload` gives the settings anew when it is told to read them again."""
 
-    def __init__(self, settings: Settings, reload: Callable[[], Settings]) -> None:
+    def __init__(self, settings: Settings, reload: Callable[[], Settings], lock: DaemonLock) -> None:
         self._settings = settings
+        self._lock = lock
         self._reload = reload
         self._path = wire.socket_path(str(settings.index_dir))
         self._until = asyncio.Event()
@@ -147,12 +65,33 @@ class Daemon:
         server = self._server = Server(self._path, self._methods(self._settings), engine)
         engine.start()
         log.info("memsync %s serves %s as process %d", __version__, self._settings.root, os.getpid())
+        care = self._loop.create_task(self._look_after_itself(server))
         try:
             await server.serve(self._until, ready)
         finally:
+            care.cancel()
             stopped = await asyncio.to_thread(server.engine.stop)
             log.info("stopped" if stopped else "stopped; a thread was left hanging")
         return stopped
+
+    async def _look_after_itself(self, server: Server) -> None:
+        """Put back the lock and the socket when somebody removed them, or end when another daemon came in between."""
+        while True:
+            await asyncio.sleep(CARE_SECONDS)
+            try:
+                if not self._lock.is_in_place():
+                    self._lock.take_again()
+                    log.warning("the lock was removed or replaced; it is taken again")
+                if not server.is_reachable():
+                    await server.listen_again()
+                    log.warning("the socket was removed or replaced; it is there again")
+                server.engine.health.mended("socket")
+            except DaemonRunning as error:
+                log.error("%s: this one ends", error.message)
+                self._until.set()
+                return
+            except MemsyncError as error:
+                server.engine.health.fault("socket", error.message)
 
     def _engine(self, settings: Settings) -> Engine:
         memory = connect_here(settings, IsolatedEmbedder)
@@ -185,13 +124,17 @@ class Daemon:
             if (settings.root, settings.index_dir) != (self._settings.root, self._settings.index_dir):
                 raise DaemonError("the root or the index moved", hint="Run: memsync restart")
             engine = await asyncio.to_thread(self._engine, settings)
+            engine.start()
         except MemsyncError as error:
             log.error("config.toml is not taken over: %s. %s", error.message, error.hint)
             server.engine.health.fault("settings", error.message)
             return
+        except Exception as error:  # noqa: BLE001 (because what serves now must go on whatever is wrong with the new)
+            log.error("config.toml is not taken over: %s", where(error))
+            server.engine.health.fault("settings", f"config.toml is not taken over: {type(error).__name__}")
+            return
         old, server.engine, server.methods = server.engine, engine, self._methods(settings)
         self._settings = settings
-        engine.start()
         await asyncio.to_thread(old.stop)
         log.info("config.toml was read again")
 
@@ -203,9 +146,9 @@ def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[]
     # watchdog warns of a folder that came while it was listed; stderr is for what a person can do something about
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\.")
     threading.excepthook = _thread_died
-    with daemon_lock(settings):
+    with daemon_lock(settings) as lock:
         try:
-            stopped = asyncio.run(_run(settings, reload, ready))
+            stopped = asyncio.run(_run(settings, reload, ready, lock))
         except MemsyncError:
             raise
         except Exception as error:
@@ -216,8 +159,8 @@ def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[]
         os._exit(0)  # a hanging thread would keep the process: the index is crash-safe, and its lock is let go of
 
 
-async def _run(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None]) -> bool:
-    return await Daemon(settings, reload).run(ready)
+async def _run(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None], lock: DaemonLock) -> bool:
+    return await Daemon(settings, reload, lock).run(ready)
 
 
 def _thread_died(about: threading.ExceptHookArgs) -> None:
@@ -235,7 +178,7 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
     Raises DaemonError with what it said when it did not come up.
     """
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "memsync", *arguments, "watch", "--background", str(writing)]
+    command = [sys.executable, "-P", "-m", "memsync", *arguments, "watch", "--background", str(writing)]
     try:
         child = subprocess.Popen(  # noqa: S603 (because it is this same program)
             command,

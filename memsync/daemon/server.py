@@ -29,6 +29,8 @@ log = logging.getLogger("memsync.daemon")
 MOST_CONNECTIONS = 256
 WORKERS = 4
 """Requests answered at once. More would not be quicker on few processors, and each keeps a connection to the index."""
+CHEAP_WORKERS = 2
+"""For what takes no time and must not wait behind searches: a greeting that comes late sends a client away."""
 STOP_SECONDS = 0.5
 TELL_SECONDS = 0.5
 """How often it is looked, for those who subscribed, whether something has changed that is not a commit of text."""
@@ -46,27 +48,51 @@ class Server:
         self._telling: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
+        self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
         self._long = ThreadPoolExecutor(MOST_CONNECTIONS, thread_name_prefix="long")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
+        self._listener: asyncio.Server | None = None
+        self._inode = 0
 
     async def serve(self, until: asyncio.Event, ready: Callable[[], None]) -> None:
         """Answer until the event is set; `ready` is called once clients can connect."""
         self._loop = asyncio.get_running_loop()
-        listening = bound(self._path)
-        server = await self._loop.create_unix_server(
-            lambda: Connection(self._respond, self._peers, MOST_CONNECTIONS), sock=listening
-        )
+        await self._listen(self._loop)
         try:
             ready()
             await until.wait()
         finally:
             self._stopping = True
             self.engine.memory.syncer.gate.stop()  # a sync under way ends, and its peer is told
-            server.close()
-            with suppress(FileNotFoundError):
-                os.unlink(self._path)
+            reachable = self.is_reachable()
+            if self._listener is not None:
+                self._listener.close()
+            if reachable:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path)
             await self._hang_up()
+
+    def is_reachable(self) -> bool:
+        """Tell whether the socket that is listened on still stands where clients look for it."""
+        try:
+            return os.lstat(self._path).st_ino == self._inode
+        except OSError:
+            return False
+
+    async def listen_again(self) -> None:
+        """Put the socket back. Raises DaemonError when something else stands there."""
+        old = self._listener
+        await self._listen(asyncio.get_running_loop())
+        if old is not None:
+            old.close()
+
+    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        listening = bound(self._path)
+        self._inode = os.lstat(self._path).st_ino
+        self._listener = await loop.create_unix_server(
+            lambda: Connection(self._respond, self._peers, MOST_CONNECTIONS), sock=listening
+        )
 
     async def _hang_up(self) -> None:
         """Let requests that are nearly answered be, then close every connection."""
@@ -76,8 +102,8 @@ class Server:
         for peer in peers:
             peer.close()
         await asyncio.sleep(0)
-        self._quick.shutdown(wait=False, cancel_futures=True)
-        self._long.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._quick, self._cheap, self._long):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     # ---------------------------------------------------------------------------------------- requests
 
@@ -137,7 +163,8 @@ class Server:
 
         work = partial(self.methods.answer, method, Request(engine, Params(method, params), notify, is_over))
         takes_long = method in LONG or (method == "search" and "generation" in params)
-        return await loop.run_in_executor(self._long if takes_long else self._quick, work)
+        pool = self._long if takes_long else self._quick if method == "search" else self._cheap
+        return await loop.run_in_executor(pool, work)
 
     # ------------------------------------------------------------------------------------ subscriptions
 
@@ -165,7 +192,7 @@ class Server:
                 return
             engine = self.engine
             with engine.in_use():
-                freshness = await self._loop.run_in_executor(self._quick, plain_freshness, engine)
+                freshness = await self._loop.run_in_executor(self._cheap, plain_freshness, engine)
             for peer, told in self._subscribers.items():
                 if told.differs(freshness):
                     told.freshness = freshness

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
 from memsync.daemon.health import Health
-from memsync.errors import EmbedderError, IndexBusy, MemsyncError
+from memsync.errors import IndexBusy, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
@@ -18,6 +18,7 @@ log = logging.getLogger("memsync.daemon")
 
 BUSY_RETRY_SECONDS = 1.0
 HANGING_SECONDS = 60.0
+REST_SECONDS = 5.0
 TIDY_NOTES = 100
 """After so many changed notes the index is compacted at once, after fewer when nothing has happened for a while."""
 TIDY_IDLE_SECONDS = 600.0
@@ -35,6 +36,7 @@ class VectorKeeper:
         self._wanted = True
         self._stopping = False
         self._retry_at: float | None = None
+        self._has_failed = False
         self._untidy = 0
         self._last_work = clock.monotonic()
         self._working_since: float | None = None
@@ -57,10 +59,14 @@ class VectorKeeper:
         with self._condition:
             self._untidy += notes
             self._wanted = True
+            if not self._has_failed:  # what waits then is texts that got no vector; new ones need not wait with them
+                self._retry_at = None
             self._condition.notify_all()
 
     def hanging(self) -> str:
-        """Return for how long the model has not answered, if that is too long; else empty text."""
+        """Return for how long the model has not answered, if too long, or that nobody asks it; else empty text."""
+        if self._thread.ident is not None and not self._thread.is_alive() and not self._stopping:
+            return "model: the thread that embeds has died: run memsync restart"
         since = self._working_since
         now = self._clock.monotonic()
         seconds = now - max(since, self._memory.syncer.stepped_at) if since is not None else 0.0
@@ -69,21 +75,22 @@ class VectorKeeper:
     # -------------------------------------------------------------------------------------------- work
 
     def _run(self) -> None:
-        self._warm()
         with suppress(Stopped):
+            self._warm()
             while self._wait():
                 self.step()
 
     def _wait(self) -> bool:
         """Wait until there may be something to embed, unloading the model meanwhile; False when it is to end."""
-        with self._condition:
-            while not self._stopping:
-                if self.take():
-                    return True
-                now = self._clock.monotonic()
-                self._rest(now)
-                self._condition.wait(max(0.01, self.due_at() - now) if self._wanted else 5.0)
-            return False
+        while not self._stopping:
+            if self.take():
+                return True
+            self._rest(self._clock.monotonic())
+            with self._condition:
+                seconds = max(0.0, self.due_at() - self._clock.monotonic())
+                if seconds and not self._stopping:
+                    self._condition.wait(min(seconds, REST_SECONDS))
+        return False
 
     def take(self) -> bool:
         """Tell whether there may be something to embed now; whoever is told so does it."""
@@ -119,8 +126,10 @@ class VectorKeeper:
         except IndexBusy:  # another process syncs and embeds the same
             self._again(BUSY_RETRY_SECONDS)
         except MemsyncError as error:
+            self._has_failed = True
             self._failed(error.message)
         except Exception as error:  # noqa: BLE001 (because words must go on being found whatever a model does)
+            self._has_failed = True
             self._failed(f"embedding failed: {type(error).__name__}")
         finally:
             self._working_since = None
@@ -128,8 +137,9 @@ class VectorKeeper:
     def _embed(self) -> None:
         report = self._memory.syncer.embed_in_background()
         self._last_work = self._clock.monotonic()
-        if report.error is not None:
-            self._failed(report.error.message)
+        self._has_failed = report.error is not None
+        if report.problem is not None:
+            self._failed(report.problem.message)
             return
         self._health.mended("model")
         self._memory.syncer.remember_model_failure("")
@@ -141,9 +151,11 @@ class VectorKeeper:
 
     def _warm(self) -> None:
         """Load the model before the first question needs it; whatever fails here fails again where it is told."""
-        with suppress(EmbedderError):
+        try:
             self._memory.models.configured().embed_query("warm")
             self._memory.models.note_use()
+        except Exception as error:  # noqa: BLE001 (because, as in step, nothing that a model does ends this thread)
+            log.info("the model is not loaded yet: %s", type(error).__name__)
 
     def _failed(self, reason: str) -> None:
         with suppress(MemsyncError):

@@ -172,7 +172,11 @@ def _watched_inodes() -> set[int] | None:
     if sys.platform != "linux":
         return None
     watched: set[int] = set()
-    for name in os.listdir("/proc/self/fd"):
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:  # no descriptor left to look with
+        return None
+    for name in names:
         try:
             if os.readlink(f"/proc/self/fd/{name}") == "anon_inode:inotify":
                 lines = Path(f"/proc/self/fdinfo/{name}").read_text()

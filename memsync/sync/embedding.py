@@ -18,12 +18,22 @@ BATCH_PASSAGES = 32
 
 @dataclass(frozen=True, slots=True)
 class VectorReport:
-    """Vectors computed and taken from the cache, what still waits, and why if something failed."""
+    """Vectors computed and taken from the cache, what still waits, and why if something failed.
+
+    `error`: the model failed, nothing more can be embedded now. `unusable`: what it gave for some text is no vector;
+    all other texts have theirs.
+    """
 
     computed: int = 0
     reused: int = 0
     pending: int = 0
     error: EmbedderError | None = None
+    unusable: EmbedderError | None = None
+
+    @property
+    def problem(self) -> EmbedderError | None:
+        """What is to be told: that the model failed, or else that it gave something that is no vector."""
+        return self.error or self.unusable
 
 
 class EmbeddingQueue:
@@ -64,6 +74,7 @@ class EmbeddingQueue:
         space = embedder.space
         computed = tried = last_id = 0
         error: EmbedderError | None = None
+        unusable: EmbedderError | None = None
         with self._index.reading() as reader:
             waiting = reader.pending(space)
         total = waiting if limit is None else min(limit, waiting)
@@ -73,18 +84,18 @@ class EmbeddingQueue:
             if not batch:
                 break
             try:
-                done, unusable = self._embed_batch(embedder, space, batch, pause)
+                done, refused = self._embed_batch(embedder, space, batch, pause)
             except EmbedderError as failed:  # the model itself; an unusable vector holds up only its own passage
                 error = failed
                 break
             computed += done
-            error = error or next(iter(unusable), None)
+            unusable = unusable or next(iter(refused), None)
             tried += len(batch)
             last_id = batch[-1].passage_id
             if progress is not None:
                 progress("computing vectors", tried, total)
         with self._index.reading() as reader:
-            return VectorReport(computed, 0, reader.pending(space), error)
+            return VectorReport(computed, 0, reader.pending(space), error, unusable)
 
     def _embed_batch(
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]

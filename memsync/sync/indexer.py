@@ -94,7 +94,7 @@ class Indexer:
             outlook = self.lookout.look(places, accept_root=accept_root)
             report.pending = outlook.pending
             report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
-            if len(outlook.changes) > most:
+            if outlook.new_changes > most:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
                 with self._turn(deadline, for_search=for_search) as is_ours:

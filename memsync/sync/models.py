@@ -68,10 +68,11 @@ class EmbeddingModels:
 
     def unload(self) -> None:
         """Give back the memory of every model; each is loaded again when it is asked for something."""
-        with self._lock:
-            self.is_loaded = False
-            for embedder in self._by_space.values():
-                embedder.unload()
+        self.is_loaded = False
+        # Without the lock, which whoever waits for a model that hangs may hold.
+        embedders = {id(one): one for one in (self._configured, *list(self._by_space.values())) if one is not None}
+        for embedder in embedders.values():
+            embedder.unload()
 
     def idle_seconds(self) -> float:
         """Return for how long no model has embedded anything."""

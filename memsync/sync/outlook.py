@@ -41,6 +41,15 @@ class Outlook:
     known_failures: Mapping[NotePath, FailedFile]
 
     @property
+    def new_changes(self) -> int:
+        """How many of the changes are not of files that failed before and look the same."""
+        failed, files = self.known.failures, self.scan.files
+        return sum(
+            change.path not in failed or failed[change.path].identity != files.get(change.path)
+            for change in self.changes
+        )
+
+    @property
     def pending(self) -> int:
         """How many changes the index lacks."""
         return len(self.changes) + self.put_off

@@ -11,7 +11,7 @@ from memsync.notes.settling import unsettled_absence_ns, unsettled_ns
 LONGEST_NS = 2_000_000_000
 """For how long a change may be put off in all: a file that is emptied again and again is believed after this."""
 FORGOTTEN_NS = 1_000_000_000
-"""A change that nobody looked at for so long, because a look ended before it settled, is put off anew."""
+"""A change that was not looked at for so long, because who waited gave up before it settled, is put off anew."""
 
 
 class Settling:
@@ -19,7 +19,7 @@ class Settling:
 
     def __init__(self, files: NoteFiles) -> None:
         self._files = files
-        self._put_off: dict[NotePath, tuple[int, int]] = {}  # when first, and when last
+        self._unsettled: dict[NotePath, tuple[int, int]] = {}  # seen so when first, when last
 
     def divide(
         self, changes: list[Change], scan: FileScan, known: Mapping[NotePath, IndexedFile], now_ns: int
@@ -30,19 +30,20 @@ class Settling:
         """
         settled, waits = [], []
         folders: dict[str, int] = {}
-        put_off: dict[NotePath, tuple[int, int]] = {}
+        unsettled: dict[NotePath, tuple[int, int]] = {}
         for change in changes:
             wait = self._wait_ns(change, scan, known, folders, now_ns)
-            first, last = self._put_off.get(change.path, (now_ns, now_ns))
+            first, last = self._unsettled.get(change.path, (now_ns, now_ns))
             if now_ns - last > FORGOTTEN_NS:
                 first = now_ns
-            if wait <= 0 or not 0 <= now_ns - first < LONGEST_NS:
-                settled.append(change)
-            else:
-                put_off[change.path] = (first, now_ns)
+            if wait > 0:  # remembered if believed, too: it is asked for again before it is committed
+                unsettled[change.path] = (first, now_ns)
+            if wait > 0 and 0 <= now_ns - first < LONGEST_NS:
                 waits.append(wait)
-        not_looked_at = {path: times for path, times in self._put_off.items() if scan.is_unknown(path)}
-        self._put_off = not_looked_at | put_off
+            else:
+                settled.append(change)
+        not_looked_at = {path: times for path, times in self._unsettled.items() if scan.is_unknown(path)}
+        self._unsettled = not_looked_at | unsettled
         return settled, min(waits, default=0) / 1e9
 
     def _wait_ns(

@@ -106,6 +106,10 @@ class Syncer:
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
 
+    def count_changes(self) -> int:
+        """Return how many changes the index lacks, without indexing any."""
+        return self._indexer.lookout.look().pending
+
     def check_root(self) -> None:
         """Raise RootError when the memory root is not there or cannot be read."""
         self._files.root_identity()
@@ -188,7 +192,7 @@ class Syncer:
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
-            self.remember_model_failure(str(vectors.error or ""))
+            self.remember_model_failure(str(vectors.problem or ""))
             with self._index.writing() as writer:
                 writer.set_last_sync(self.scanned_at)
             return self._report(text, vectors, time.perf_counter() - started)
@@ -207,8 +211,8 @@ class Syncer:
                     accept_root=True, progress=progress
                 )
                 vectors = self._embed(other, progress, self.gate.pause)
-                if vectors.error is not None and not keep_vectors:
-                    raise vectors.error  # an index without any vectors must not replace one that has them
+                if vectors.problem is not None and not keep_vectors:
+                    raise vectors.problem  # an index without any vectors must not replace one that has them
                 with other.writing() as writer:
                     writer.set_last_sync(_now())
                 self._index.take_over(other)
@@ -268,8 +272,8 @@ class Syncer:
 
     def _report(self, text: TextReport, vectors: VectorReport, seconds: float) -> SyncReport:
         failed = list(text.failed)
-        if vectors.error is not None:
-            failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.error), vectors.error.hint)))))
+        if vectors.problem is not None:
+            failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.problem), vectors.problem.hint)))))
         with self._index.reading() as reader:
             generation = reader.generation()
         return SyncReport(

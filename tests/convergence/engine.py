@@ -95,6 +95,14 @@ class InlineLive:
         self._work = work
         self._clock = clock
 
+    @property
+    def pending_text(self) -> int:
+        return self._keeper.pending_text
+
+    @pending_text.setter
+    def pending_text(self, changes: int) -> None:
+        self._keeper.pending_text = changes
+
     def watching(self) -> tuple[WatcherState, str]:
         return self._keeper.watching()
 

@@ -21,7 +21,6 @@ COUNTS: Counter[str] = Counter()
 """What all runs in this process have done."""
 
 notes = st.sampled_from(NOTES)
-folders = st.sampled_from(FOLDERS)
 places = st.sampled_from([*NOTES, *FOLDERS])
 seeds = st.integers(0, 40)
 modes = st.sampled_from([Mode.KEYWORD, Mode.HYBRID])
@@ -82,6 +81,13 @@ class Convergence(RuleBasedStateMachine):
         self._change(lambda: self.tree.write(path, self.tree.text(seed, keep=self.tree.note_at(path) or b"")))
 
     @rule(path=notes, seed=seeds)
+    def move_down(self, path: str, seed: int) -> None:
+        """Write before a chunk that stays as it is, but for its place."""
+        self._change(lambda: self.tree.write(path, self.tree.text(seed, keep=texts.LONG.encode())))
+        self.wait(600)
+        self.prepend(path, seed + 1)
+
+    @rule(path=notes, seed=seeds)
     def replace(self, path: str, seed: int) -> None:
         self._change(lambda: self.tree.replace(path, self.tree.text(seed)))
 
@@ -92,6 +98,13 @@ class Convergence(RuleBasedStateMachine):
     @rule(path=notes)
     def touch(self, path: str) -> None:
         self._change(lambda: self.tree.touch(path))
+
+    @rule(path=notes, seed=seeds)
+    def write_twice(self, path: str, seed: int) -> None:
+        """Write, and again within the same tick: the same size and the same times, though memsync looked in between."""
+        self.write(path, seed, 0)
+        self._do("syncs", self.world.live.memory.syncer.refresh)
+        self.edit_unseen(path)
 
     @rule(
         path=notes,
@@ -135,7 +148,7 @@ class Convergence(RuleBasedStateMachine):
     def copy(self, source: str, path: str) -> None:
         self._change(lambda: self.tree.copy(source, path))
 
-    @rule(folder=folders)
+    @rule(folder=st.sampled_from(["deep", "deep/er", "daily"]))
     def remove_folder(self, folder: str) -> None:
         self._change(lambda: self.tree.remove_folder(folder))
 
@@ -149,7 +162,7 @@ class Convergence(RuleBasedStateMachine):
     def pipe(self, path: str) -> None:
         self._change(lambda: self.tree.pipe(path))
 
-    @rule(path=places, permit=st.booleans())
+    @rule(path=st.sampled_from(["deep", "daily", *NOTES[:4]]), permit=st.booleans())
     def forbid(self, path: str, permit: bool) -> None:
         if permit:
             self._change(self.tree.permit)
@@ -158,6 +171,14 @@ class Convergence(RuleBasedStateMachine):
     @rule(folder=st.sampled_from(["", "deep/"]), content=st.sampled_from(IGNORES))
     def ignore(self, folder: str, content: bytes) -> None:
         self._change(lambda: self.tree.write(f"{folder}.gitignore", content))
+
+    @rule(paths=st.permutations(NOTES[:2]))
+    def ignore_another(self, paths: list[str]) -> None:
+        """Ignore one note and then another, by a file of the same size that takes the first one's place."""
+        first, then = (f"{path}\n".encode() for path in paths)
+        self._change(lambda: self.tree.write(".gitignore", first))
+        self.wait(2_100)
+        self._change(lambda: self.tree.replace(".gitignore", then))
 
     @rule(seconds=st.sampled_from([1.0, 7.0, 40.0]))
     def unmount(self, seconds: float) -> None:

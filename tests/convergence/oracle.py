@@ -76,7 +76,8 @@ def tells_of(result: SearchResult, path: str) -> bool:
     if result.freshness.pending_text:
         return True
     places = [path, *(f"{folder}/" for folder in Path(path).parents)]
-    return any(warning.startswith(f"{place}:") for warning in result.warnings for place in map(str, places))
+    begins = tuple(f"{place}{end}" for place in places for end in (":", " "))
+    return any(warning.startswith(begins) for warning in result.warnings)
 
 
 def assert_finds(result: SearchResult, mark: str, path: str) -> None:

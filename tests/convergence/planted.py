@@ -9,14 +9,13 @@ from unittest import mock
 
 from memsync.answering import Answering
 from memsync.daemon.keeper import Keeper
-from memsync.daemon.vectors import VectorKeeper
 from memsync.errors import RootError
 from memsync.indexes.sqlite.writer import SqliteWriter
 from memsync.model import ChangeType
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.ignore import IgnoreRules
 from memsync.notes.places import Places
-from memsync.sync.indexer import Indexer, TextReport
+from memsync.sync.indexer import TextReport
 from memsync.sync.outlook import Lookout
 from memsync.sync.plan import plan_sync
 from memsync.sync.settle import Settling
@@ -68,20 +67,6 @@ def _known_for_good() -> Iterator[None]:
         return lookout._known if lookout._known.generation >= 0 else read(lookout)
 
     with mock.patch.object(Lookout, "known", read_once):
-        yield
-
-
-@contextmanager
-def _commit_hides_others() -> Iterator[None]:
-    note = Lookout.note_commit
-
-    def note_all(lookout: Lookout, before: int, after: int, stamps: Any) -> None:
-        lookout._known = lookout._known.__class__(
-            before, lookout._known.stamps, lookout._known.failures, lookout._known.root
-        )
-        note(lookout, before, after, stamps)
-
-    with mock.patch.object(Lookout, "note_commit", note_all):
         yield
 
 
@@ -164,7 +149,6 @@ PLANTED: Mapping[str, Plant] = {
     ),
     "words of a forgotten chunk are left": _without_statement("DELETE FROM chunk_fts"),
     "vectors of a forgotten passage are left": _without_statement("DELETE FROM vec_"),
-    "a forgotten passage goes on waiting": _without_statement("DELETE FROM pending WHERE passage"),
     "tags of a forgotten chunk are left": _without_statement("DELETE FROM tag"),
     "links of the old text are left": _without_statement("DELETE FROM link"),
     "any vector will do": _any_vector,
@@ -173,15 +157,8 @@ PLANTED: Mapping[str, Plant] = {
     "a strict search does not look at the files": _instead(
         Answering, "_freshen", lambda answering, fresh: TextReport()
     ),
-}
-"""What the bug does -> a context in which memsync has it. The machine finds each."""
-
-NOT_FOUND_YET: Mapping[str, Plant] = {
-    "a commit does not look at its files again": _instead(Indexer, "_still", lambda indexer, batch: batch),
     "two writes in one tick are taken for one": _no_racy_window,
-    "one's own commit hides another's": _commit_hides_others,
     "a changed .gitignore is not read again": _ignore_files_kept,
     "a chunk that moved keeps its old place": _instead(SqliteWriter, "_move_chunk", _nothing),
-    "a model that failed is not tried again": _instead(VectorKeeper, "_again", _nothing),
 }
-"""The same, but too rarely met: the machine does not find these within the examples of test_planted_bugs."""
+"""What the bug does -> a context in which memsync has it. The machine finds each."""

@@ -16,6 +16,8 @@ PIECES = [
     "| {0} | {1} |\n|---|---|\n| {2} | {3} |\n\n",
     "heron alder eel.\n\n",
 ]
+LONG = "alder ketch tide " * 60 + "\n\n"
+"""A paragraph long enough to be a chunk by itself."""
 HEADS = [
     "",
     "",

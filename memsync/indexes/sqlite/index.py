@@ -203,6 +203,10 @@ class SqliteIndex:
             inode = os.stat(self.path).st_ino
         except FileNotFoundError:
             inode = 0
+        except OSError as error:
+            raise FilesystemError(
+                f"the index {self.path} cannot be reached: {error.strerror}", hint="Check its folder."
+            ) from error
         if inode == self._inode:
             return
         with self._write_lock:

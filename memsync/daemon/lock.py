@@ -1,0 +1,146 @@
+"""One daemon a memory root: the lock that a daemon holds for life, and who has it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from memsync import __version__
+from memsync.daemon import wire
+from memsync.errors import DaemonError, DaemonRunning, FilesystemError
+from memsync.settings import Settings
+
+POLL_SECONDS = 0.02
+LOOK_SECONDS = 0.5
+"""How long a lock may be held by somebody who only looks whether a daemon has it."""
+
+
+class DaemonLock:
+    """A kernel lock on a file in the index's folder; what stands in the file is only for people."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the lock. Raises DaemonRunning with who has it, FilesystemError."""
+        self._path = settings.index_dir / "daemon.lock"
+        self._root = str(settings.root)
+        self._descriptor = self._taken()
+
+    def is_in_place(self) -> bool:
+        """Tell whether the file that is locked still stands where others look for it."""
+        try:
+            return os.stat(self._path).st_ino == os.fstat(self._descriptor).st_ino
+        except OSError:
+            return False
+
+    def take_again(self) -> None:
+        """Lock the file that stands there now, or a new one. Raises DaemonRunning when another daemon was quicker."""
+        descriptor = self._taken()
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go of the lock; the file stays behind."""
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+
+    def _taken(self) -> int:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise FilesystemError(
+                f"{self._path} cannot be created: {error.strerror}", hint="Check its folder."
+            ) from error
+        try:
+            self._lock(descriptor)
+            os.ftruncate(descriptor, 0)
+            about = {"process": os.getpid(), "version": __version__, "root": self._root}
+            with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
+                os.pwrite(descriptor, json.dumps(about).encode(), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _lock(self, descriptor: int) -> None:
+        limit = time.monotonic() + LOOK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                holder = _holder(descriptor)
+                if not holder and time.monotonic() < limit:
+                    time.sleep(POLL_SECONDS)
+                    continue
+                who = f"process {holder.get('process', '?')} (memsync {holder.get('version', '?')})"
+                hint = "Stop it with: memsync stop"
+                raise DaemonRunning(f"{who} serves {self._root} already", hint=hint) from None
+
+
+@contextmanager
+def daemon_lock(settings: Settings) -> Iterator[DaemonLock]:
+    """Hold the lock that only one daemon can. Raises DaemonRunning with who has it."""
+    lock = DaemonLock(settings)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def running(settings: Settings) -> dict[str, Any] | None:
+    """Return what the daemon of this index wrote about itself, or None when there is none: the lock decides."""
+    try:
+        descriptor = os.open(settings.index_dir / "daemon.lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
+    """Return what the daemon of this index wrote about itself, once it takes connections; None when there is none.
+
+    Raises DaemonError when it does not within so many seconds.
+    """
+    path = wire.socket_path(str(settings.index_dir))
+    limit = time.monotonic() + wait_seconds
+    while (found := running(settings)) is not None:
+        if "process" in found and _takes_connections(path):
+            return found
+        if time.monotonic() >= limit:
+            raise DaemonError(
+                f"process {found.get('process', '?')} is the daemon and does not answer within {wait_seconds:g} s",
+                hint="See: memsync logs",
+            )
+        time.sleep(POLL_SECONDS)
+    return None
+
+
+def _takes_connections(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def _holder(descriptor: int) -> dict[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(os.pread(descriptor, 1000, 0))
+        if isinstance(found, dict):
+            return found
+    return {}
