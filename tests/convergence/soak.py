@@ -1,4 +1,4 @@
-"""Proof A run long: `python -m tests.convergence.soak --minutes 10 [--seed 1] [--only A]`."""
+"""Proof A run long: `python -m tests.convergence.soak --minutes 10 [--seed 1]`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=None, help="of the first run; the next ones count on from it")
-    parser.add_argument("--only", choices=["A"], default="A", help="which proof to run")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     seed = chosen.seed if chosen.seed is not None else time.time_ns() // 1_000_000
@@ -31,6 +30,8 @@ def main() -> int:
     while time.monotonic() < until and not divergences:
         try:
             run(examples=EXAMPLES, steps=STEPS, seed=seed)
+        except KeyboardInterrupt:
+            break
         except Exception as error:  # noqa: BLE001 (because every failure is a finding)
             divergences += 1
             print(f"seed {seed}: {type(error).__name__}: {error}\n" + "\n".join(getattr(error, "__notes__", [])))  # noqa: T201 (because a person reads it)

@@ -163,7 +163,8 @@ class World:
 
     def unmount(self, seconds: float) -> None:
         """Take the root away for a while: nothing is forgotten, and every search tells of it."""
-        self.clock.sleep_out()  # what people planned needs the root
+        self.clock.sleep_out()  # what people planned needs the root, and so does who lies in wait
+        self.system.disarm()
         before = self.stamps().keys()
         away = self.tree.root.with_name("away")
         self.tree.root.rename(away)
