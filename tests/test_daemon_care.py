@@ -85,9 +85,9 @@ def test_a_module_in_the_current_folder_is_not_run(cli: Cli, write: Write) -> No
     write("memsync/__init__.py", "open('ran', 'w')\n")
     write("json.py", "open('ran', 'w')\n")
     write("a.md", "The heron nests.\n")
-    process = json.loads(cli("start", "--json", cwd=cli.root, environ={"MEMSYNC_ROOT": str(cli.root)}).stdout)[
-        "process"
-    ]
+    command = [sys.executable, "-P", "-m", "memsync", "--root", ".", "start", "--json"]  # as the installed command is
+    started = subprocess.run(command, cwd=cli.root, capture_output=True, text=True, timeout=60, check=True)
+    process = json.loads(started.stdout)["process"]
     until(lambda: len(children(process)) == 1, "the model is loaded")
     assert not (cli.root / "ran").exists()
 

@@ -114,7 +114,7 @@ def test_pause_is_called_before_each_text_and_may_end_the_work(embedder: Isolate
 
 
 def test_process_ends_with_the_one_that_asks() -> None:
-    """kill -9 of the daemon leaves no model behind."""
+    """A daemon that is killed leaves no model behind."""
     code = (
         "from memsync.daemon.isolated import IsolatedEmbedder\n"
         "import os, signal\n"

@@ -54,6 +54,7 @@ class Daemon:
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reloading: asyncio.Task[None] | None = None
+        self._is_to_reread = False
 
     async def run(self, ready: Callable[[], None]) -> bool:
         """Serve until told to stop; return whether everything ended in time."""
@@ -112,8 +113,15 @@ class Daemon:
 
     def _reread(self) -> None:
         assert self._loop is not None
+        self._is_to_reread = True
         if self._reloading is None or self._reloading.done():
-            self._reloading = self._loop.create_task(self._exchange())
+            self._reloading = self._loop.create_task(self._reread_all())
+
+    async def _reread_all(self) -> None:
+        """Read config.toml as often as told to, one time after the other."""
+        while self._is_to_reread:
+            self._is_to_reread = False
+            await self._exchange()
 
     async def _exchange(self) -> None:
         """Read config.toml again and go on with what it says; with the old settings if it cannot be used."""
