@@ -7,10 +7,13 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memsync.memory import Memory
+from memsync.model import NotePath
+from memsync.notes.reader import NoteReader
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, value
 
@@ -182,3 +185,20 @@ def test_two_open_memories_see_each_others_work(make_memory: MakeMemory, write: 
     assert (report.added, report.changed, report.unchanged) == (0, 0, 1)
     assert len(embedder.seen) == seen
     assert [hit.path for hit in second.search("heron", mode="keyword").hits] == ["a.md"]
+
+
+def test_small_notes_do_not_wait_for_a_large_one(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes long to parse comes last, and what was read before it is committed first."""
+    write("a-large.md", "The heron nests.\n\n" * 40_000)
+    write("b-small.md", "The quokka smiles.\n")
+    seen: list[list[str]] = []
+    read = NoteReader.read
+
+    def reading(reader: NoteReader, path: NotePath, content: bytes) -> Any:
+        if path == "a-large.md" and not seen:
+            seen.append([hit.path for hit in memory.search("quokka", mode="keyword", fresh="none").hits])
+        return read(reader, path, content)
+
+    monkeypatch.setattr(NoteReader, "read", reading)
+    memory.sync()
+    assert seen == [["b-small.md"]]

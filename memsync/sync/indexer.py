@@ -20,6 +20,10 @@ from memsync.sync.outlook import Lookout, Outlook
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
+LARGE_BYTES = 500_000
+"""A note of this size takes half a second to parse."""
+SMALL, LARGE, GONE = range(3)
+"""The order of work. What is gone comes last, so that text that moved keeps its passages."""
 MAX_ROUNDS = 3
 """How often one refresh looks again for files that changed while it read them."""
 MAX_TURN_SECONDS = 3_600.0
@@ -160,10 +164,13 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
-        """Yield files read and parsed, few enough that each commit comes soon."""
+        """Yield files read and parsed, few enough that each commit comes soon; large ones come after small ones."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for change in changes:
+        for change in sorted(changes, key=work.rank):
+            if batch and work.rank(change) == LARGE:
+                yield batch
+                batch, started = [], self._clock.monotonic()
             if self._clock.monotonic() >= work.deadline:
                 break
             work.pause()
@@ -258,6 +265,12 @@ class _Round:
     progress: Progress | None
     pause: Callable[[], None]
     read: int = 0
+
+    def rank(self, change: Change) -> int:
+        """Return when a change has its turn: SMALL, LARGE or GONE."""
+        if change.type is ChangeType.DELETED:
+            return GONE
+        return LARGE if self.outlook.scan.files[change.path][0] > LARGE_BYTES else SMALL
 
     def step(self) -> None:
         """Tell how far reading has come."""
