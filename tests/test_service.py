@@ -69,7 +69,7 @@ def test_unit_starts_the_daemon_of_this_root_whatever_it_is_called(name: str, tm
     text = service_of(load_settings(root=root), "linux").text
     (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
     words = systemd_words(line.removeprefix("ExecStart="))
-    assert words == [sys.executable, "-m", "memsync", "--root", str(root), "watch"]
+    assert words == [sys.executable, "-P", "-m", "memsync", "--root", str(root), "watch"]
 
 
 @linux_only
@@ -95,7 +95,7 @@ def test_launchd_agent_starts_the_daemon_of_this_root(name: str, tmp_path: Path)
     root.mkdir()
     service = service_of(load_settings(root=root), "darwin")
     about = plistlib.loads(service.text.encode())
-    assert about["ProgramArguments"] == [sys.executable, "-m", "memsync", "--root", str(root), "watch"]
+    assert about["ProgramArguments"] == [sys.executable, "-P", "-m", "memsync", "--root", str(root), "watch"]
     assert about["Label"] == service.name
     assert (about["RunAtLoad"], about["KeepAlive"]) == (True, {"SuccessfulExit": False})
     assert service.path == tmp_path / "home" / "Library" / "LaunchAgents" / f"{service.name}.plist"
