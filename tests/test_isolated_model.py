@@ -104,12 +104,12 @@ def test_pause_is_called_before_each_text_and_may_end_the_work(embedder: Isolate
 
     def pause() -> None:
         calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == 5:
             raise Stopped
 
     with pytest.raises(Stopped):
         embedder.embed_passages(TEXTS, pause)
-    assert len(calls) == 4
+    assert len(calls) == 5
     assert len(embedder.embed_passages(TEXTS[:2])) == 2
 
 

@@ -80,6 +80,7 @@ class Engine:
         for thread in threads:
             thread.join()
         ended = idle and len(done) == len(threads) and all(done)
+        self.memory.models.unload()  # again: who had begun to ask before the gate closed may have begun another
         if ended:
             self.memory.close()
         return ended

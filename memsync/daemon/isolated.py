@@ -59,6 +59,7 @@ class IsolatedEmbedder:
         """
         vectors: list[Vector] = []
         asked: deque[Future[dict[str, Any]]] = deque()
+        pause()  # before a process is begun: the work may be over
         child = self._running()
         for text in texts:
             if len(asked) >= self._at_once:
