@@ -116,6 +116,10 @@ class _RandomVectors:
         """Give back the built-in model's memory."""
         self._model.unload()
 
+    def close(self) -> None:
+        """Do as the built-in model does."""
+        self._model.close()
+
 
 def _questions(data: Path) -> list[str]:
     return [question.text for question in read_questions(data / "rfcs.questions.jsonl")]

@@ -117,7 +117,7 @@ class Memory:
 
     def close(self) -> None:
         """Let go of the model and the index. The memory cannot be used afterwards."""
-        self.models.unload()  # first: whoever waits for it then waits no longer
+        self.models.close()  # first: whoever waits for it then waits no longer
         self._pool.shutdown()
         self._index.close()
 

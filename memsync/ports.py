@@ -84,6 +84,10 @@ class Embedder(Protocol):
         """Give back the model's memory; the next text loads it again."""
         ...
 
+    def close(self) -> None:
+        """Give back everything for good; what another thread asks of it after that may raise EmbedderError."""
+        ...
+
 
 class IndexReader(Protocol):
     """One consistent view of the index; every method sees the same state."""

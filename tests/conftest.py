@@ -58,6 +58,9 @@ class FakeEmbedder:
     def unload(self) -> None:
         """Nothing is loaded."""
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def _vector(self, text: str) -> Any:
         vector = np.full(self.space.dimension, 0.01, dtype=np.float32)
         for word in text.lower().split():
@@ -150,7 +153,7 @@ def bench_data() -> Path:
     """The folder of real data; tests that need it are skipped with this reason where it is absent."""
     named = os.environ.get("BENCH_DATA", "")
     if not named or not Path(named).is_dir():
-        pytest.skip("BENCH_DATA names no data folder", allow_module_level=False)
+        pytest.skip("BENCH_DATA names no data folder")
     return Path(named)
 
 

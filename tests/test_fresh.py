@@ -161,7 +161,7 @@ def test_generation_is_waited_for(
     monkeypatch.setattr(searching.answering, "_limits", Limits(PATIENCE_SECONDS, 0.0))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(searching.search, '"bittern"', fresh="none", generation=wanted)
-        wait_until(lambda: searching.syncer.gate.is_wanted, "the search has begun")
+        wait_until(lambda: searching.syncer.gate._searches > 0, "the search has begun")
         assert not answer.done()
         write("new.md", "The bittern booms.\n")
         syncing.sync()

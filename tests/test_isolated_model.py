@@ -104,12 +104,12 @@ def test_pause_is_called_before_each_text_and_may_end_the_work(embedder: Isolate
 
     def pause() -> None:
         calls.append(1)
-        if len(calls) == 5:
+        if len(calls) == 4:
             raise Stopped
 
     with pytest.raises(Stopped):
         embedder.embed_passages(TEXTS, pause)
-    assert len(calls) == 5
+    assert len(calls) == 4
     assert len(embedder.embed_passages(TEXTS[:2])) == 2
 
 
@@ -129,3 +129,13 @@ def test_process_ends_with_the_one_that_asks() -> None:
     while is_alive(process):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_closed_model_begins_no_process(embedder: IsolatedEmbedder) -> None:
+    """Whoever asks late, when the daemon has exchanged its settings, leaves nothing behind."""
+    embedder.close()
+    with pytest.raises(EmbedderError, match="closed"):
+        _ = embedder.space
+    with pytest.raises(EmbedderError, match="closed"):
+        embedder.embed_passages(TEXTS)
+    assert embedder._child is None

@@ -145,16 +145,15 @@ def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dic
     """Start a daemon unless there is one; return, once it answers, what it says of itself and whether it is new."""
     from memsync.daemon import lock, process
 
-    for attempt in range(START_ATTEMPTS):
-        found = lock.serving(settings, wait)
-        if found is not None:
-            return found, False
+    attempts = 0
+    while (found := lock.serving(settings, wait)) is None:
+        attempts += 1
         try:
             return process.start(_global_options(context, settings), wait), True
         except DaemonRunning:  # another start was quicker
-            if attempt == START_ATTEMPTS - 1:
+            if attempts == START_ATTEMPTS:
                 raise
-    raise AssertionError("unreachable")
+    return found, False
 
 
 def _global_options(context: click.Context, settings: Settings) -> list[str]:

@@ -68,7 +68,7 @@ class Engine:
         Returns False when a thread or a request hangs; the index is left open for it then.
         """
         self.memory.syncer.gate.stop()
-        self.memory.models.unload()  # whoever waits for it waits no longer
+        self.memory.models.close()  # whoever waits for one waits no longer
         with self._unused:
             idle = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS / 2)
         half = STOP_SECONDS / 2
@@ -80,7 +80,6 @@ class Engine:
         for thread in threads:
             thread.join()
         ended = idle and len(done) == len(threads) and all(done)
-        self.memory.models.unload()  # again: who had begun to ask before the gate closed may have begun another
         if ended:
             self.memory.close()
         return ended

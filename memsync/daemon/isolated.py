@@ -43,6 +43,7 @@ class IsolatedEmbedder:
         self._guard = threading.Lock()
         self._child: _Child | None = None
         self._space: EmbeddingSpace | None = None
+        self._is_closed = False
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -58,15 +59,14 @@ class IsolatedEmbedder:
         `pause` is called before each text, and may raise to end the work. Raises EmbedderError.
         """
         vectors: list[Vector] = []
-        asked: deque[Future[dict[str, Any]]] = deque()
-        pause()  # before a process is begun: the work may be over
-        child = self._running()
+        asked: deque[tuple[_Child, Future[dict[str, Any]]]] = deque()
         for text in texts:
             if len(asked) >= self._at_once:
-                vectors.append(self._answered(child, asked.popleft())["vector"])
-            pause()
-            asked.append(child.ask("passage", text))
-        return [*vectors, *(self._answered(child, one)["vector"] for one in asked)]
+                vectors.append(self._answered(*asked.popleft())["vector"])
+            pause()  # before a process is begun: the work may be over
+            child = self._running()
+            asked.append((child, child.ask("passage", text)))
+        return [*vectors, *(self._answered(*one)["vector"] for one in asked)]
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question. Raises EmbedderError."""
@@ -81,8 +81,16 @@ class IsolatedEmbedder:
         if child is not None:
             child.end()
 
+    def close(self) -> None:
+        """End the process, and begin no other."""
+        with self._guard:
+            self._is_closed = True
+        self.unload()
+
     def _running(self) -> _Child:
         with self._guard:
+            if self._is_closed:
+                raise EmbedderError("the model is closed", hint="Open the memory again.")
             if self._child is None or self._child.has_ended:
                 self._child = _Child(self._model, self._threads)
             return self._child

@@ -86,6 +86,10 @@ class FastembedEmbedder:
         with self._lock:
             self._loaded = None
 
+    def close(self) -> None:
+        """Do as `unload` does: there is nothing else to give back."""
+        self.unload()
+
     def _embed(self, text: str, *, is_query: bool) -> Vector:
         """Embed a passage of any length: one that exceeds the window is the mean of its two halves."""
         import numpy as np

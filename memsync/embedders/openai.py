@@ -58,6 +58,10 @@ class OpenAIEmbedder:
     def unload(self) -> None:
         """Do nothing: the model is somebody else's."""
 
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self._client.close()
+
     def _request(self, texts: Sequence[str]) -> list[Vector]:
         import numpy as np
         import openai

@@ -50,11 +50,6 @@ class Gate:
             with self._condition:
                 self._searches += 1
 
-    @property
-    def is_wanted(self) -> bool:
-        """True while somebody waits for an answer, or for background work to end."""
-        return self._searches > 0 or self._stopped
-
     def pause(self) -> None:
         """Wait until no search is in flight, but not for long. Called before each step. Raises Stopped."""
         with self._condition:

@@ -26,16 +26,20 @@ class EmbeddingModels:
         self._make_configured = configured
         self._make_of_space = of_space
         self._lock = threading.RLock()
+        self._made: list[Embedder] = []
+        self._is_closed = False
         self._configured: Embedder | None = None
         self._by_space: dict[str, Embedder] = {}
+        self._refused: set[str] = set()
         self._failure = ""
 
     def configured(self) -> Embedder:
         """Return the model that the settings name. Raises EmbedderError."""
         with self._lock:
             if self._configured is None:
-                self._configured = self._make_configured()
-                self._by_space[self._configured.space.name] = self._configured
+                self._configured = self._kept(self._make_configured())
+            self._by_space.setdefault(self._configured.space.name, self._configured)
+            self._failure = ""
             return self._configured
 
     def complaint(self, space: EmbeddingSpace) -> str:
@@ -58,21 +62,43 @@ class EmbeddingModels:
                 except EmbedderError as error:  # the space that answers may be of another model, which still works
                     self._failure = str(error)
             if space.name not in self._by_space:
-                embedder = self._make_of_space(space)
-                if embedder.space != space:
-                    raise EmbedderError(
-                        f"the index was built with {space.name}, now unavailable", hint="Run: memsync sync"
-                    )
-                self._by_space[space.name] = embedder
+                self._make_for(space)
             return self._by_space[space.name]
+
+    def _make_for(self, space: EmbeddingSpace) -> None:
+        """Make what embeds in `space`; one that turns out not to is closed, and not made for every question again."""
+        if space.name not in self._refused:
+            embedder = self._kept(self._make_of_space(space))
+            try:
+                if embedder.space == space:
+                    self._by_space[space.name] = embedder
+                    return
+                self._refused.add(space.name)
+            finally:
+                if space.name not in self._by_space:
+                    self._made.remove(embedder)
+                    embedder.close()
+        raise EmbedderError(f"the index was built with {space.name}, now unavailable", hint="Run: memsync sync")
+
+    def _kept(self, embedder: Embedder) -> Embedder:
+        """Remember what is to be closed; what was made while that happened is closed at once."""
+        self._made.append(embedder)
+        if self._is_closed:
+            embedder.close()
+        return embedder
 
     def unload(self) -> None:
         """Give back the memory of every model; each is loaded again when it is asked for something."""
-        self.is_loaded = False
-        # Without the lock, which whoever waits for a model that hangs may hold.
-        embedders = {id(one): one for one in (self._configured, *list(self._by_space.values())) if one is not None}
-        for embedder in embedders.values():
+        for embedder in list(self._made):  # without the lock, which whoever waits for a model that hangs may hold
             embedder.unload()
+        self.is_loaded = False
+
+    def close(self) -> None:
+        """Give back every model for good; who waits for one waits no longer."""
+        self._is_closed = True
+        for embedder in list(self._made):
+            embedder.close()
+        self.is_loaded = False
 
     def idle_seconds(self) -> float:
         """Return for how long no model has embedded anything."""

@@ -49,7 +49,7 @@ def pausing_by(clock: SimulatedClock) -> Iterator[None]:
     pause = Gate.pause
 
     def pause_by_clock(gate: Gate) -> None:
-        if gate.is_wanted:
+        if gate._searches or gate._stopped:
             clock.sleep(LONGEST_PAUSE_SECONDS)
         pause(gate)
 

@@ -6,15 +6,12 @@ import hashlib
 import json
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
 from memsync.indexes.sqlite.spaces import SpaceWriter
 from memsync.indexes.words import context_words, heading_words
 from memsync.model import Chunk, Entry, FileStamp, Note, NotePath, PutResult
-
-if TYPE_CHECKING:
-    pass
 
 _TEXT_LEVEL = 1
 
