@@ -23,6 +23,8 @@ found a difference, `doctor` found a fault, a note failed to sync.
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class MemsyncError(Exception):
     """Base of all errors; `hint` says what to do about it, `exit_code` is what the CLI returns."""
@@ -51,6 +53,15 @@ class RootError(MemsyncError):
     """The memory root is missing, unreadable, or a different folder than the one indexed."""
 
     exit_code = 4
+
+    @classmethod
+    def absent(cls, root: str, where: str = "") -> Self:
+        """Return the error for a folder that is not there: it may be new, or on a disk that is not mounted now."""
+        import shlex  # here: settings are read at every start, and a root is seldom missing
+
+        message = f"{where}: the" if where else "the"
+        hint = f"Bring it back or mount it; or create it with: memsync init {shlex.quote(root)}"
+        return cls(f"{message} memory root {root} does not exist", hint=hint)
 
 
 class NoteError(MemsyncError):

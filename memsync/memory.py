@@ -108,7 +108,7 @@ class Memory:
     ) -> RemoteMemory:
         """Return the same memory as its daemon serves it: nothing is loaded here, and searches are quick at once.
 
-        Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError.
+        Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
         from memsync.settings import load_settings
         from memsync.wiring import connect_daemon

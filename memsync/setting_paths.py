@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memsync.config_file import ConfigFile, is_users_own
-from memsync.errors import ConfigError
+from memsync.errors import ConfigError, RootError
 from memsync.user_folders import state_folder
 
 
@@ -42,7 +42,10 @@ def root_of(file: ConfigFile) -> str:
 
 
 def resolve_root(values: Mapping[str, Any], sources: Mapping[str, str], file: ConfigFile | None, root: str) -> str:
-    """Return the memory root: `root` if it was named, else what the settings say, relative to the file that says it."""
+    """Return the memory root: `root` if it was named, else what the settings say, relative to the file that says it.
+
+    Raises RootError when it is no folder.
+    """
     if root:
         found, where = root, "--root"
     else:
@@ -51,11 +54,9 @@ def resolve_root(values: Mapping[str, Any], sources: Mapping[str, str], file: Co
         found = os.path.join(base, expanded(values["memsync.root"], where))
     found = real(found)
     if not os.path.exists(found):
-        raise ConfigError(
-            f"{where}: the memory root {found} does not exist", hint=f"Create it with: memsync init {found}"
-        )
+        raise RootError.absent(found, where)
     if not os.path.isdir(found):
-        raise ConfigError(f"{where}: the memory root {found} is not a folder", hint="Name the folder of your notes.")
+        raise RootError(f"{where}: the memory root {found} is not a folder", hint="Name the folder of your notes.")
     return found
 
 

@@ -174,7 +174,7 @@ def load_settings(
 
     `config` names a file; else MEMSYNC_CONFIG, else the nearest config.toml upwards with a [memsync] table, else the
     user's. `root` names the memory root itself; a config.toml found from there counts only if it is that root's.
-    Raises ConfigError, with file and line, for anything that cannot be used as written.
+    Raises ConfigError, with file and line, for anything that cannot be used as written, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
     explicit = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")

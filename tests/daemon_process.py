@@ -47,10 +47,12 @@ class Cli:
             check=False,
         )
 
-    def begin(self, *arguments: str, stdout: int | TextIO = subprocess.PIPE) -> subprocess.Popen[str]:
+    def begin(
+        self, *arguments: str, stdout: int | TextIO = subprocess.PIPE, stderr: int | TextIO = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
         """Begin a command that goes on until it is told to end."""
         command = self._command(arguments, None)
-        process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
         self._begun.append(process)
         return process
 

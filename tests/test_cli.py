@@ -69,6 +69,7 @@ def test_no_match_exits_with_one_and_tells_freshness(
     done = run("search", "absent")
     assert (done.returncode, done.stdout) == (1, "")
     assert "nothing found; the files were searched as they are now" in done.stderr
+    assert "nothing found; files were not looked at" in run("search", "absent", "--fresh", "none").stderr
     document = json.loads(run("search", "absent", "--json").stdout)
     assert document["hits"] == []
     assert document["freshness"]["stale"] is False
@@ -100,10 +101,10 @@ def test_errors_have_a_sentence_and_their_own_exit_code(
 
 
 def test_config_and_root_errors_have_codes_three_and_four(root: Path, tmp_path: Path) -> None:
-    """A wrong config is 3; a root that vanished is a config error too, told with its path."""
+    """A wrong config is 3, a root that vanished 4, told with its path."""
     command = [sys.executable, "-m", "memsync", "--root", str(tmp_path / "absent"), "status"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 3
+    assert done.returncode == 4
     assert "does not exist" in done.stderr
 
 

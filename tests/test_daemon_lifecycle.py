@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,19 @@ def test_ctrl_c_ends_a_watch_in_the_foreground(cli: Cli) -> None:
     assert f"serves {cli.root} as process {watch.pid}" in err
     assert "INFO stopped" in err.splitlines()[-1]
     assert cli.log == ""
+
+
+def test_a_watch_ends_with_its_terminal(cli: Cli) -> None:
+    """A closed window sends the signal that else means: read config.toml again."""
+    ours, theirs = pty.openpty()
+    with open(theirs, "w", encoding="utf-8") as terminal:
+        watch = cli.begin("watch", stderr=terminal)
+    until(lambda: cli("status", "--json").stderr == "", "it answers")
+    os.kill(watch.pid, signal.SIGHUP)
+    until(lambda: b"was read again" in os.read(ours, 10_000), "it reads its settings again")
+    os.close(ours)
+    os.kill(watch.pid, signal.SIGHUP)
+    assert watch.wait(timeout=10) == 0
 
 
 def test_sighup_takes_over_the_settings_of_config_toml(cli: Cli, write: Write) -> None:

@@ -37,7 +37,7 @@ def test_broken_config(command: str, cli: Cli, write: Write) -> None:
 def test_missing_root(command: str, cli: Cli) -> None:
     """A folder that is not there is not taken for an empty memory."""
     cli.root.rmdir()
-    assert_fails(cli, command, 3, "does not exist")
+    assert_fails(cli, command, 4, "does not exist")
 
 
 @COMMANDS

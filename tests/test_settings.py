@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.errors import ConfigError
+from memsync.errors import ConfigError, RootError
 from memsync.settings import SETTINGS, load_settings
 
 
@@ -69,8 +69,6 @@ def test_no_config_at_all_says_what_to_do(tmp_path: Path) -> None:
         ('[memsync]\nroot = "."\n[search]\nmode = "magic"\n', 4, "hybrid, keyword or vector", ""),
         ('[memsync]\nroot = "."\n[files]\nexclude = [1]\n', 4, "a list of texts", ""),
         ('[memsync]\nroot = "."\n[kinds]\n"/x/" = "diary"\n', 4, "'diary' is not one of kinds", "daily"),
-        ('[memsync]\nroot = "nowhere"\n', 2, "does not exist", "memsync init"),
-        ('[memsync]\nroot = "config.toml"\n', 2, "is not a folder", ""),
     ],
 )
 def test_wrong_settings_are_refused_with_file_and_line(
@@ -81,6 +79,22 @@ def test_wrong_settings_are_refused_with_file_and_line(
     with pytest.raises(ConfigError, match=message) as caught:
         load_settings(config=path, environ={})
     assert f"{path}:{line}" in caught.value.message
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("root", "message", "hint"),
+    [
+        ("no where", "does not exist", "memsync init '"),
+        ("config.toml", "is not a folder", "Name the folder"),
+    ],
+)
+def test_root_that_is_no_folder_is_named_with_file_and_line(tmp_path: Path, root: str, message: str, hint: str) -> None:
+    """It may be on a disk that is not there just now, so making a new one is not the only advice."""
+    path = config(tmp_path, f'[memsync]\nroot = "{root}"\n')
+    with pytest.raises(RootError, match=message) as caught:
+        load_settings(config=path, environ={})
+    assert f"{path}:2" in caught.value.message
     assert hint in caught.value.hint
 
 

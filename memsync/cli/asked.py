@@ -110,7 +110,8 @@ class Asked(NamedTuple):
         else:
             from memsync.cli.render import render
 
-            render(result, full=bool(self.options.get("full")), explain=explain)
+            options = self.options
+            render(result, full=bool(options.get("full")), explain=explain, fresh=options.get("fresh", "strict"))
         return 0 if result.hits else NO_MATCH_EXIT_CODE
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
+from memsync import __version__
 from memsync.cli.common import load
 from memsync.cli.text import printable, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
@@ -50,6 +51,9 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
     else:
         verb = "serves" if started else "already serves"
         click.echo(f"process {found['process']} {verb} {printable(str(settings.root))}")
+    version = found.get("version", __version__)
+    if version != __version__:
+        click.echo(f"memsync: it is memsync {version}, this is {__version__}; run memsync restart", err=True)
 
 
 @click.command()
@@ -89,7 +93,7 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
 def watch(context: click.Context, background: int | None) -> None:
     """Be the daemon, in the foreground, with the log on stderr, until interrupted.
 
-    SIGTERM and Ctrl-C end it within two seconds, SIGHUP lets it read config.toml again.
+    SIGTERM and Ctrl-C end it within two seconds, and so does its terminal's end; SIGHUP lets it read config.toml again.
     """
     if background is not None:
         _watch_in_background(context, background)

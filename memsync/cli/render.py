@@ -19,8 +19,8 @@ _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "
 _RESET = "\x1b[0m"
 
 
-def render(result: SearchResult, *, full: bool, explain: bool) -> None:
-    """Print hits on stdout, warnings and what an empty answer means on stderr."""
+def render(result: SearchResult, *, full: bool, explain: bool, fresh: str) -> None:
+    """Print hits on stdout, warnings and what an empty answer means on stderr; `fresh` is how they were asked for."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for position, hit in enumerate(result.hits):
         if position:
@@ -31,12 +31,17 @@ def render(result: SearchResult, *, full: bool, explain: bool) -> None:
     for warning in result.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
-        fresh = (
-            "some changed files were not searched"
-            if result.freshness.stale
-            else "the files were searched as they are now"
-        )
-        say(f"memsync: nothing found; {fresh}", err=True)
+        say(f"memsync: nothing found; {_searched(result, fresh)}", err=True)
+
+
+def _searched(result: SearchResult, fresh: str) -> str:
+    """Tell what was searched, so that nothing is taken for nowhere."""
+    if result.freshness.stale:
+        return "some changed files were not searched"
+    if fresh == "none":
+        moment = result.freshness.scanned_at
+        return f"files were last compared at {moment}" if moment else "files were not looked at"
+    return "the files were searched as they are now"
 
 
 def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:

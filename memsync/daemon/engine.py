@@ -112,7 +112,9 @@ class Engine:
                 filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.answering.silence()))
             ),
         )
-        return replace(self.memory.status(), daemon=about)
+        found = self.memory.status()
+        last_sync = max(found.last_sync, about.scanned_at) if not about.pending_text else found.last_sync
+        return replace(found, last_sync=last_sync, daemon=about)
 
 
 def memory_bytes() -> int:

@@ -35,6 +35,7 @@ STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.001
 """How soon a thread that waits for Python gets its turn: a search beside a long parse waits for it many times."""
 POLL_SECONDS = 0.02
+STDERR = 2
 CARE_SECONDS = 5.0
 """How often the daemon looks whether others can still find it."""
 
@@ -55,13 +56,14 @@ class Daemon:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reloading: asyncio.Task[None] | None = None
         self._is_to_reread = False
+        self._had_terminal = os.isatty(STDERR)
 
     async def run(self, ready: Callable[[], None]) -> bool:
         """Serve until told to stop; return whether everything ended in time."""
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._until.set)
-        self._loop.add_signal_handler(signal.SIGHUP, self._reread)
+        self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         engine = self._engine(self._settings)
         server = self._server = Server(self._path, self._methods(self._settings), engine)
         engine.start()
@@ -110,6 +112,13 @@ class Daemon:
     def _stop(self) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._until.set)
+
+    def _hang_up(self) -> None:
+        """Read config.toml again; but when the signal means that the terminal is gone, end, as what ran in it does."""
+        if self._had_terminal and not os.isatty(STDERR):
+            self._until.set()
+        else:
+            self._reread()
 
     def _reread(self) -> None:
         assert self._loop is not None

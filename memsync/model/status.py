@@ -35,6 +35,7 @@ class DaemonStatus:
 class Status:
     """What the index holds. Sizes in bytes; `space` names the embedding space that answers searches now.
 
+    `last_sync`: when files and index were last known to be equal, whoever made them so (ISO 8601, UTC).
     `daemon` is None when no daemon gave the answer.
     """
 

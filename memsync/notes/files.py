@@ -234,7 +234,7 @@ def _read_all(descriptor: int, size: int) -> bytes:
 
 def _root_error(root: Path, error: OSError) -> RootError:
     if isinstance(error, FileNotFoundError):
-        return RootError(f"memory root {root} does not exist", hint="Create it with: memsync init " + str(root))
+        return RootError.absent(str(root))
     return RootError(f"memory root {root} cannot be read: {error.strerror}", hint="Check its permissions.")
 
 
