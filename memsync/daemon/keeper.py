@@ -63,7 +63,7 @@ class Keeper:
         self._remote = file_system.type if file_system.is_remote else ""
         self._watches = False
         self._has_just_started = False
-        self._has_failed = False
+        self._failed = 0  # the newest turn of work, when it failed
         self._next_tick = self._next_scan = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
@@ -103,10 +103,7 @@ class Keeper:
         """
         with self._memory.syncer.gate.awaiting(), self._condition:
             turn = self.hasten()
-            self._condition.wait_for(
-                lambda: self.has_finished(turn) or (self._has_failed and self._finished >= turn) or self._stopping,
-                seconds,
-            )
+            self._condition.wait_for(lambda: self.has_finished(turn) or self._failed >= turn or self._stopping, seconds)
             return self.has_finished(turn)
 
     def hasten(self) -> int:
@@ -120,7 +117,7 @@ class Keeper:
 
     def has_finished(self, turn: int) -> bool:
         """Tell whether a turn of work is done, and went well."""
-        return self._finished >= turn and not self._has_failed and self.pending_text == 0
+        return self._finished >= turn and not self._failed and self.pending_text == 0
 
     def notice(self) -> None:
         """Be told that a comparison found more than a search could index itself."""
@@ -200,7 +197,7 @@ class Keeper:
             raise
         except Exception as error:  # noqa: BLE001 (because of what the docstring says)
             log.error("looking after the memory root failed: %s", type(error).__name__)
-            self._has_failed = True
+            self._failed = self._taken
             retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
             self._next_scan = self._clock.monotonic() + retry
         if due:
@@ -238,7 +235,7 @@ class Keeper:
             self._health.mended("root")
             if places is None:
                 self._judge_reports(report if periodic else None)
-        self._has_failed = retry is not None
+        self._failed = self._taken if retry is not None else 0
         if retry is not None:
             self._has_just_started = True  # what is found next was reported, if it was, before this failed
         if places is None or retry is not None:
