@@ -183,11 +183,12 @@ class Tree:
             self._system.denied.add(self.now[path].inode)
 
     def permit(self) -> None:
-        """Give all permissions back."""
+        """Give all permissions back, which is reported even where the mode is what it was: after a copy, say."""
         denied, self._system.denied = self._system.denied, set()
-        with self.change():
-            for path in [path for path, seen in self.now.items() if path and seen.inode in denied]:
-                os.chmod(self.root / path, 0o755 if self.now[path].is_folder else 0o644)
+        for file_mode, folder_mode in ((0o600, 0o700), (0o644, 0o755)):
+            with self.change():
+                for path in [path for path, seen in self.now.items() if path and seen.inode in denied]:
+                    os.chmod(self.root / path, folder_mode if self.now[path].is_folder else file_mode)
 
     def is_denied(self, path: str) -> bool:
         """Tell whether a file, or a folder on the way to it, may not be read."""
