@@ -34,6 +34,14 @@ def test_invalid_utf8_is_read_with_replacement_and_a_warning(content: bytes, rea
     assert len(note.lines) == 3
 
 
+def test_utf16_mark_before_other_text_does_not_hide_it(reader: NoteReader) -> None:
+    """Two stray bytes in front, or a line appended to a file that was mistaken for text, cost two bytes."""
+    note, _ = reader.read(NOTE, b"\xff\xfe\xfd heron\nbittern\n")
+    assert "heron" in note.lines[0]
+    assert note.lines[1] == "bittern"
+    assert any("not valid UTF-8" in warning for warning in note.warnings)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_utf16_is_read_with_a_warning(encoding: str, reader: NoteReader) -> None:
     """Windows tools write it, with a byte order mark."""

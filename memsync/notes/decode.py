@@ -30,7 +30,7 @@ def decode(content: bytes) -> Decoded:
 
     Raises BinaryFileError when more than a tenth of the beginning is control bytes.
     """
-    if content.startswith(_UTF16_BOMS):
+    if is_utf16(content):
         text = content.decode("utf-16", "replace")
         return Decoded(split_lines(text.replace("\x00", "�")), ("file is UTF-16: save it as UTF-8",))
     if _is_binary(content):
@@ -48,6 +48,11 @@ def decode(content: bytes) -> Decoded:
         warnings.append(f"line {line} has a NUL byte: read as a replacement character")
         text = text.replace("\x00", "�")
     return Decoded(split_lines(text), tuple(warnings))
+
+
+def is_utf16(content: bytes) -> bool:
+    """Tell whether a file is UTF-16: it begins with its mark, and its line ends or spaces have their NUL bytes."""
+    return content.startswith(_UTF16_BOMS) and b"\0" in content
 
 
 def split_lines(text: str) -> tuple[str, ...]:
