@@ -13,9 +13,10 @@
     ├── EmbedderError                8   the embedding model failed
     │   └── UnknownModel             8   no such model
     ├── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
-    └── DaemonError                 11   the daemon cannot be started, stopped or asked
-        ├── DaemonUnavailable       11   none serves this root with these settings
-        └── DaemonRunning           11   one does already
+    ├── DaemonError                 11   the daemon cannot be started, stopped or asked
+    │   ├── DaemonUnavailable       11   none serves this root with these settings
+    │   └── DaemonRunning           11   one does already
+    └── WriteRefused                12   a note is in no state to be written: conflict markers, open in an editor
 
 The number is the process's exit code. 0 is success; 1 is an answer that is "no": nothing matched, `verify`
 found a difference, `doctor` found a fault, a note failed to sync.
@@ -122,3 +123,9 @@ class DaemonUnavailable(DaemonError):
 
 class DaemonRunning(DaemonError):
     """A daemon serves this memory root already."""
+
+
+class WriteRefused(MemsyncError):
+    """A note is in no state to be written: conflict markers, open in an editor, a link. Nothing was changed."""
+
+    exit_code = 12

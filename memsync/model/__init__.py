@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
-    from memsync.model.notes import Block, Chunk, Entry, FileStamp, Link, Note, Section, Tag
+    from memsync.model.notes import Block, Chunk, Entry, FileStamp, Link, Message, Note, Section, Tag
     from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, Query
     from memsync.model.status import DaemonStatus, Difference, Status
     from memsync.model.sync import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answer": ("Excerpt", "Freshness", "Hit", "Rank", "SearchResult"),
-    "notes": ("Block", "Chunk", "Entry", "FileStamp", "Link", "Note", "Section", "Tag"),
+    "notes": ("Block", "Chunk", "Entry", "FileStamp", "Link", "Message", "Note", "Section", "Tag"),
     "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "Query"),
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
@@ -63,6 +63,7 @@ __all__ = [
     "JsonValue",
     "Kind",
     "Link",
+    "Message",
     "Mode",
     "Note",
     "NotePath",

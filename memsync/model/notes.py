@@ -36,8 +36,9 @@ class FileStamp:
 class Section:
     """The text under one heading; lines `start_line`..`end_line` of the file, the heading line included.
 
-    `heading_path` runs from the outermost heading to this one and is empty above the first heading. `role` and
-    `time` are set in a message of a thread, `time` also in a timed section of a daily log.
+    `heading_path` runs from the outermost heading to this one and is empty above the first heading; `level` is that
+    heading's, 0 above the first. `role` and `time` are set in a message of a thread, `time` also in a timed section of
+    a daily log.
     """
 
     heading_path: tuple[str, ...]
@@ -45,6 +46,23 @@ class Section:
     end_line: int
     role: str = ""
     time: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a thread: a level-2 heading that names a role, on `start_line`, and all until the next one.
+
+    `body_line` is the first line below the heading, `end_line` the last with text; an empty message ends with its
+    heading. `time` is ISO 8601, empty when the heading names none.
+    """
+
+    role: str
+    time: str
+    start_line: int
+    body_line: int
+    end_line: int
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -18,6 +18,9 @@ _ITEM = re.compile(
     )(?=\s|$)""",
     re.VERBOSE,
 )
+ESCAPES = {"n": "\n", "r": "\r", "(": "{", ")": "}"}
+"""What stands in a quoted value, behind a backslash, for what cannot; any other character stands for itself."""
+_ESCAPED = re.compile(r"\\(.)")
 MAX_BLOCK_CHARS = 2_000
 
 
@@ -47,6 +50,10 @@ def _parse(block: str) -> dict[str, str]:
         elif item["class"]:
             attributes["class"] = f"{attributes.get('class', '')} {item['class']}".strip()
         else:
-            value = item["bare"] if item["bare"] is not None else re.sub(r"\\(.)", r"\1", item["quoted"])
+            value = item["bare"] if item["bare"] is not None else _ESCAPED.sub(_unescaped, item["quoted"])
             attributes[item["key"]] = value
     return attributes
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return ESCAPES.get(found[1], found[1])

@@ -87,6 +87,16 @@ class _BoundedYAMLHandler(YAMLHandler):
         return yaml.load(fm, Loader=_HeadLoader)  # noqa: S506 (because _HeadLoader is a SafeLoader)
 
 
+def head_is_open(lines: Sequence[str]) -> bool:
+    """Tell whether lines begin as front matter does and none of them closes it."""
+    return bool(_OPENING.fullmatch(lines[0])) and not any(map(closes_head, lines[1:]))
+
+
+def closes_head(line: str) -> bool:
+    """Tell whether a line ends the front matter that is open above it."""
+    return _CLOSING.fullmatch(line) is not None
+
+
 def read_head(lines: Sequence[str]) -> Head:
     """Return the front matter that `lines` begin with; never raises.
 
@@ -95,7 +105,7 @@ def read_head(lines: Sequence[str]) -> Head:
     """
     if not lines or not _OPENING.fullmatch(lines[0]):
         return Head()
-    closing = next((i for i in range(1, len(lines)) if _CLOSING.fullmatch(lines[i])), None)
+    closing = next((i for i in range(1, len(lines)) if closes_head(lines[i])), None)
     if closing is None:
         unclosed = len(lines) > 1 and _KEY_LINE.match(lines[1])
         return Head(warning="front matter is not closed: add a line with --- after it") if unclosed else Head()

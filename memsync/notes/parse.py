@@ -157,6 +157,7 @@ class _Outline:
             role=role,
             time=f"{self._date}T{clock}" if clock else time or self._date,
             attributes=attributes,
+            level=heading.level,
         )
 
 

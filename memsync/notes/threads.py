@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from memsync.model import Message, Note, Section
 from memsync.notes.dates import parse_moment
+
+MESSAGE_LEVEL = 2
 
 _ROLE = r"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{}]+)"
 _MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^{{}}]+?))?\s*")
@@ -22,3 +26,27 @@ def read_message_heading(heading: str) -> tuple[str, str] | None:
         return found["role"], ""
     moment = parse_moment(found["time"])
     return None if moment is None else (found["role"], moment)
+
+
+def messages_of(note: Note) -> Iterator[Message]:
+    """Yield the messages of a thread, in order; any other note has none."""
+    begun: Section | None = None
+    for section in note.sections:
+        if 0 < section.level <= MESSAGE_LEVEL:
+            if begun is not None:
+                yield _message(note, begun, section.start_line - 1)
+            begun = section if section.role else None
+    if begun is not None:
+        yield _message(note, begun, len(note.lines))
+
+
+def _message(note: Note, section: Section, last: int) -> Message:
+    body = section.start_line + 1
+    while last >= body and not note.lines[last - 1].strip():
+        last -= 1
+    return Message(section.role, section.time, section.start_line, body, last, section.attributes)
+
+
+def body_of(note: Note, message: Message) -> str:
+    """Return the lines below a message's heading, without the empty ones around them."""
+    return "\n".join(note.lines[message.body_line - 1 : message.end_line]).lstrip("\n")

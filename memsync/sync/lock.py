@@ -1,61 +1,26 @@
-"""One sync at a time on one index: a kernel lock, which dies with its holder."""
+"""One sync at a time on one index."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from memsync.errors import FilesystemError, IndexBusy
+from memsync.errors import IndexBusy
+from memsync.file_lock import file_lock
 
 POLL_SECONDS = 0.1
 
 
-@contextmanager
 def sync_lock(
     folder: Path, wait_seconds: float, on_wait: Callable[[str], None] = lambda holder: None
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Hold the lock of the index in `folder`; wait for it at most so long, telling once who has it.
 
-    Raises IndexBusy with the holder's process id and command, FilesystemError when the lock file cannot be made. The
-    file stays behind: what counts is the lock, never the file.
+    Raises IndexBusy with the holder's process id, FilesystemError when the lock file cannot be made.
     """
-    path = folder / "sync.lock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise FilesystemError(
-            f"{path} cannot be created: {error.strerror}", hint="Check the folder's permissions."
-        ) from error
-    try:
-        _acquire(descriptor, wait_seconds, on_wait)
-        os.ftruncate(descriptor, 0)
-        with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
-            os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
-        yield
-        os.ftruncate(descriptor, 0)
-    finally:
-        os.close(descriptor)
+    return file_lock(folder / "sync.lock", wait_seconds, _busy, poll_seconds=POLL_SECONDS, on_wait=on_wait)
 
 
-def _acquire(descriptor: int, wait_seconds: float, on_wait: Callable[[str], None]) -> None:
-    deadline = time.monotonic() + wait_seconds
-    told = False
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            holder = os.pread(descriptor, 100, 0).decode("utf-8", "replace") or "another process"
-            if time.monotonic() >= deadline:
-                raise IndexBusy(
-                    f"{holder} is syncing this memory root", hint="Wait for it to end, then try again."
-                ) from None
-            if not told:
-                on_wait(holder)
-                told = True
-            time.sleep(POLL_SECONDS)
+def _busy(holder: str) -> IndexBusy:
+    return IndexBusy(f"{holder} is syncing this memory root", hint="Wait for it to end, then try again.")

@@ -1,0 +1,50 @@
+"""How what is appended meets what is there: on a line of its own, ended as the note's are, with nothing left open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memsync.errors import WriteRefused
+from memsync.notes.frontmatter import closes_head
+from memsync.writing.tail import Tail
+
+_IN_LIST = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]|[ \t]{2,}\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What is to be appended: whole lines with LF between them and none at the end, with nothing left open in them."""
+
+    text: str
+
+    @property
+    def is_item(self) -> bool:
+        """True when it is a list item, which may follow another at once."""
+        return _IN_LIST.match(self.text) is not None
+
+
+def joined(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
+    """Return the text to append for these additions, the line on which the last of them begins, and the new end.
+
+    Raises WriteRefused where the text would become part of front matter that is not closed.
+    """
+    text, line = "", 0
+    for addition in additions:
+        if tail.head_is_open and any(map(closes_head, addition.text.split("\n"))):
+            raise WriteRefused(
+                "the note begins with --- that nothing closes, and this text would",
+                hint="Close the note's front matter with a line of ---, or put an empty line before its first.",
+            )
+        joint = "" if tail.ends_line else "\n"
+        joint += f"{tail.closing}\n" if tail.closing else ""
+        before = tail.closing or tail.last_line
+        if before.strip() and not (addition.is_item and not tail.closing and _IN_LIST.match(before)):
+            joint += "\n"
+        line = tail.lines + joint.count("\n") + tail.ends_line
+        text += f"{joint}{addition.text}\n"
+        last = addition.text.rpartition("\n")[2]
+        count = line + addition.text.count("\n")
+        tail = Tail(tail.newline, count, last_line=last, head_is_open=tail.head_is_open)
+    return text.replace("\n", tail.newline), line, tail

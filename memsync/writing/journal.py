@@ -1,0 +1,138 @@
+"""What was appended to notes, kept for a while: an editor that saves an old buffer overwrites it without knowing.
+
+One JSON object a line, one file a day, in the state directory and outside the index: deleting the index loses nothing.
+Only whoever holds the writers' lock writes here, so lines are in the order of time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from memsync.errors import FilesystemError
+from memsync.model import NotePath
+
+_BLOCK_BYTES = 65_536
+KEEP_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """One append: `text` is what the file got, with LF as its line end and none at its end; `at` is the Unix time."""
+
+    id: str
+    at: float
+    path: NotePath
+    text: str
+
+
+class Journal:
+    """The appends to one memory root. `folder` is made when it is first written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def append(self, path: NotePath, text: str) -> Appended:
+        """Note what is about to be appended. Raises FilesystemError."""
+        at = time.time()
+        appended = Appended(f"{time.time_ns():x}", at, path, text)
+        self._write(at, asdict(appended))
+        return appended
+
+    def settle(self, ids: Iterable[str]) -> None:
+        """Note that these appends are no longer to be looked for: undone, put back, or deleted on purpose."""
+        self._write(time.time(), {"settled": list(ids)})
+
+    def _write(self, at: float, line: object) -> None:
+        path = self._folder / f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}.jsonl"
+        content = json.dumps(line, ensure_ascii=True).encode() + b"\n"
+        try:
+            if not path.exists():
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._prune(at)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                if os.write(descriptor, content) != len(content):
+                    os.write(descriptor, b"\n")  # half a line is passed over, and must not spoil the next
+                    raise FilesystemError(f"{path} cannot be written: no space left", hint="Free some space.")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Free some space.") from error
+
+    def _prune(self, now: float) -> None:
+        """Remove what is older than is kept; called once a day, with the first append of it."""
+        limit = f"{datetime.fromtimestamp(now, UTC) - timedelta(days=KEEP_DAYS):%Y-%m-%d}.jsonl"
+        for path in self._days():
+            if path.name < limit:
+                with suppress(OSError):
+                    path.unlink()
+
+    def _days(self) -> list[Path]:
+        """Return the files of the days, the oldest first."""
+        return sorted(self._folder.glob("????-??-??.jsonl"))
+
+    def since(self, moment: float) -> list[Appended]:
+        """Return the appends since a Unix time that are not settled, the oldest first."""
+        found: list[Appended] = []
+        settled: set[str] = set()
+        for line in self._backwards():
+            if "settled" in line:
+                settled.update(line["settled"])
+            elif line["at"] < moment:
+                break
+            elif line["id"] not in settled:
+                found.append(Appended(line["id"], line["at"], NotePath(line["path"]), line["text"]))
+        return found[::-1]
+
+    def _backwards(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines, the newest first; half a line, of a process that died over it, is passed over."""
+        for path in reversed(self._days()):
+            for line in _lines_backwards(path):
+                with suppress(ValueError):
+                    yield json.loads(line)
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        position, rest = file.seek(0, os.SEEK_END), b""
+        while position > 0:
+            size = min(_BLOCK_BYTES, position)
+            position -= size
+            file.seek(position)
+            first, *lines = (file.read(size) + rest).split(b"\n")
+            yield from reversed(lines)
+            rest = first
+        yield rest
+
+
+def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
+    """Return those of the appends to one note that it does not hold, the oldest first.
+
+    Of appends of the same text as many are missing as the note has too few of it; those are the newest.
+    """
+    appends = list(appends)
+    content = content.replace("\r\n", "\n")
+    lines = Counter(content.split("\n"))
+    doubled = _whole_lines(content)
+    seen: Counter[str] = Counter()
+    lost = []
+    for one in appends:
+        seen[one.text] += 1
+        there = doubled.count(_whole_lines(one.text)) if "\n" in one.text else lines[one.text]
+        if seen[one.text] > there:
+            lost.append(one)
+    return lost
+
+
+def _whole_lines(text: str) -> str:
+    """Return text in which each line has two line ends of its own, so that neighbours can be counted apart."""
+    return "\n" + text.replace("\n", "\n\n") + "\n"

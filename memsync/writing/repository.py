@@ -1,0 +1,77 @@
+"""The git repository that a memory root may lie in: what it did lately, and a commit of one note and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from memsync.model import NotePath
+
+GIT_SECONDS = 30.0
+_STATE = ("HEAD", "index", "logs/refs/stash")
+_NO_PROGRAMS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+"""A repository may have come with a stranger's notes: what its settings name is not run, as far as git allows that."""
+
+
+def changed_since(root: Path, moment: float) -> bool:
+    """Tell whether git has checked out, merged, stashed or committed anything since a Unix time."""
+    found = _git_folder(root)
+    return found is not None and any(_changed_at(found / name) >= moment for name in _STATE)
+
+
+def _git_folder(root: Path) -> Path | None:
+    for folder in (root, *root.parents):
+        found = folder / ".git"
+        if found.is_dir():
+            return found
+        if found.is_file():  # a worktree or a submodule: `gitdir: PATH`
+            named = found.read_text(errors="replace").removeprefix("gitdir:").strip()
+            return (folder / named) if named else None
+    return None
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
+    """Commit one note as it stands; return the commit's name and, when there is none, why.
+
+    What the person has staged stays staged and out of the commit. A note of which something is staged is not
+    committed: its staged version would seem to take back what was written.
+    """
+    try:
+        if _git(root, "diff", "--cached", "--quiet", "--", path).returncode:
+            return "", f"not committed: you have staged changes of {path}"
+        added = _git(root, "add", "--intent-to-add", "--", path)
+        if added.returncode == 0:
+            done = _git(root, "commit", "--quiet", "--only", "--no-verify", "-m", message, "--", path)
+            if done.returncode == 0:
+                return _git(root, "rev-parse", "HEAD").stdout.strip(), ""
+            added = done
+        reason = (added.stderr or added.stdout).strip().splitlines()
+        return "", f"not committed: {reason[0] if reason else 'git failed'}"
+    except FileNotFoundError:
+        return "", "not committed: there is no git"
+    except subprocess.TimeoutExpired:
+        return "", f"not committed: git took over {GIT_SECONDS:.0f} s"
+
+
+def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", *_NO_PROGRAMS, "--literal-pathspecs", *arguments]  # where git is, is the person's choice
+    return subprocess.run(  # noqa: S603 (because no shell reads them, and `--` stands before what a person names)
+        command,
+        cwd=root,
+        env={**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=GIT_SECONDS,
+        check=False,
+    )

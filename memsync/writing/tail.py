@@ -1,0 +1,130 @@
+"""What stands at the end of a note, so that what is appended is read as what it is and joined as a person would."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memsync.errors import WriteRefused
+from memsync.notes.blocks import Heading, new_parser, parse_blocks
+from memsync.notes.decode import BinaryFileError, decode, is_utf16
+from memsync.notes.frontmatter import head_is_open
+
+MAX_TRIED_CHARS = 100_000
+_CONFLICT = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
+_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)$")
+_LIST_ITEM = re.compile(r"^( {0,3})((?:[-+*]|\d{1,9}[.)]) {1,4})\S")
+_HTML = (
+    ("<!--", "-->"),
+    ("<![CDATA[", "]]>"),
+    ("<?", "?>"),
+    ("<script", "</script>"),
+    ("<pre", "</pre>"),
+    ("<style", "</style>"),
+    ("<textarea", "</textarea>"),
+)
+"""What begins an HTML block that only its own end closes (CommonMark 0.31, section 4.6), and that end."""
+_MARKS = re.compile(r"`{3}|~{3}|<(?:!--|!\[CDATA\[|\?|script|pre|style|textarea)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a note. `closing` is the line that closes what is still open there: a fence, a comment; else empty.
+
+    `newline` is the note's line end; `last_line` comes without it; `lines` counts those that are there. `head_is_open`
+    says that the note begins with `---` and nothing closes that: the next such line would.
+    """
+
+    newline: str = "\n"
+    lines: int = 0
+    ends_line: bool = True
+    last_line: str = ""
+    closing: str = ""
+    head_is_open: bool = False
+
+
+def read_tail(path: str, content: bytes) -> Tail:
+    """Return how a note ends. Raises WriteRefused for what is no text or holds git's conflict markers."""
+    if _CONFLICT.search(content):
+        raise WriteRefused(
+            f"{path} has git conflict markers", hint="Resolve the conflict in an editor, then write again."
+        )
+    if is_utf16(content):
+        raise WriteRefused(f"{path} is UTF-16", hint="Save it as UTF-8, then write again.")
+    try:
+        lines = decode(content).lines
+    except BinaryFileError as error:
+        raise WriteRefused(f"{path} is not a text file", hint="Name another note.") from error
+    crlf = content.count(b"\r\n")
+    return Tail(
+        newline="\r\n" if crlf * 2 > content.count(b"\n") else "\n",
+        lines=len(lines),
+        ends_line=not content or content.endswith((b"\n", b"\r")),
+        last_line=lines[-1] if lines else "",
+        closing=open_at_end(lines),
+        head_is_open=bool(lines) and head_is_open(lines),
+    )
+
+
+def open_at_end(lines: Sequence[str]) -> str:
+    """Return the line that closes the fence or the HTML block that the last of these lines leaves open; else empty.
+
+    What is guessed line by line is tried by the parser, unless that would take long.
+    """
+    if not any(map(_MARKS.search, lines)):
+        return ""
+    guess = next(iter(deque(open_states(lines), maxlen=1)), "")
+    if sum(map(len, lines)) > MAX_TRIED_CHARS:
+        return guess
+    text = "\n".join(lines)
+    others = ("", *(mark for mark in ("```", "~~~") if mark in text), *(end for _, end in _HTML if end != guess))
+    return next((closing for closing in (guess, *others) if _is_closed_by(text, closing)), guess)
+
+
+def open_states(lines: Iterable[str]) -> Iterator[str]:
+    """Yield for each line what would close what is open behind it, empty when nothing is.
+
+    What a list item or a quotation leaves open ends with it, so only what stands outside of them counts.
+    """
+    closing, in_list = "", 0
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" "))
+        item = _LIST_ITEM.match(line)
+        if closing:
+            closing = "" if _closes(line, closing) else closing
+        elif item is not None:
+            in_list = len(item[1]) + len(item[2])  # a fence on the item's own line lies in the item
+        else:
+            if line.strip() and indent < in_list:
+                in_list = 0
+            if not in_list and indent <= 3:
+                closing = _opens(line)
+        yield closing
+
+
+def _is_closed_by(text: str, closing: str) -> bool:
+    """Tell whether a heading behind the text and what closes it is one."""
+    tree = parse_blocks(new_parser(), (*text.split("\n"), closing, "", "## end"), 1)
+    last = tree.parts[-1] if tree is not None and tree.parts else None
+    return isinstance(last, Heading) and last.level == 2
+
+
+def _opens(line: str) -> str:
+    """Return what closes the block that a line begins, empty when it begins none or closes it itself."""
+    fence = _FENCE.match(line)
+    if fence is not None:
+        return fence[2] if fence[2][0] == "~" or "`" not in fence[3] else ""
+    text = line.strip().lower()
+    for begin, end in _HTML:
+        if text.startswith(begin.lower()):
+            return "" if end.lower() in text[len(begin) :] else end
+    return ""
+
+
+def _closes(line: str, closing: str) -> bool:
+    if closing[0] in "`~":
+        text = line.strip()
+        return len(text) >= len(closing) and set(text) == {closing[0]} and len(line) - len(line.lstrip(" ")) <= 3
+    return closing.lower() in line.lower()

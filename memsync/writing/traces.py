@@ -1,0 +1,65 @@
+"""Whether somebody has a note open in an editor that leaves a trace beside it: vim's swap file, emacs' lock link."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from contextlib import suppress
+
+from memsync.errors import WriteRefused
+from memsync.model import NotePath
+
+_SWAP_BYTES = 108
+"""vim's block 0 up to the host name: see `struct block0` in vim's memline.c."""
+
+
+def refuse_open_in_editor(folder: int, path: NotePath) -> None:
+    """Raise WriteRefused when a living editor has a note of the folder (a descriptor) open.
+
+    What a crashed editor left behind is passed over: its process is gone.
+    """
+    name = path.rpartition("/")[2]
+    editor = _vim(folder, f".{name}.swp") or _emacs(folder, f".#{name}")
+    if editor:
+        raise WriteRefused(
+            f"{path} is open in {editor}",
+            hint="Save and close it there, or write all the same with --force: the editor will ask about the change.",
+        )
+
+
+def _vim(folder: int, name: str) -> str:
+    with suppress(OSError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            block = os.read(descriptor, _SWAP_BYTES)
+        finally:
+            os.close(descriptor)
+        if len(block) == _SWAP_BYTES and block.startswith(b"b0"):
+            (process,) = struct.unpack_from("<i", block, 24)
+            host = block[68:].split(b"\0")[0].decode("utf-8", "replace")
+            return _living("vim", process, host)
+    return ""
+
+
+def _emacs(folder: int, name: str) -> str:
+    with suppress(OSError, ValueError):
+        owner = os.readlink(name, dir_fd=folder)  # user@host.process:boot
+        host, _, process = owner.partition("@")[2].partition(":")[0].rpartition(".")
+        return _living("emacs", int(process), host)
+    return ""
+
+
+def _living(editor: str, process: int, host: str) -> str:
+    """Return how to name an editor; empty when its process, on this machine, has ended."""
+    if host and host.split(".")[0] != socket.gethostname().split(".")[0]:
+        return f"{editor} on {host}"
+    try:
+        if process <= 0:
+            return ""
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return ""
+    except PermissionError:  # it is there, and somebody else's
+        pass
+    return f"{editor} (process {process})"

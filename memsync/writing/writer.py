@@ -1,0 +1,97 @@
+"""Changes a note in the only two ways there are: an append in one write, or a swap for a new version of the whole file.
+
+Both happen under one lock for all writers of a memory root, which lies outside of it, and neither trusts it: editors
+and git take no locks. An append never rewrites what is there. A swap is made only of the file that was read, and
+undone if another version came in between.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memsync.errors import UsageError, WriteRefused
+from memsync.file_lock import file_lock
+from memsync.model import NotePath
+from memsync.writing import note_file
+from memsync.writing.appending import Appending
+from memsync.writing.attempts import Done, Replaced, make, tried
+from memsync.writing.beneath import check_writable, folder_of
+from memsync.writing.join import Addition
+from memsync.writing.journal import Journal
+from memsync.writing.known_tails import KnownTails
+from memsync.writing.tail import read_tail
+from memsync.writing.traces import refuse_open_in_editor
+
+WAIT_SECONDS = 10.0
+POLL_SECONDS = 0.0005
+
+
+class NoteWriter:
+    """Writes notes beneath one memory root; `keep` is the folder of the lock and the journal."""
+
+    def __init__(self, root: Path, keep: Path) -> None:
+        self.journal = Journal(keep / "journal")
+        self._root = root
+        self._keep = keep
+        self._tails = KnownTails(keep / "tails")
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other writers of memsync's out. Raises WriteRefused when one does not end."""
+        with file_lock(self._keep / "write.lock", WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
+            yield
+
+    def append(self, path: NotePath, addition: Addition, *, head: str = "", force: bool = False) -> Done:
+        """Append to a note, which is made if it is not there, beginning with `head`.
+
+        Returns once it is on disk. What an editor overwrote without having seen it is put back before it. `force`
+        writes though an editor has the note open. Raises WriteRefused, FilesystemError; nothing is changed then.
+        """
+        with self.lock(), folder_of(self._root, path, create=True) as folder:
+            appending = Appending(self._root, folder, path, addition, head, self.journal, self._tails, force=force)
+            return appending.done()
+
+    # ------------------------------------------------------------------------------------------- swap
+
+    def create(self, path: NotePath, text: str) -> Done:
+        """Make a new note. Raises UsageError when there is one of that name, FilesystemError, WriteRefused."""
+        with self.lock(), folder_of(self._root, path, create=True) as folder:
+            try:
+                make(folder, path, text)
+            except Replaced:
+                raise UsageError(f"{path} is there already", hint="Name another, or edit that one.") from None
+        return Done(path, 1)
+
+    def rewrite(self, path: NotePath, edit: Callable[[str], str], *, force: bool = False) -> Done:
+        """Swap a note for what `edit` makes of its text, if it is still what was read; else `edit` is asked again.
+
+        The text is the file's own, line ends included; bytes that are no UTF-8 come and go as lone surrogates. Raises
+        FileNotFoundError, WriteRefused, FilesystemError, and what `edit` raises; nothing is changed then.
+        """
+        with self.lock(), folder_of(self._root, path) as folder:
+            if not force:
+                refuse_open_in_editor(folder, path)
+            return tried(path, lambda: self._rewrite(folder, path, edit))
+
+    def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> Done:
+        name = path.rpartition("/")[2]
+        with note_file.opened(folder, path, name) as descriptor:
+            found = os.fstat(descriptor)
+            check_writable(path, found)
+            content = note_file.read(descriptor, path)
+        read_tail(path, content)  # refuses what must not be written
+        old = content.decode("utf-8", "surrogateescape")
+        new = edit(old)
+        if new == old:
+            return Done(path, 1)
+        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), found):
+            raise Replaced
+        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        return Done(path, new.count("\n", 0, same) + 1)
+
+
+def _busy(holder: str) -> WriteRefused:
+    return WriteRefused(f"{holder} is writing to this memory root", hint="Try again in a moment.")

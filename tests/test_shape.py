@@ -1,0 +1,108 @@
+"""What is written is read again as what it is, whatever stood before it and whatever its text is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsync.errors import UsageError, WriteRefused
+from memsync.model import Note, NotePath
+from memsync.notes.reader import NoteReader
+from memsync.notes.threads import body_of, messages_of
+from memsync.writing.join import Addition, joined
+from memsync.writing.shape import attribute_block, cleaned, list_item, message, text_of_message
+from memsync.writing.tail import read_tail
+from tests.conftest import COUNTER, LIMITS, RULES
+
+READER = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
+LINES = st.sampled_from(
+    [
+        "", "", "words", "# Title", "## user @ 2026-11-21 10:02", "### Third", "####### seven", "#tag", "---", "===",
+        "\\---", "- item", "  - inner", "  more", "1. one", "   text", "```", "```py", "~~~~", "    code", "<!-- note",
+        "-->", "<script>", "</script>", "<pre>x</pre>", "> quote", "> # quoted", "| a | b |", "|---|---|", "\ttab",
+        "[^1]: foot", "[ref]: /x", "***", "text  ", "<?php", "?>", "-", "=", "{a=b}", "a `` b", "- ```", "  ```",
+    ]
+)  # fmt: skip
+TEXTS = st.lists(LINES, min_size=1, max_size=9).map("\n".join).filter(str.strip)
+"""Text made of the lines that mean something in Markdown."""
+
+
+def read(path: str, text: str) -> Note:
+    return READER.read(NotePath(path), text.encode())[0]
+
+
+def appended(before: str, *additions: Addition) -> str:
+    return before + joined(read_tail("x.md", before.encode()), additions)[0]
+
+
+@given(before=st.one_of(st.just(""), TEXTS), texts=st.lists(TEXTS, min_size=1, max_size=3))
+def test_messages_are_read_as_so_many_messages(before: str, texts: list[str]) -> None:
+    """Whatever headings, fences and comments their text holds or leaves open, and whatever the file ended in."""
+    additions = [message("assistant", text, f"2026-11-21 10:0{n}", {}) for n, text in enumerate(texts)]
+    try:
+        note = read("threads/t.md", appended(before, *additions))
+    except WriteRefused:
+        assert before.startswith("---")
+        return
+    roles = [message.role for message in messages_of(note)]
+    assert roles[-len(texts) :] == ["assistant"] * len(texts)
+
+
+@given(text=TEXTS)
+def test_text_of_a_message_is_had_back_as_it_was(text: str) -> None:
+    """So that threads can be exported as they were imported."""
+    written = message("user", text, "", {"model": "x"})
+    note = read("threads/t.md", written.text + "\n")
+    (read_again,) = messages_of(note)
+    assert text_of_message(body_of(note, read_again), read_again.attributes) == cleaned(text)
+
+
+@given(before=st.one_of(st.just(""), TEXTS), text=TEXTS, time=st.sampled_from(["", "10:02"]))
+def test_item_is_read_as_one_item(before: str, text: str, time: str) -> None:
+    """It is one list item of the log, dated, and what is appended next is another."""
+    additions = [list_item(text, time=time), list_item("the next", time="10:03")]
+    content = appended(before, *additions)
+    note = read("daily/2026-11-21.md", content)
+    last = note.blocks[-1][-1]
+    assert last.time == "2026-11-21T10:03"
+    assert note.lines[last.start_line - 1 : last.end_line] == ("- 10:03 the next",)
+    if time:
+        assert note.blocks[-1][-2].time == "2026-11-21T10:02"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one\ntwo", "- 10:02 one\n  two"),
+        ("one\n\n    code", "- 10:02 one\n\n      code"),
+        ("```\ncode", "- 10:02\n\n  ```\n  code\n  ```"),
+        ("  \n one \n", "- 10:02 one"),
+    ],
+)
+def test_item_keeps_the_lines_of_its_text(text: str, expected: str) -> None:
+    """Indented beneath the first."""
+    assert list_item(text, time="10:02").text == expected
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\n", "\r\n"])
+def test_no_text_is_refused(text: str) -> None:
+    """An empty entry would mean nothing."""
+    with pytest.raises(UsageError, match="no text"):
+        cleaned(text)
+
+
+@given(values=st.dictionaries(st.sampled_from(["model", "task", "in", "x-y"]), st.text(max_size=40)))
+def test_attributes_are_read_as_they_were_written(values: dict[str, str]) -> None:
+    """Spaces, quotes, braces and line ends in a value included."""
+    clean = {key: value.encode("utf-8", "replace").decode().replace("\0", "") for key, value in values.items()}
+    note = read("threads/t.md", message("user", "text", "", clean).text + "\n")
+    assert dict(note.sections[0].attributes) == clean
+
+
+def test_attributes_that_cannot_be_written_are_refused() -> None:
+    """Rather than written so that they are read as something else."""
+    with pytest.raises(UsageError, match="cannot name"):
+        attribute_block({"two words": "x"})
+    with pytest.raises(UsageError, match="over 2000"):
+        attribute_block({"task": "x" * 2_000})

@@ -1,0 +1,332 @@
+"""A note is appended to in one write or swapped whole: old or new, whatever else happens to the file meanwhile."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import FilesystemError, UsageError, WriteRefused
+from memsync.model import NotePath
+from memsync.writing import note_file, swap
+from memsync.writing.beneath import note_path
+from memsync.writing.join import Addition
+from memsync.writing.writer import NoteWriter
+
+LOG = NotePath("daily/2026-11-21.md")
+NEXT = Addition("- next")
+
+
+@pytest.fixture
+def writer(root: Path, tmp_path: Path) -> NoteWriter:
+    return NoteWriter(root, tmp_path / "keep")
+
+
+def put(root: Path, content: bytes, path: str = LOG) -> Path:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        (b"- one\n", b"- one\n- next\n", 2),
+        (b"- one", b"- one\n- next\n", 2),
+        (b"- one\r\n- two", b"- one\r\n- two\r\n- next\r\n", 3),
+        (b"words\n", b"words\n\n- next\n", 3),
+        (b"words\n\n", b"words\n\n- next\n", 3),
+        (b"- one\n  more\n", b"- one\n  more\n- next\n", 3),
+        (b"", b"- next\n", 1),
+        (b"```\ncode\n", b"```\ncode\n```\n\n- next\n", 5),
+        (b"<!-- draft\n", b"<!-- draft\n-->\n\n- next\n", 4),
+        (b"caf\xe9\n", b"caf\xe9\n\n- next\n", 3),
+    ],
+)
+def test_append_is_joined_as_a_person_would(
+    writer: NoteWriter, root: Path, before: bytes, after: bytes, line: int
+) -> None:
+    """On a line of its own, ended as the note's lines are, out of what is left open; twice gives two of it."""
+    file = put(root, before)
+    assert writer.append(LOG, NEXT).line == line
+    assert file.read_bytes() == after
+    newline = b"\r\n" if b"\r\n" in before else b"\n"
+    assert writer.append(LOG, NEXT).line == line + 1
+    assert file.read_bytes() == after + b"- next" + newline
+
+
+def test_new_note_is_made_with_its_head_and_its_folders(writer: NoteWriter, root: Path) -> None:
+    """As one file that is whole from the first moment on."""
+    done = writer.append(NotePath("a/b/c.md"), NEXT, head="# C\n")
+    assert (root / "a/b/c.md").read_text() == "# C\n\n- next\n"
+    assert done.line == 3
+    assert os.listdir(root / "a/b") == ["c.md"]
+
+
+def test_mode_is_kept_and_nothing_is_left_beside_a_swapped_note(writer: NoteWriter, root: Path) -> None:
+    """A private note stays private."""
+    file = put(root, b"one\r\ntwo \xff\r\n")
+    file.chmod(0o640)
+    done = writer.rewrite(LOG, lambda text: text.replace("two", "three"))
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"one\r\nthree \xff\r\n", 0o640)
+    assert done.line == 2
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_rewrite_is_asked_again_when_the_note_changed_meanwhile(writer: NoteWriter, root: Path) -> None:
+    """The edit is made of what is there then, and nobody's line is lost."""
+    file = put(root, b"one\n")
+    seen: list[str] = []
+
+    def edit(text: str) -> str:
+        seen.append(text)
+        if len(seen) == 1:
+            file.write_text("one\ntwo\n")
+        return text.replace("one", "1")
+
+    writer.rewrite(LOG, edit)
+    assert seen == ["one\n", "one\ntwo\n"]
+    assert file.read_text() == "1\ntwo\n"
+
+
+def test_version_that_came_in_the_last_moment_is_put_back(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last look and the swap, too: the two files are exchanged, looked at, and exchanged back."""
+    file = put(root, b"one\n")
+    real = swap.exchange
+    rushed: list[str] = []
+
+    def exchange(folder: int, one: str, other: str) -> bool:
+        if not rushed:
+            rushed.append(one)
+            file.write_text("one\ntwo\n")
+        return real(folder, one, other)
+
+    monkeypatch.setattr(note_file, "exchange", exchange)
+    writer.rewrite(LOG, lambda text: text.replace("one", "1"))
+    assert file.read_text() == "1\ntwo\n"
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_append_to_a_file_that_loses_its_name_goes_to_the_one_that_got_it(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor saves by renaming while the text is written: it stands in the file that is there now."""
+    file = put(root, b"- one\n")
+    real = note_file.append
+    rushed: list[int] = []
+
+    def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
+        if not rushed:
+            rushed.append(size)
+            put(root, b"- one, edited\n", "daily/.save.tmp").rename(file)
+        real(descriptor, path, content, size)
+
+    monkeypatch.setattr(note_file, "append", append)
+    writer.append(LOG, NEXT)
+    assert file.read_text() == "- one, edited\n- next\n"
+
+
+# ------------------------------------------------------------------------------------------- refused
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"<<<<<<< HEAD\none\n=======\ntwo\n>>>>>>> other\n", "conflict markers"),
+        ("one\n".encode("utf-16"), "UTF-16"),
+        (bytes(range(32)) * 20, "not a text file"),
+    ],
+)
+def test_what_must_not_be_written_is_refused_and_left(
+    writer: NoteWriter, root: Path, content: bytes, reason: str
+) -> None:
+    """Neither appended to nor swapped."""
+    file = put(root, content)
+    with pytest.raises(WriteRefused, match=reason):
+        writer.append(LOG, NEXT)
+    with pytest.raises(WriteRefused, match=reason):
+        writer.rewrite(LOG, lambda text: text + "x")
+    assert file.read_bytes() == content
+
+
+def link_note(file: Path) -> None:
+    file.with_name("other.md").write_text("x\n")
+    file.symlink_to("other.md")
+
+
+def link_folder(file: Path) -> None:
+    elsewhere = file.parent.with_name("elsewhere")
+    elsewhere.mkdir()
+    (elsewhere / file.name).write_text("x\n")
+    file.parent.rmdir()
+    file.parent.symlink_to(elsewhere)
+
+
+def hard_link(file: Path) -> None:
+    file.write_text("x\n")
+    os.link(file, file.with_name("other.md"))
+
+
+def pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize("make", [link_note, link_folder, hard_link, pipe, Path.mkdir])
+def test_what_only_looks_like_a_note_of_this_root_is_refused(
+    writer: NoteWriter, root: Path, make: Callable[[Path], None]
+) -> None:
+    """Links lead elsewhere, and a pipe would wait for ever."""
+    (root / "daily").mkdir()
+    make(root / LOG)
+    with pytest.raises(WriteRefused):
+        writer.append(LOG, NEXT)
+    with pytest.raises(WriteRefused):
+        writer.rewrite(LOG, lambda text: text + "x")
+    assert {file.read_text() for file in root.rglob("*.md") if file.is_file()} <= {"x\n"}
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.md", "/etc/x.md", "a/../x", "", "a//b.md", ".hidden.md", "a/.git/x", "x\0y", "x\ny", "é" * 200]
+)
+def test_path_that_is_no_notes_is_refused(name: str) -> None:
+    """Before anything is opened."""
+    with pytest.raises(UsageError):
+        note_path(name)
+
+
+def vim_swap(process: int, host: str) -> bytes:
+    return (
+        b"b0VIM 8.2".ljust(24, b"\0")
+        + struct.pack("<i", process)
+        + b"ada".ljust(40, b"\0")
+        + host.encode().ljust(40, b"\0")
+    )
+
+
+@pytest.mark.parametrize("editor", ["vim", "emacs"])
+def test_note_open_in_an_editor_is_refused_unless_forced(writer: NoteWriter, root: Path, editor: str) -> None:
+    """Its buffer is older than what would be appended; an editor that crashed is in nobody's way."""
+    file = put(root, b"- one\n")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = socket.gethostname()
+
+    def open_by(process: int, host: str = host) -> None:
+        for trace in (".2026-11-21.md.swp", ".#2026-11-21.md"):
+            (file.parent / trace).unlink(missing_ok=True)
+        if editor == "vim":
+            (file.parent / ".2026-11-21.md.swp").write_bytes(vim_swap(process, host))
+        else:
+            (file.parent / ".#2026-11-21.md").symlink_to(f"ada@{host}.{process}:1700000000")
+
+    open_by(os.getpid())
+    with pytest.raises(WriteRefused, match=f"open in {editor} \\(process {os.getpid()}\\)"):
+        writer.append(LOG, NEXT)
+    assert file.read_text() == "- one\n"
+    writer.append(LOG, NEXT, force=True)
+    open_by(ended.pid)
+    writer.append(LOG, NEXT)
+    open_by(ended.pid, "elsewhere")
+    with pytest.raises(WriteRefused, match=f"open in {editor} on elsewhere"):
+        writer.append(LOG, NEXT)
+    assert file.read_text() == "- one\n- next\n- next\n"
+
+
+def test_existing_note_is_not_made_again(writer: NoteWriter, root: Path) -> None:
+    """Whoever asks for a new note does not mean the one that is there."""
+    put(root, b"mine\n")
+    with pytest.raises(UsageError, match="there already"):
+        writer.create(LOG, "new\n")
+    assert (root / LOG).read_text() == "mine\n"
+
+
+# ------------------------------------------------------------------------------------------ full disk
+
+
+class FullDisk:
+    """Stands in for `os` where a disk has room for so many more bytes."""
+
+    def __init__(self, room: int, *, sync_fails: bool = False) -> None:
+        self.room = room
+        self.sync_fails = sync_fails
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def write(self, descriptor: int, content: bytes) -> int:
+        part = bytes(content)[: self.room]
+        if not part and content:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.room -= len(part)
+        return os.write(descriptor, part)
+
+    def fsync(self, descriptor: int) -> None:
+        if self.sync_fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        os.fsync(descriptor)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["append", "new note"])
+def test_disk_that_fills_up_within_an_append_leaves_the_old_note(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """At every byte of it; the text is not looked for afterwards, because whoever wrote it was told."""
+    before = b"- one\n"
+    if there:
+        put(root, before)
+    for room in range(len("- next\n")):
+        monkeypatch.setattr(note_file, "os", FullDisk(room))
+        with pytest.raises(FilesystemError, match="No space left"):
+            writer.append(LOG, NEXT)
+        assert [file.read_bytes() for file in (root / "daily").iterdir()] == ([before] if there else [])
+    monkeypatch.setattr(note_file, "os", FullDisk(100, sync_fails=True))
+    with pytest.raises(FilesystemError, match="Input/output"):
+        writer.append(LOG, NEXT)
+    monkeypatch.undo()
+    assert writer.journal.since(0) == []
+    writer.append(LOG, NEXT)
+    assert (root / LOG).read_bytes() == (before if there else b"") + b"- next\n"
+
+
+def test_disk_that_fills_up_within_a_rewrite_leaves_the_old_note(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every byte of the new version, which is written aside."""
+    file = put(root, b"- one\n")
+    for room in range(len("- 1\n")):
+        monkeypatch.setattr(note_file, "os", FullDisk(room))
+        with pytest.raises(FilesystemError, match="No space left"):
+            writer.rewrite(LOG, lambda text: text.replace("one", "1"))
+        assert [one.read_bytes() for one in (root / "daily").iterdir()] == [b"- one\n"]
+    monkeypatch.undo()
+    writer.rewrite(LOG, lambda text: text.replace("one", "1"))
+    assert file.read_bytes() == b"- 1\n"
+
+
+def test_full_disk_is_not_cut_back_over_what_another_wrote(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's line behind half of ours stays, and so does our half."""
+    file = put(root, b"- one\n")
+
+    class Crowded(FullDisk):
+        def write(self, descriptor: int, content: bytes) -> int:
+            done = super().write(descriptor, content)
+            with file.open("ab") as other:
+                other.write(b"\n- theirs\n")
+            return done
+
+    monkeypatch.setattr(note_file, "os", Crowded(3))
+    with pytest.raises(FilesystemError):
+        writer.append(LOG, NEXT)
+    assert file.read_bytes() == b"- one\n- n\n- theirs\n"
