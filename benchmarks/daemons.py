@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.indexes import index_dir
-from memsync.daemon.client import RemoteMemory
+from memsync.daemon.remote import RemoteMemory
 from memsync.settings import load_settings
 from memsync.wiring import connect_daemon
 

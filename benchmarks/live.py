@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.daemons import RunningDaemon, running, settle
 from benchmarks.report import Row
 from benchmarks.timing import percentile
-from memsync.daemon.client import RemoteMemory
+from memsync.daemon.remote import RemoteMemory
 
 NOTES = 10_000
 FOLDERS = 100

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from memsync.answering import Answering, Limits
+from memsync.calls import Answer, Calls
 from memsync.errors import UsageError
 from memsync.model import (
     Difference,
@@ -39,7 +41,8 @@ from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import MODEL_FAILURE, Syncer
 
 if TYPE_CHECKING:
-    from memsync.daemon.client import RemoteMemory
+    from memsync.acts import Acts
+    from memsync.daemon.remote import RemoteMemory
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
@@ -49,7 +52,7 @@ POOL_THREADS = 8
 BUDGET_HITS = 50
 
 
-class Memory:
+class Memory(Calls):
     """One memory root. Safe to use from several threads, and while other processes write.
 
     with Memory.open("notes") as memory:
@@ -88,6 +91,8 @@ class Memory:
         searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.answering = Answering(index, self.syncer, searcher, self.models, limits, clock, self._pool)
+        self._beginning = threading.Lock()
+        self._acts: Acts | None = None
 
     @classmethod
     def open(
@@ -128,6 +133,21 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # -------------------------------------------------------------------------------------------- calls
+
+    def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
+        with self._beginning:
+            if self._acts is None:
+                from memsync.acts import Acts  # searches alone need none of it
+
+                self._acts = Acts(self.settings, self._files, self._reader, self._index, self.syncer)
+        return self._acts.answer(name, arguments)
+
+    def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)
+        answer: Answer = self.answer(name, arguments)
+        return answer
 
     # ------------------------------------------------------------------------------------------- search
 

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol
 
 from memsync.errors import EmbedderError
 from memsync.model import (
     Candidate,
     Chunk,
     EmbeddingSpace,
-    Excerpt,
     FileStamp,
-    Filters,
-    Fresh,
     IndexCounts,
     IndexedChunk,
     IndexedFile,
-    Mode,
     Note,
     NotePath,
     PendingPassage,
     PutResult,
     Query,
-    SearchResult,
-    Status,
-    SyncReport,
     WatcherState,
 )
 
@@ -134,6 +126,10 @@ class IndexReader(Protocol):
 
     def counts(self) -> IndexCounts:
         """Return what the index holds."""
+        ...
+
+    def notes_where(self, key: str, value: str) -> list[NotePath]:
+        """Return the notes that have a chunk with this attribute or this front matter, in order."""
         ...
 
     def warnings(self) -> list[tuple[str, str]]:
@@ -245,56 +241,4 @@ class Live(Protocol):
 
     def notice(self) -> None:
         """Be told that a comparison found more than a search could index itself."""
-        ...
-
-
-class MemoryApi(Protocol):
-    """What the CLI and other front ends ask, whether the answer comes from this process or a daemon."""
-
-    def search(
-        self,
-        query: str | Query,
-        *,
-        limit: int | None = None,
-        mode: Mode | str | None = None,
-        filters: Filters | None = None,
-        filter_pairs: Sequence[tuple[str, str]] = (),
-        tokens: int | None = None,
-        fresh: Fresh | str = "strict",
-        generation: int = 0,
-    ) -> SearchResult:
-        """Answer a question; what the answer lacks is said in its freshness and warnings."""
-        ...
-
-    def get(self, location: str) -> Excerpt:
-        """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT` or `PATH#heading` names."""
-        ...
-
-    def sync(
-        self,
-        *,
-        progress: Progress | None = None,
-        wait_seconds: float = 600.0,
-        on_wait: Callable[[str], None] = lambda holder: None,
-        accept_root: bool = False,
-    ) -> SyncReport:
-        """Make the index equal to the files."""
-        ...
-
-    def status(self) -> Status:
-        """Return what the index holds and how current it is."""
-        ...
-
-    def close(self) -> None:
-        """Let go of everything."""
-        ...
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
         ...

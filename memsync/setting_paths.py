@@ -82,6 +82,15 @@ def resolve_index_dir(setting: str, root: str, source: str, file: ConfigFile | N
         named_by_file = file is not None and source.startswith(file.path)
         base = os.path.dirname(file.path) if file is not None and named_by_file else os.getcwd()
         return real(os.path.join(base, expanded(setting, source or "index.dir")))
+    return os.path.join(state_folder(), _state_name(root))
+
+
+def keep_dir(root: str) -> str:
+    """Return the folder of what is kept about a memory root whatever becomes of its index: writers' lock, journal."""
+    return os.path.join(state_folder(), "kept", _state_name(root))
+
+
+def _state_name(root: str) -> str:
     name = os.fsencode(root)
     digest = f"{zlib.crc32(name):08x}{zlib.crc32(name[::-1]):08x}"
-    return os.path.join(state_folder(), f"{os.path.basename(root) or 'root'}-{digest}")
+    return f"{os.path.basename(root) or 'root'}-{digest}"

@@ -17,6 +17,7 @@ from memsync.setting_paths import (
     check_trust,
     expanded,
     is_beneath,
+    keep_dir,
     real,
     resolve_index_dir,
     resolve_root,
@@ -85,6 +86,7 @@ SETTINGS = (
     Setting(
         "search.bound_ms", 5_000, "How old the comparison with the files may be for --fresh bounded.", *_at_least(0)
     ),
+    Setting("git.commit", False, "Commit each note that memsync writes, and nothing else, to its git repository."),
     Setting("daemon.use", True, "Ask the daemon, where one serves this root with these settings."),
     Setting(
         "daemon.settle_ms", 30, "How long a file must stand still before the daemon reads it.", *_between(0, 5_000)
@@ -157,6 +159,13 @@ class Settings:
         from pathlib import Path
 
         return Path(self.index_name)
+
+    @property
+    def keep_dir(self) -> Path:
+        """The folder of what outlives the index: the writers' lock and the journal of what was appended."""
+        from pathlib import Path
+
+        return Path(keep_dir(self.root_name))
 
     def __getitem__(self, name: str) -> Any:
         """Return one value by its name, `search.limit`."""

@@ -10,10 +10,12 @@ from memsync.errors import DaemonUnavailable
 from memsync.settings import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
-    from memsync.daemon.client import RemoteMemory
+    from memsync.daemon.client import Client
+    from memsync.daemon.remote import RemoteMemory
     from memsync.memory import Memory
+    from memsync.memory_api import MemoryApi
     from memsync.model import EmbeddingSpace
-    from memsync.ports import Embedder, Index, MemoryApi, TokenCounter
+    from memsync.ports import Embedder, Index, TokenCounter
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
@@ -78,9 +80,17 @@ def connect(settings: Settings, *, notice: Callable[[str], None] = lambda text: 
 def connect_daemon(settings: Settings) -> RemoteMemory:
     """Return the memory as its daemon serves it. Raises DaemonUnavailable."""
     from memsync.daemon import wire
-    from memsync.daemon.client import RemoteMemory
+    from memsync.daemon.remote import RemoteMemory
 
     return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+
+
+def connect_to_search(settings: Settings) -> Client:
+    """Return what searches need of `connect_daemon`, and is loaded sooner. Raises DaemonUnavailable."""
+    from memsync.daemon import wire
+    from memsync.daemon.client import Client
+
+    return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
 def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make_embedder) -> Memory:

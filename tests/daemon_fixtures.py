@@ -21,9 +21,9 @@ from typing import Any, Self
 import pytest
 
 from memsync.daemon import wire
-from memsync.daemon.client import RemoteMemory
 from memsync.daemon.engine import Engine
 from memsync.daemon.methods import Methods
+from memsync.daemon.remote import RemoteMemory
 from memsync.daemon.server import Server
 from memsync.memory import Memory
 from memsync.settings import Settings

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.daemon.client import RemoteMemory
+from memsync.daemon.remote import RemoteMemory
 from memsync.errors import DaemonUnavailable
 from memsync.memory import Memory
 from memsync.model import Fresh, SearchResult

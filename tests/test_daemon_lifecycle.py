@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon import wire
-from memsync.daemon.client import RemoteMemory
+from memsync.daemon.remote import RemoteMemory
 from memsync.memory import Memory
 from memsync.settings import Settings, load_settings
 from tests.daemon_process import Cli, is_locked, until

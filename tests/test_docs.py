@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,14 @@ import pytest
 
 from memsync import errors
 from memsync.cli.main import COMMANDS
+from memsync.daemon.call_arguments import CALLS
 from memsync.search.query_syntax import FILTER_NAMES
 
 PROJECT = Path(__file__).parent.parent
+SUBCOMMANDS = (
+    *("service install", "service uninstall", "service status", "note new"),
+    *("pref list", "pref get", "pref set", "pattern list", "pattern observe"),
+)
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
 
@@ -41,6 +47,22 @@ def test_readme_python_example_runs() -> None:
     assert "decisions/one-text-at-a-time.md" in done.stdout
 
 
+def test_python_reference_runs_from_the_first_example_to_the_last(tmp_path: Path) -> None:
+    """With the real model, on the project's own notes."""
+    shutil.copytree(PROJECT / "memory-files", tmp_path / "notes")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "memory.md").read_text(), re.DOTALL))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_python_reference_names_every_method() -> None:
+    """A method that is not there is not found."""
+    page = (PROJECT / "docs" / "memory.md").read_text()
+    assert [name for name in CALLS if not re.search(rf"`{name}\(|memory\.{name}\(", page)] == []
+
+
 def test_documented_commands_and_options_exist() -> None:
     """Each option named in README and search.md is one that `--help` knows."""
     text = "\n".join(page.read_text() for page in PAGES)
@@ -48,7 +70,7 @@ def test_documented_commands_and_options_exist() -> None:
         subprocess.run(
             [sys.executable, "-m", "memsync", *name.split(), "--help"], capture_output=True, text=True, check=True
         ).stdout
-        for name in (*COMMANDS, "service install", "service uninstall", "service status")
+        for name in (*COMMANDS, *SUBCOMMANDS)
     )
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     top = {"root", "config", "help", "version"}

@@ -9,18 +9,20 @@ from tests.convergence.run import run
 
 EXAMPLES = 100
 STEPS = 30
-SEED = 1
-OTHER_SEEDS = {
-    "an overflow is ignored": 3,
-    "failures are forgotten": 2,
-    "a report about a folder does not hold for what is in it": 2,
-    "two writes in one tick are taken for one": 2,
-}
-"""What these bugs are found by sooner."""
+SEEDS = range(1, 11)
+"""Tried in turn: a bug that shows in every second run of this length is missed by ten of them once in a thousand."""
+
+
+def is_caught(bug: str, seed: int) -> bool:
+    try:
+        with PLANTED[bug]():
+            run(examples=EXAMPLES, steps=STEPS, seed=seed, shrink=False)
+    except Exception:  # noqa: BLE001 (because any way of not passing will do)
+        return True
+    return False
 
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bug_is_caught(bug: str) -> None:
     """A memsync that has this bug does not pass."""
-    with PLANTED[bug](), pytest.raises(Exception):  # noqa: B017 (because any way of not passing will do)
-        run(examples=EXAMPLES, steps=STEPS, seed=OTHER_SEEDS.get(bug, SEED), shrink=False)
+    assert any(is_caught(bug, seed) for seed in SEEDS)

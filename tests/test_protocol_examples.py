@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from memsync.daemon.call_arguments import CALLS
 from memsync.daemon.methods import METHODS
 from memsync.daemon.params import Params, search_arguments
 from memsync.errors import MemsyncError
@@ -126,7 +127,11 @@ def test_dialogue_is_as_printed(dialogue: str, noted: Served, write: Write) -> N
 
 def test_every_method_has_a_dialogue_and_every_parameter_a_row() -> None:
     """The reference is complete: no method, no parameter and no code is left out."""
-    assert {printed(text.splitlines()[0])["method"] for text in DIALOGUES} == set(METHODS)
+    assert {printed(text.splitlines()[0])["method"] for text in DIALOGUES} == set(METHODS) - set(CALLS) | {"log"}
+    written = PAGE.partition("## Writing")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|(.*)$", written, re.MULTILINE)
+    parameters = {name: re.findall(r"`(\w+)`", row) for name, row in rows}
+    assert parameters == {name: list(signature) for name, signature in CALLS.items()}
     sections = dict(re.findall(r"\n### (\w+)\n(.*?)(?=\n##)", PAGE, re.DOTALL))
     search = Params("search", {"query": "x"})
     search_arguments(search)

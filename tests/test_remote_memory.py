@@ -14,7 +14,7 @@ import pytest
 
 from memsync import __version__, errors
 from memsync.daemon import client, wire
-from memsync.daemon.client import RemoteMemory
+from memsync.daemon.remote import RemoteMemory
 from memsync.model import Filters, Mode, Query, SearchResult
 from tests.daemon_fixtures import Served, served, short_runtime_folder
 

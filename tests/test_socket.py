@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon import wire
-from memsync.daemon.client import RemoteMemory
+from memsync.daemon.remote import RemoteMemory
 from memsync.daemon.server import bound
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
 from tests.daemon_fixtures import Served, served, short_runtime_folder

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from memsync.daemon.client import Client
+    from memsync.memory_api import MemoryApi
     from memsync.model import SearchResult
-    from memsync.ports import MemoryApi
 
 NO_MATCH_EXIT_CODE = 1
 
@@ -82,7 +83,7 @@ class Asked(NamedTuple):
     words: Sequence[str]
     options: Mapping[str, Any]
 
-    def of(self, memory: MemoryApi) -> SearchResult:
+    def of(self, memory: MemoryApi | Client) -> SearchResult:
         """Ask a memory. Raises as Memory.search does."""
         options = self.options
         pairs = [(f.name, value) for f in FILTERS for value in options.get(f.name, ())]

@@ -11,7 +11,8 @@ import click
 
 if TYPE_CHECKING:
     from memsync.memory import Memory
-    from memsync.ports import MemoryApi, Progress
+    from memsync.memory_api import MemoryApi
+    from memsync.ports import Progress
     from memsync.settings import Settings
 
 

@@ -61,13 +61,13 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         return None
     from memsync.errors import MemsyncError
     from memsync.settings import load_settings
-    from memsync.wiring import connect_daemon
+    from memsync.wiring import connect_to_search
 
     try:
         settings = load_settings(config=config, root=root)
         if not settings["daemon.use"]:
             return None
-        with connect_daemon(settings) as memory:
+        with connect_to_search(settings) as memory:
             result = asked.of(memory)
     except (MemsyncError, OSError):
         return None

@@ -16,6 +16,12 @@ COMMANDS = {
     "init": "memsync.cli.init:init",
     "search": "memsync.cli.search:search",
     "get": "memsync.cli.get:get",
+    "log": "memsync.cli.writing:log",
+    "remember": "memsync.cli.writing:remember",
+    "note": "memsync.cli.writing:note",
+    "pref": "memsync.cli.preferences:pref",
+    "pattern": "memsync.cli.preferences:pattern",
+    "recover": "memsync.cli.writing:recover",
     "sync": "memsync.cli.sync:sync",
     "rebuild": "memsync.cli.sync:rebuild",
     "verify": "memsync.cli.sync:verify",
@@ -62,6 +68,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
     memsync start                         keep it so in the background
     memsync search which store did we choose
     memsync get daily/2026-11-21.md:12:5  print what a hit points to
+    memsync log chose SQLite for the store
     """
     context.obj = (config_path, root)
 

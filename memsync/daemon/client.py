@@ -1,4 +1,4 @@
-"""The memory as its daemon serves it: a MemoryApi whose every call is a line on the socket and a line back."""
+"""The daemon's client: every question is a line on the socket, every answer a line back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,8 @@ ANSWER_SECONDS = 60.0
 _BLOCK_BYTES = 262_144
 
 
-class RemoteMemory:
-    """One connection to a daemon; use it from one thread at a time, or make one a thread: they are cheap.
-
-    with Memory.connect("notes") as memory:
-        print(memory.search("which store did we choose").hits[0].citation)
-    """
+class Client:
+    """A connection to a daemon, and what most ask of it. Loading the rest would cost each search: see RemoteMemory."""
 
     def __init__(self, socket_path: str, settings_digest: str) -> None:
         """Connect and greet. Raises DaemonUnavailable when no daemon of this version has these settings."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from memsync import __version__
 from memsync.daemon import wire
+from memsync.daemon.call_arguments import CALLS, call_arguments
 from memsync.daemon.engine import Engine
 from memsync.daemon.params import LATEST_GENERATION, Params, RequestError, search_arguments
 from memsync.errors import MemsyncError
@@ -151,6 +152,17 @@ def plain_freshness(engine: Engine) -> dict[str, Any] | None:
     return {**plain(freshness), "stale": freshness.stale}
 
 
+def _call(name: str, signature: Mapping[str, Any]) -> Method:
+    """Return the method that answers one of `memsync.calls`."""
+
+    def answer(methods: Methods, request: Request) -> dict[str, Any]:  # noqa: ARG001 (because every method is called so)
+        with request.params as params:
+            arguments = call_arguments(params, signature)
+        return {"answer": plain(request.engine.memory.answer(name, arguments))}
+
+    return answer
+
+
 METHODS: dict[str, Method] = {
     "hello": Methods._hello,
     "search": Methods._search,
@@ -160,6 +172,7 @@ METHODS: dict[str, Method] = {
     "wait": Methods._wait,
     "subscribe": Methods._subscribe,
     "shutdown": Methods._shutdown,
+    **{name: _call(name, signature) for name, signature in CALLS.items()},
 }
-LONG = frozenset({"sync", "wait"})
+LONG = frozenset({"sync", "wait", *CALLS})
 """Methods that may take minutes; they have threads of their own, so that they hold nobody else up."""

@@ -111,6 +111,10 @@ class Params:
             raise self._wrong(name, "an object")
         return Params(name, value) if value is not None else None
 
+    def has(self, name: str) -> bool:
+        """Tell whether a parameter is given."""
+        return name in self._values
+
     def needed(self, name: str) -> None:
         """Refuse a request that leaves a parameter out."""
         if name not in self._values:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SyncReport,
     )
     from memsync.model.vocabulary import Fresh, JsonValue, Kind, Mode, NotePath, Scalar, Tier, WatcherState
+    from memsync.model.written import Overwritten, Pattern, Preference, Written
 
 _HOMES = {
     "answer": ("Excerpt", "Freshness", "Hit", "Rank", "SearchResult"),
@@ -37,6 +38,7 @@ _HOMES = {
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
     ),
     "vocabulary": ("Fresh", "JsonValue", "Kind", "Mode", "NotePath", "Scalar", "Tier", "WatcherState"),
+    "written": ("Overwritten", "Pattern", "Preference", "Written"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -67,7 +69,10 @@ __all__ = [
     "Mode",
     "Note",
     "NotePath",
+    "Overwritten",
+    "Pattern",
     "PendingPassage",
+    "Preference",
     "PutResult",
     "Query",
     "Rank",
@@ -79,6 +84,7 @@ __all__ = [
     "Tag",
     "Tier",
     "WatcherState",
+    "Written",
 ]
 
 

@@ -116,6 +116,20 @@ def read_head(lines: Sequence[str]) -> Head:
     return _parse(text, count)
 
 
+def value_span(text: str, key: str) -> tuple[int, int] | None:
+    """Return where the value of a key begins and ends in the lines between the fences; None when it is not there.
+
+    Only for a head that `read_head` understood.
+    """
+    node = yaml.compose(text, Loader=_HeadLoader)
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    found = next((value for name, value in pairs if name.value == key), None)
+    if found is None:
+        return None
+    first, last = found.start_mark.index, found.end_mark.index
+    return first, last - len(text[first:last]) + len(text[first:last].rstrip())  # a block's end is behind its line end
+
+
 def _parse(text: str, count: int) -> Head:
     try:
         loaded = _BoundedYAMLHandler().load(text)

@@ -106,6 +106,10 @@ class Syncer:
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
 
+    def holds(self, path: NotePath) -> bool:
+        """Tell whether the index holds a note."""
+        return path in self._indexer.lookout.known().stamps
+
     def count_changes(self) -> int:
         """Return how many changes the index lacks, without indexing any."""
         return self._indexer.lookout.look().pending

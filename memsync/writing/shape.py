@@ -38,7 +38,9 @@ def cleaned(text: str) -> str:
     return "\n".join(lines).encode("utf-8", "replace").decode()
 
 
-def list_item(text: str, *, time: str = "", attributes: Mapping[str, str] | None = None) -> Addition:
+def list_item(
+    text: str, *, time: str = "", tags: Sequence[str] = (), attributes: Mapping[str, str] | None = None
+) -> Addition:
     """Return text as a list item, dated to the minute where `time` (`10:02`) says so.
 
     Lines after the first are indented; text that does not begin with plain words begins on a line of its own, so that
@@ -46,8 +48,9 @@ def list_item(text: str, *, time: str = "", attributes: Mapping[str, str] | None
     """
     first, *rest = _with_end(cleaned(text)).split("\n")
     if _BLOCK_START.match(first) or (rest and _UNDERLINE.fullmatch(rest[0])):
-        first, rest = "", ["", first, *rest] if time or attributes else [first, *rest]
-    start = " ".join(filter(None, ("-", time, first.strip(), attribute_block(attributes or {}))))
+        first, rest = "", ["", first, *rest] if time or tags or attributes else [first, *rest]
+    marks = [f"#{tag}" for tag in tags]
+    start = " ".join(filter(None, ("-", time, first.strip(), *marks, attribute_block(attributes or {}))))
     return Addition("\n".join([start, *(f"  {line}" if line.strip() else "" for line in rest)]))
 
 

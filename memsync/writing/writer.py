@@ -8,19 +8,21 @@ undone if another version came in between.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.errors import UsageError, WriteRefused
+from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.file_lock import file_lock
 from memsync.model import NotePath
+from memsync.notes.decode import split_lines
 from memsync.writing import note_file
 from memsync.writing.appending import Appending
 from memsync.writing.attempts import Done, Replaced, make, tried
 from memsync.writing.beneath import check_writable, folder_of
 from memsync.writing.join import Addition
-from memsync.writing.journal import Journal
+from memsync.writing.journal import Journal, missing
 from memsync.writing.known_tails import KnownTails
 from memsync.writing.tail import read_tail
 from memsync.writing.traces import refuse_open_in_editor
@@ -37,12 +39,20 @@ class NoteWriter:
         self._root = root
         self._keep = keep
         self._tails = KnownTails(keep / "tails")
+        self._holder: int | None = None
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other writers of memsync's out. Raises WriteRefused when one does not end."""
-        with file_lock(self._keep / "write.lock", WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
+        """Keep other writers of memsync's out, if this thread does not already. Raises WriteRefused when one stays."""
+        if self._holder == threading.get_ident():
             yield
+            return
+        with file_lock(self._keep / "write.lock", WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
+            self._holder = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._holder = None
 
     def append(self, path: NotePath, addition: Addition, *, head: str = "", force: bool = False) -> Done:
         """Append to a note, which is made if it is not there, beginning with `head`.
@@ -65,18 +75,40 @@ class NoteWriter:
                 raise UsageError(f"{path} is there already", hint="Name another, or edit that one.") from None
         return Done(path, 1)
 
-    def rewrite(self, path: NotePath, edit: Callable[[str], str], *, force: bool = False) -> Done:
+    def rewrite(self, path: NotePath, edit: Callable[[str], str], *, adds: bool = False, force: bool = False) -> Done:
         """Swap a note for what `edit` makes of its text, if it is still what was read; else `edit` is asked again.
 
-        The text is the file's own, line ends included; bytes that are no UTF-8 come and go as lone surrogates. Raises
-        FileNotFoundError, WriteRefused, FilesystemError, and what `edit` raises; nothing is changed then.
+        The text is the file's own, line ends included; bytes that are no UTF-8 come and go as lone surrogates. `adds`
+        says that the lines it gets are worth keeping in the journal. Raises FileNotFoundError, WriteRefused,
+        FilesystemError, and what `edit` raises; nothing is changed then.
         """
         with self.lock(), folder_of(self._root, path) as folder:
             if not force:
                 refuse_open_in_editor(folder, path)
-            return tried(path, lambda: self._rewrite(folder, path, edit))
+            old, new = "", ""
 
-    def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> Done:
+            def attempt() -> Done:
+                nonlocal old, new
+                done, old, new = self._rewrite(folder, path, edit)
+                return done
+
+            done = tried(path, attempt)
+            with suppress(MemsyncError):
+                self._settle_replaced(path, old, new)
+                if adds and new != old:
+                    self.journal.append(path, _new_lines(old, new))
+            return done
+
+    def _settle_replaced(self, path: NotePath, old: str, new: str) -> None:
+        """Stop looking for what was appended once and has just been rewritten by ourselves."""
+        appended = [one for one in self.journal.since(0.0) if one.path == path]
+        gone = {one.id for one in missing(appended, old)}
+        replaced = [one.id for one in missing(appended, new) if one.id not in gone]
+        if replaced:
+            self.journal.settle(replaced)
+
+    def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> tuple[Done, str, str]:
+        """Swap the note for its new version; return both with what was done. Raises Replaced."""
         name = path.rpartition("/")[2]
         with note_file.opened(folder, path, name) as descriptor:
             found = os.fstat(descriptor)
@@ -86,11 +118,20 @@ class NoteWriter:
         old = content.decode("utf-8", "surrogateescape")
         new = edit(old)
         if new == old:
-            return Done(path, 1)
+            return Done(path, 1), old, new
         if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), found):
             raise Replaced
         same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-        return Done(path, new.count("\n", 0, same) + 1)
+        return Done(path, new.count("\n", 0, same) + 1), old, new
+
+
+def _new_lines(old: str, new: str) -> str:
+    """Return the lines in which a new version differs from the old one, without their ends."""
+    before, after = split_lines(old), split_lines(new)
+    first = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
+    rest = zip(reversed(before[first:]), reversed(after[first:]), strict=False)
+    same = next((i for i, (a, b) in enumerate(rest) if a != b), min(len(before), len(after)) - first)
+    return "\n".join(after[first : len(after) - same]).strip("\n").encode("utf-8", "replace").decode()
 
 
 def _busy(holder: str) -> WriteRefused:

@@ -51,6 +51,12 @@ _CONDITIONS = f"""
     AND (:excluded IS NULL OR c.id NOT IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :excluded))
 """
 
+NOTES_WHERE = f"""
+SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note
+WHERE NOT n.archived AND NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR}))
+ORDER BY n.path
+"""
+
 # bm25() with one weight a column of chunk_fts: body, heading and date, context, cjk. Lower is better in FTS5.
 _BM25 = "bm25(chunk_fts, 1.0, 1.0, 0.5, 1.0)"
 

@@ -188,6 +188,11 @@ class SqliteReader:
             index_bytes=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
         )
 
+    def notes_where(self, key: str, value: str) -> list[NotePath]:
+        """Return the notes that have a chunk with this attribute or this front matter, in order."""
+        rows = self._rows(queries.NOTES_WHERE, {"pairs": json.dumps([(key, value)])})
+        return [NotePath(path) for (path,) in rows]
+
     def warnings(self) -> list[tuple[str, str]]:
         """Return (path, warning) of every note that was not understood in full."""
         return [(path, text) for path, text in self._rows(queries.WARNINGS)]

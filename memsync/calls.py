@@ -1,0 +1,87 @@
+"""What a memory can be asked besides search, get, sync and status: the same methods here and over the socket.
+
+Each method names itself and its arguments; `_ask` has the answer from this process or from the daemon. Arguments and
+answers are what JSON can hold, or dataclasses of `memsync.model` made of that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+from memsync.model.written import Overwritten, Pattern, Preference, Written
+
+Answer = TypeVar("Answer")
+
+
+class Calls(Protocol):
+    """Writing to a memory, and its views. Everything raises as MemsyncError does; nothing is half done then."""
+
+    def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:
+        """Return what the method `name` answers, as `kind`."""
+        ...
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def log(
+        self, text: str, *, day: str = "", time: str = "", tags: tuple[str, ...] = (), force: bool = False
+    ) -> Written:
+        """Append an entry to the log of a day (`2026-11-21`, else today's), with a time (`10:02`, else now).
+
+        `force` writes though an editor has the log open.
+        """
+        return self._ask(Written, "log", {"text": text, "day": day, "time": time, "tags": tags, "force": force})
+
+    def remember(
+        self,
+        text: str,
+        *,
+        section: str = "",
+        note: str = "",
+        tier: str = "",
+        tags: tuple[str, ...] = (),
+        force: bool = False,
+    ) -> Written:
+        """Add a list item to a section of MEMORY.md, or of another note, which are made if they are not there.
+
+        With `tier` and no `note`, the note is that tier's own. What stands there already is not added again.
+        """
+        arguments = {"text": text, "section": section, "note": note, "tier": tier, "tags": tags, "force": force}
+        return self._ask(Written, "remember", arguments)
+
+    def new_note(
+        self, path: str, text: str = "", *, title: str = "", tier: str = "", tags: tuple[str, ...] = ()
+    ) -> Written:
+        """Make a note. Raises UsageError when there is one of that name."""
+        arguments = {"path": path, "text": text, "title": title, "tier": tier, "tags": tags}
+        return self._ask(Written, "new_note", arguments)
+
+    def overwritten(self, *, days: int = 30) -> tuple[Overwritten, ...]:
+        """Return what was appended within so many days and is not in its note any more, the oldest first."""
+        return self._ask(tuple[Overwritten, ...], "overwritten", {"days": days})
+
+    def recover(self, ids: tuple[str, ...]) -> tuple[Written, ...]:
+        """Append what was overwritten again."""
+        return self._ask(tuple[Written, ...], "recover", {"ids": ids})
+
+    def dismiss(self, ids: tuple[str, ...]) -> int:
+        """Forget what was overwritten, because it was meant; return how many that were."""
+        return self._ask(int, "dismiss", {"ids": ids})
+
+    # -------------------------------------------------------------------------- preferences and patterns
+
+    def preferences(self, *, user: str = "") -> tuple[Preference, ...]:
+        """Return what preferences.md says, for everybody or for one user, whose own win."""
+        return self._ask(tuple[Preference, ...], "preferences", {"user": user})
+
+    def set_preference(self, key: str, value: str, *, user: str = "") -> Written:
+        """Set a preference, in its place if it has one."""
+        return self._ask(Written, "set_preference", {"key": key, "value": value, "user": user})
+
+    def patterns(self) -> tuple[Pattern, ...]:
+        """Return the learned patterns of all notes, the surest first."""
+        return self._ask(tuple[Pattern, ...], "patterns", {})
+
+    def observe(self, text: str, *, pattern_type: str = "", key: str = "", confidence: float = 0.0) -> Written:
+        """Note that a pattern was observed: once more if MEMORY.md has it, by `key` or else by its text."""
+        arguments = {"text": text, "pattern_type": pattern_type, "key": key, "confidence": confidence}
+        return self._ask(Written, "observe", arguments)

@@ -1,0 +1,101 @@
+"""`memsync pref` and `memsync pattern`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from memsync.cli.common import opened
+from memsync.cli.text import printable, say_json, visible
+from memsync.cli.writing import say_written
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_USER = click.option("--user", default="", metavar="NAME", help="Of this user, else for everybody.")
+NOT_SET_EXIT_CODE = 1
+
+
+@click.group()
+def pref() -> None:
+    """Preferences: the `- key: value` lines of preferences.md."""
+
+
+@pref.command("list")
+@_USER
+@_JSON
+@click.pass_context
+def list_(context: click.Context, user: str, as_json: bool) -> None:
+    """Print every preference."""
+    with opened(context) as memory:
+        found = memory.preferences(user=user)
+    if as_json:
+        say_json({"preferences": found})
+        return
+    for one in found:
+        click.echo(visible(f"{one.key}: {one.value}"))
+
+
+@pref.command()
+@click.argument("key")
+@_USER
+@_JSON
+@click.pass_context
+def get(context: click.Context, key: str, user: str, as_json: bool) -> None:
+    """Print the value of KEY; exits with 1 when it is not set."""
+    with opened(context) as memory:
+        found = next((one for one in memory.preferences(user=user) if one.key == key), None)
+    if as_json:
+        say_json({"preference": found})
+    elif found is not None:
+        click.echo(visible(found.value))
+    if found is None:
+        sys.exit(NOT_SET_EXIT_CODE)
+
+
+@pref.command("set")
+@click.argument("key")
+@click.argument("value", nargs=-1, required=True)
+@_USER
+@_JSON
+@click.pass_context
+def set_(context: click.Context, key: str, value: tuple[str, ...], user: str, as_json: bool) -> None:
+    """Set KEY to VALUE, in its place if it has one, and print where it stands."""
+    with opened(context) as memory:
+        written = memory.set_preference(key, " ".join(value), user=user)
+    say_written(written, as_json=as_json)
+
+
+@click.group()
+def pattern() -> None:
+    """Learned patterns: list items with `{.pattern …}`, counted up each time they are observed."""
+
+
+@pattern.command("list")
+@_JSON
+@click.pass_context
+def list_patterns(context: click.Context, as_json: bool) -> None:
+    """Print every pattern, the surest first."""
+    with opened(context) as memory:
+        found = memory.patterns()
+    if as_json:
+        say_json({"patterns": found})
+        return
+    for one in found:
+        about = " ".join(filter(None, (f"{one.confidence:.2f}", f"{one.count}x", one.type, one.key)))
+        click.echo(f"{printable(one.path)}:{one.line}  {visible(one.text)}  ({visible(about)})")
+
+
+@pattern.command()
+@click.argument("text", nargs=-1, required=True)
+@click.option("--type", "pattern_type", default="", help="What sort of pattern it is: style, habit, …")
+@click.option("--key", default="", help="What it is about; equal keys are one pattern.")
+@click.option("--confidence", type=click.FloatRange(0, 1), default=0.0, help="How sure it is; else it grows by itself.")
+@_JSON
+@click.pass_context
+def observe(
+    context: click.Context, text: tuple[str, ...], pattern_type: str, key: str, confidence: float, as_json: bool
+) -> None:
+    """Note that TEXT was observed, once more if it was before, and print where it stands."""
+    with opened(context) as memory:
+        written = memory.observe(" ".join(text), pattern_type=pattern_type, key=key, confidence=confidence)
+    say_written(written, as_json=as_json)

@@ -1,0 +1,220 @@
+"""What people and agents add to a memory: log entries, things to remember, notes; and what editors overwrote of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from difflib import SequenceMatcher
+
+from memsync.errors import MemsyncError, NoteError, UsageError
+from memsync.model import Note, NotePath, Overwritten, Tier, Written
+from memsync.notes.dates import leading_time
+from memsync.notes.files import NoteFiles
+from memsync.notes.reader import NoteReader
+from memsync.writing import repository
+from memsync.writing.attempts import Done
+from memsync.writing.beneath import note_path
+from memsync.writing.edits import end_of_section, find_section, insert_after
+from memsync.writing.head import head_of
+from memsync.writing.join import Addition
+from memsync.writing.journal import Appended, missing
+from memsync.writing.shape import cleaned, list_item
+from memsync.writing.writer import NoteWriter
+
+IndexNow = Callable[[NotePath], tuple[int, tuple[str, ...]]]
+"""Brings one note into the index: its generation (0 when that is left for later), and what has to be said about it."""
+
+REMEMBERED = "Remembered"
+NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Tier.TASK: "notes/task.md"}
+TITLE_OF_MEMORY = "Memory"
+SIMILAR = 0.6
+_TAG = re.compile(r"[^\W\d_][\w/-]*")
+
+
+class Author:
+    """Writes to one memory root as people ask for it; every write is indexed, and committed if `commits` is true."""
+
+    def __init__(
+        self, files: NoteFiles, reader: NoteReader, writer: NoteWriter, index_now: IndexNow, *, commits: bool
+    ) -> None:
+        self.writer = writer
+        self._files = files
+        self._reader = reader
+        self._index_now = index_now
+        self._commits = commits
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    def log(self, text: str, day: str, time: str, tags: Sequence[str], *, force: bool) -> Written:
+        """See Calls.log."""
+        now = datetime.now()
+        day = _day(day) if day else f"{now:%Y-%m-%d}"
+        is_today = day == f"{now:%Y-%m-%d}"
+        clock = _clock(time) if time else f"{now:%H:%M}" if is_today else ""
+        addition = list_item(text, time=clock, tags=_tags(tags))
+        path = NotePath(f"daily/{day}.md")
+        return self.write("log", text, lambda: self.writer.append(path, addition, head=f"# {day}\n", force=force))
+
+    def remember(self, text: str, section: str, note: str, tier: str, tags: Sequence[str], *, force: bool) -> Written:
+        """See Calls.remember."""
+        wanted = _tier(tier) if tier else Tier.PERSONAL
+        path = note_path(note or NOTE_OF_TIER[wanted])
+        addition = list_item(text, tags=_tags(tags))
+        heading = " ".join(section.split()) or REMEMBERED
+        fields = {"tier": str(wanted)} if tier and path != NOTE_OF_TIER[Tier.PERSONAL] else {}
+        title = TITLE_OF_MEMORY if path == NOTE_OF_TIER[Tier.PERSONAL] else title_of(path)
+        head = f"{head_of(dict(fields))}# {title}\n"
+        return self.write("remember", text, lambda: self.add_to_section(path, heading, addition, head, force=force))
+
+    def new_note(self, path: str, text: str, title: str, tier: str, tags: Sequence[str]) -> Written:
+        """See Calls.new_note."""
+        place = note_path(path)
+        head = head_of({"tier": str(_tier(tier)) if tier else "", "tags": list(_tags(tags))})
+        body = f"\n{cleaned(text)}\n" if text.strip() else ""
+        content = f"{head}# {' '.join(title.split()) or title_of(place)}\n{body}"
+        return self.write("note", title or place, lambda: self.writer.create(place, content))
+
+    def add_to_section(
+        self, path: NotePath, heading: str, addition: Addition, head: str, *, force: bool = False
+    ) -> Done:
+        """Put an item at the end of a section, which is made if it is not there; none is put there twice."""
+        note = self.read(path)
+        section = find_section(note, heading) if note else None
+        if note is None or section is None:
+            new = Addition(f"## {heading}\n\n{addition.text}")
+            done = self.writer.append(path, new, head=head, force=force)
+            return Done(path, done.line + 2, done.warnings)
+        last = end_of_section(note, section)
+        lines = addition.text.split("\n")
+        for number in range(section.start_line, last + 1):
+            if list(note.lines[number - 1 : number - 1 + len(lines)]) == lines:
+                return Done(path, number, ("it stands there already",))
+        if not any(line.strip() for line in note.lines[last:]):
+            return self.writer.append(path, addition, force=force)
+
+        def edit(text: str) -> str:
+            now, _ = self._reader.read(path, text.encode("utf-8", "surrogateescape"))
+            place = find_section(now, heading)
+            return insert_after(path, text, end_of_section(now, place) if place else len(now.lines), addition)
+
+        return self.writer.rewrite(path, edit, adds=True, force=force)
+
+    # ----------------------------------------------------------------------------------------- recovery
+
+    def overwritten(self, days: int) -> tuple[Overwritten, ...]:
+        """See Calls.overwritten."""
+        since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+        by_path: dict[NotePath, list[Appended]] = {}
+        for one in self.writer.journal.since(since):
+            by_path.setdefault(one.path, []).append(one)
+        lost: list[Overwritten] = []
+        for path, appends in by_path.items():
+            note = self.read(path)
+            lines = note.lines if note else ()
+            for one in missing(appends, "\n".join(lines)):
+                moment = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds")
+                lost.append(Overwritten(one.id, path, moment, one.text, _has_similar(one.text, lines)))
+        return tuple(sorted(lost, key=lambda one: one.id))
+
+    def recover(self, ids: Sequence[str]) -> tuple[Written, ...]:
+        """See Calls.recover."""
+        return tuple(self._recover(one) for one in self._named(ids))
+
+    def _recover(self, one: Overwritten) -> Written:
+        journal = self.writer.journal
+        with self.writer.lock():
+            journal.settle([one.id])  # before, or else the append might put it back itself
+            try:
+                return self.write("recover", one.text, lambda: self.writer.append(one.path, Addition(one.text)))
+            except MemsyncError:
+                journal.append(one.path, one.text)
+                raise
+
+    def dismiss(self, ids: Sequence[str]) -> int:
+        """See Calls.dismiss."""
+        named = self._named(ids)
+        with self.writer.lock():
+            self.writer.journal.settle([one.id for one in named])
+        return len(named)
+
+    def _named(self, ids: Sequence[str]) -> list[Overwritten]:
+        known = {one.id: one for one in self.overwritten(36_500)}
+        unknown = [name for name in ids if name not in known]
+        if unknown:
+            raise UsageError(f"nothing overwritten is called {unknown[0]}", hint="See: memsync recover")
+        return [known[name] for name in ids]
+
+    # ------------------------------------------------------------------------------------------- common
+
+    def write(self, what: str, about: str, act: Callable[[], Done]) -> Written:
+        """Do one write, commit it and bring it into the index."""
+        commit, complaint = "", ""
+        with self.writer.lock():
+            done = act()
+            if self._commits:
+                first = next((line.strip() for line in about.splitlines() if line.strip()), "")
+                commit, complaint = repository.commit(self._files.root, done.path, f"memsync {what}: {first[:60]}")
+        generation, indexing = self._index_now(done.path)
+        warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
+        return Written(done.path, done.line, generation, commit, warnings)
+
+    def read(self, path: NotePath) -> Note | None:
+        """Return a note as it is now; None when it is not there. Raises NoteError for one that cannot be read."""
+        try:
+            content, _ = self._files.read(path)
+            return self.parse(path, content)
+        except FileNotFoundError:
+            return None
+
+    def parse(self, path: NotePath, content: bytes) -> Note:
+        """Return the note that bytes are. Raises NoteError for what is no text."""
+        try:
+            return self._reader.read(path, content)[0]
+        except ValueError as error:
+            raise NoteError(f"{path} is {error}") from error
+
+
+def title_of(path: NotePath) -> str:
+    """Return a title for a new note: its name, in words."""
+    words = path.rpartition("/")[2].rpartition(".")[0].replace("-", " ").replace("_", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no day", hint="Write it as 2026-11-21.") from error
+
+
+def _clock(text: str) -> str:
+    clock = leading_time(text)
+    if not clock or clock.lstrip("0") != text.strip().lstrip("0"):
+        raise UsageError(f"{text!r} is no time of day", hint="Write it as 10:02.")
+    return clock
+
+
+def _tier(text: str) -> Tier:
+    if text not in list(Tier):
+        raise UsageError(f"tier {text!r} is not known", hint=f"Write {', '.join(Tier)}.")
+    return Tier(text)
+
+
+def _tags(tags: Sequence[str]) -> list[str]:
+    names = [tag.removeprefix("#") for tag in tags]
+    wrong = next((name for name in names if not _TAG.fullmatch(name)), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong!r} is no tag", hint="Write letters, digits, - and /, and begin with a letter.")
+    return names
+
+
+def _has_similar(text: str, lines: Sequence[str]) -> bool:
+    """Tell whether a line much like the first of a text is there: somebody may have edited it."""
+    first = text.partition("\n")[0]
+    matcher = SequenceMatcher(b=first, autojunk=False)
+    for line in lines:
+        matcher.set_seq1(line)
+        if matcher.real_quick_ratio() >= SIMILAR and matcher.quick_ratio() >= SIMILAR and matcher.ratio() >= SIMILAR:
+            return True
+    return False

@@ -1,0 +1,79 @@
+"""One field of a note's front matter, set by changing the bytes of its value and no others.
+
+YAML is never loaded and dumped back, which would lose comments, order, quotes and whatever it did not understand. What
+was changed is read again and compared: every other field must be what it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import yaml
+
+from memsync.errors import WriteRefused
+from memsync.model import JsonValue
+from memsync.notes.decode import split_lines
+from memsync.notes.frontmatter import Head, closes_head, head_is_open, read_head, value_span
+
+_PLAIN = re.compile(r"[A-Za-z0-9][\w ./@+-]*")
+_BOM = "\ufeff"
+
+
+def set_field(text: str, key: str, value: JsonValue) -> str:
+    """Return a note's text with one field set, which is added if it is not there, and so is the front matter.
+
+    Raises WriteRefused for front matter that is not understood, or that would not be afterwards.
+    """
+    mark = _BOM if text.startswith(_BOM) else ""
+    body = text.removeprefix(_BOM)
+    lines = split_lines(body)
+    newline = "\r\n" if "\r\n" in body else "\n"
+    before = read_head(lines)
+    if before.raw or before.warning or (lines and head_is_open(lines)):
+        reason = before.warning or "front matter is not closed"
+        raise WriteRefused(f"{key} cannot be set: {reason}", hint="Mend the front matter in an editor.")
+    if before.line_count == 0:
+        changed = f"---{newline}{_line(key, value)}{newline}---{newline}{newline if body else ''}{body}"
+    else:
+        changed = _changed(body, key, value, newline)
+    after = read_head(split_lines(changed))
+    if after.warning or _other(after, key) != _other(before, key) or after.values.get(key) != value:
+        raise WriteRefused(f"{key} cannot be set without changing what stands around it", hint="Edit it by hand.")
+    return mark + changed
+
+
+def head_of(fields: dict[str, JsonValue]) -> str:
+    """Return the front matter of a new note; empty without any field."""
+    lines = [_line(key, value) for key, value in fields.items() if value not in ("", [], None)]
+    return "\n".join(["---", *lines, "---", "", ""]) if lines else ""
+
+
+def _changed(body: str, key: str, value: JsonValue, newline: str) -> str:
+    start = body.index("\n") + 1
+    end = start
+    while not closes_head(body[end : body.index("\n", end) if "\n" in body[end:] else len(body)].rstrip("\r")):
+        end = body.index("\n", end) + 1
+    span = value_span(body[start:end], key)
+    if span is None:
+        return f"{body[:end]}{_line(key, value)}{newline}{body[end:]}"
+    first, last = start + span[0], start + span[1]
+    space = "" if body[first - 1 : first].isspace() else " "
+    return f"{body[:first]}{space}{_scalar(value)}{body[last:]}"
+
+
+def _line(key: str, value: JsonValue) -> str:
+    return f"{key}: {_scalar(value)}"
+
+
+def _scalar(value: JsonValue) -> str:
+    """Return a value as YAML that is read as that value: plain where that is safe, else as JSON, which YAML holds."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value == value.strip():
+        read = yaml.safe_load(value)
+        if read == value:
+            return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _other(head: Head, key: str) -> dict[str, JsonValue]:
+    return {name: value for name, value in head.values.items() if name != key}

@@ -1,0 +1,106 @@
+"""Learned patterns: list items `- text {.pattern type=… key=… count=3 confidence=0.8}`, counted up where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
+
+from memsync.model import Block, Note, NotePath, Pattern, Tier, Written
+from memsync.notes.attributes import cut_attributes
+from memsync.writing.attempts import Done
+from memsync.writing.author import NOTE_OF_TIER, TITLE_OF_MEMORY, Author
+from memsync.writing.edits import replace_line
+from memsync.writing.shape import attribute_block, list_item
+
+MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
+HEADING = "Patterns"
+
+
+class Patterns:
+    """The patterns of one memory root; `holders` names the notes that have any."""
+
+    def __init__(self, author: Author, holders: Callable[[], Sequence[NotePath]]) -> None:
+        self._author = author
+        self._holders = holders
+
+    def all(self) -> tuple[Pattern, ...]:
+        """See Calls.patterns."""
+        notes = filter(None, map(self._author.read, self._holders()))
+        found = [pattern for note in notes for pattern in _patterns(note)]
+        return tuple(sorted(found, key=lambda one: (-one.confidence, -one.count, one.path, one.line)))
+
+    def observe(self, text: str, pattern_type: str, key: str, confidence: float) -> Written:
+        """See Calls.observe."""
+        return self._author.write("pattern", text, lambda: self._observe(text, pattern_type, key, confidence))
+
+    def _observe(self, text: str, pattern_type: str, key: str, confidence: float) -> Done:
+        today = date.today().isoformat()
+        first = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
+        attributes = {**first, "confidence": _confidence(confidence, 1), "first": today, "last": today}
+        item = list_item(text, attributes={name: value for name, value in attributes.items() if value})
+        wanted = " ".join(text.split())
+
+        def known(note: Note | None) -> Pattern | None:
+            patterns = list(_patterns(note)) if note else []
+            return next((p for p in patterns if (p.key == key if key else p.text == wanted)), None)
+
+        if known(self._author.read(MEMORY)) is None:
+            return self._author.add_to_section(MEMORY, HEADING, item, f"# {TITLE_OF_MEMORY}\n")
+
+        def edit(content: str) -> str:
+            note = self._author.parse(MEMORY, content.encode("utf-8", "surrogateescape"))
+            found = known(note)
+            return content if found is None else _counted(content, note, found, confidence, today)
+
+        return self._author.writer.rewrite(MEMORY, edit)
+
+
+def _counted(content: str, note: Note, found: Pattern, confidence: float, today: str) -> str:
+    """Return the note's text with a pattern observed once more."""
+    line = note.lines[found.line - 1]
+    column, attributes = cut_attributes(line)
+    count = found.count + 1
+    changed = {"count": str(count), "confidence": _confidence(confidence, count), "last": today}
+    block = attribute_block({**attributes, **changed})
+    return replace_line(content, found.line, f"{line[:column]} {block}")
+
+
+def _patterns(note: Note) -> Iterator[Pattern]:
+    for section_blocks in note.blocks:
+        for block in section_blocks:
+            yield from _patterns_in(note, block)
+
+
+def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
+    line = note.lines[block.start_line - 1]
+    column, attributes = cut_attributes(line)
+    if not block.children and "pattern" in attributes.get("class", "").split():
+        yield Pattern(
+            note.path,
+            block.start_line,
+            " ".join(line[:column].lstrip(" \t-*+").split()),
+            attributes.get("type", ""),
+            attributes.get("key", ""),
+            _whole(attributes.get("count", "")),
+            _share(attributes.get("confidence", "")),
+            attributes.get("first", ""),
+            attributes.get("last", ""),
+        )
+    for child in block.children:
+        yield from _patterns_in(note, child)
+
+
+def _confidence(given: float, count: int) -> str:
+    """Return the confidence that was given, else one that grows with each observation: 0.5, 0.75, 0.88."""
+    return f"{given if given else 1 - 0.5 ** min(count, 10):.2g}"
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 1
+
+
+def _share(text: str) -> float:
+    try:
+        return min(1.0, max(0.0, float(text)))
+    except ValueError:
+        return 0.0
