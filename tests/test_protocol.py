@@ -31,6 +31,16 @@ REQUESTS: dict[str, dict[str, object]] = {
     "wait": {},
     "subscribe": {},
     "shutdown": {},
+    "log": {"text": "The stork clatters."},
+    "remember": {"text": "prefers tabs"},
+    "new_note": {"path": "new"},
+    "overwritten": {},
+    "recover": {"ids": []},
+    "dismiss": {"ids": []},
+    "preferences": {},
+    "set_preference": {"key": "language", "value": "German"},
+    "patterns": {},
+    "observe": {"text": "prefers tabs"},
 }
 
 

@@ -32,6 +32,8 @@ WORKERS = 4
 CHEAP_WORKERS = 2
 """For what takes no time and must not wait behind searches: a greeting that comes late sends a client away."""
 STOP_SECONDS = 0.5
+ACCEPT_TURNS = 3
+"""Turns of the event loop after which a connection that was just accepted is one of the peers."""
 TELL_SECONDS = 0.5
 """How often it is looked, for those who subscribed, whether something has changed that is not a commit of text."""
 
@@ -96,6 +98,8 @@ class Server:
 
     async def _hang_up(self) -> None:
         """Let requests that are nearly answered be, then close every connection."""
+        for _ in range(ACCEPT_TURNS):
+            await asyncio.sleep(0)
         peers = list(self._peers)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*(peer.finish() for peer in peers)), STOP_SECONDS)
