@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
+from memsync.answering import Answering
 from memsync.errors import MemsyncError
-from memsync.model import NotePath
+from memsync.model import Costs, Messages, NotePath, Sessions, Thread, Threads
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
 from memsync.ports import Index
+from memsync.search.when import parse_when
 from memsync.settings import Settings
 from memsync.sync.syncer import Syncer
+from memsync.threads import sessions_of, status_of, total
 from memsync.writing.author import Author
 from memsync.writing.patterns import Patterns
 from memsync.writing.preferences import Preferences
+from memsync.writing.threads import ThreadAuthor
 from memsync.writing.writer import NoteWriter
 
 INDEX_NOW_BYTES = 256_000
@@ -27,14 +32,24 @@ INDEX_SECONDS = 2.0
 class Acts:
     """Everything that `memsync.calls` names, for one memory root in this process."""
 
-    def __init__(self, settings: Settings, files: NoteFiles, reader: NoteReader, index: Index, syncer: Syncer) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        files: NoteFiles,
+        reader: NoteReader,
+        index: Index,
+        syncer: Syncer,
+        answering: Answering,
+    ) -> None:
         self._files = files
         self._index = index
         self._syncer = syncer
+        self._answering = answering
         writer = NoteWriter(settings.root, settings.keep_dir)
         author = Author(files, reader, writer, self._index_now, commits=settings["git.commit"])
         preferences = Preferences(author)
         patterns = Patterns(author, self._holders_of_patterns)
+        threads = ThreadAuthor(author, self._thread)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,
@@ -46,6 +61,14 @@ class Acts:
             "set_preference": preferences.set,
             "patterns": patterns.all,
             "observe": patterns.observe,
+            "new_thread": threads.new,
+            "append_message": threads.append,
+            "set_thread_status": threads.set_status,
+            "thread": threads.show,
+            "threads": self._threads,
+            "sessions": self._sessions,
+            "costs": self._costs,
+            "messages": self._messages,
         }
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -66,7 +89,48 @@ class Acts:
         except (MemsyncError, OSError) as error:
             return 0, (f"it is written, and not indexed yet: {error}",)
 
+    # -------------------------------------------------------------------------------------------- views
+
     def _holders_of_patterns(self) -> list[NotePath]:
-        self._syncer.refresh(INDEX_SECONDS, for_search=False)
+        self._answering.compare()
         with self._index.reading() as reader:
             return reader.notes_where("class", "pattern")
+
+    def _thread(self, path: NotePath) -> Thread | None:
+        self._answering.compare()
+        with self._index.reading() as reader:
+            return next(iter(reader.threads(path)), None)
+
+    def _threads(self, session: str, status: str, user: str) -> Threads:
+        pending = self._answering.compare().pending
+        with self._index.reading() as reader:
+            found = reader.threads()
+        wanted = [
+            one
+            for one in found
+            if session in ("", one.session) and status in ("", status_of(one)) and user in ("", one.user)
+        ]
+        return Threads(tuple(sorted(wanted, key=lambda one: one.last_active, reverse=True)), pending)
+
+    def _sessions(self, user: str, status: str, project: str) -> Sessions:
+        pending = self._answering.compare().pending
+        with self._index.reading() as reader:
+            found = sessions_of(reader.threads())
+        wanted = (
+            one
+            for one in found
+            if user in ("", one.user) and status in ("", one.status) and project in ("", one.project)
+        )
+        return Sessions(tuple(wanted), pending)
+
+    def _costs(self, by: str, since: str) -> Costs:
+        moment = parse_when(since, datetime.now()) if since else ""
+        pending = self._answering.compare().pending
+        with self._index.reading() as reader:
+            costs = reader.costs(by, moment)
+        return Costs(tuple(costs), total(one.usage for one in costs), pending)
+
+    def _messages(self, role: str, session: str, limit: int) -> Messages:
+        pending = self._answering.compare().pending
+        with self._index.reading() as reader:
+            return Messages(tuple(reader.messages(role, session)[:limit]), pending)

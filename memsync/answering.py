@@ -63,6 +63,11 @@ class Answering:
         with self._syncer.gate.searching():
             return self._answer(query, tokens, fresh, generation)
 
+    def compare(self) -> TextReport:
+        """Index what changed, as a strict search does first, and return what is missing still."""
+        with self._syncer.gate.searching():
+            return self._freshen(Fresh.STRICT)
+
     def _answer(self, query: Query, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         started = time.perf_counter()
         warnings = [*query.warnings]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
+from memsync.model.threads import Conversation, Costs, Messages, Sessions, Threads
 from memsync.model.written import Overwritten, Pattern, Preference, Written
 
 Answer = TypeVar("Answer")
@@ -85,3 +86,68 @@ class Calls(Protocol):
         """Note that a pattern was observed: once more if MEMORY.md has it, by `key` or else by its text."""
         arguments = {"text": text, "pattern_type": pattern_type, "key": key, "confidence": confidence}
         return self._ask(Written, "observe", arguments)
+
+    # ---------------------------------------------------------------------------------------- threads
+
+    def new_thread(
+        self,
+        title: str,
+        *,
+        session: str = "",
+        user: str = "",
+        project: str = "",
+        prompt: str = "",
+        tags: tuple[str, ...] = (),
+    ) -> Written:
+        """Begin a thread, in a note of threads/ that is named after its title; `prompt` is its own system prompt."""
+        named = {"title": title, "session": session, "user": user, "project": project, "prompt": prompt, "tags": tags}
+        return self._ask(Written, "new_thread", named)
+
+    def append_message(
+        self,
+        thread: str,
+        role: str,
+        text: str,
+        *,
+        time: str = "",
+        attributes: tuple[str, ...] = (),
+        force: bool = False,
+    ) -> Written:
+        """Append a message to a thread, which is named by its path or by its name in threads/.
+
+        `role` is user, assistant, system, tool, agent:NAME, router or handoff; `time` is now unless it is given;
+        `attributes` are `key=value`: model, in and out (tokens), cost (US dollars), status, and any other.
+        """
+        arguments = {
+            "thread": thread,
+            "role": role,
+            "text": text,
+            "time": time,
+            "attributes": attributes,
+            "force": force,
+        }
+        return self._ask(Written, "append_message", arguments)
+
+    def set_thread_status(self, thread: str, status: str) -> Written:
+        """Make a thread active, paused, completed or archived, which searches pass over unless they ask for it."""
+        return self._ask(Written, "set_thread_status", {"thread": thread, "status": status})
+
+    def thread(self, thread: str, *, last: int = 0) -> Conversation:
+        """Return a thread with its messages, or the last so many of them. Raises NoteError when there is none."""
+        return self._ask(Conversation, "thread", {"thread": thread, "last": last})
+
+    def threads(self, *, session: str = "", status: str = "", user: str = "") -> Threads:
+        """Return every thread, the last active first."""
+        return self._ask(Threads, "threads", {"session": session, "status": status, "user": user})
+
+    def sessions(self, *, user: str = "", status: str = "", project: str = "") -> Sessions:
+        """Return what threads share a session, the last active first; a thread without one is its own."""
+        return self._ask(Sessions, "sessions", {"user": user, "status": status, "project": project})
+
+    def costs(self, *, by: str = "session", since: str = "") -> Costs:
+        """Return tokens and dollars by session, model, agent or day, since a moment (ISO 8601, or `7 days ago`)."""
+        return self._ask(Costs, "costs", {"by": by, "since": since})
+
+    def messages(self, role: str, *, session: str = "", limit: int = 100) -> Messages:
+        """Return the last messages of a role, the newest first: `agent` for every run, `router`, `handoff`."""
+        return self._ask(Messages, "messages", {"role": role, "session": session, "limit": limit})

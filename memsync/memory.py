@@ -142,7 +142,7 @@ class Memory(Calls):
             if self._acts is None:
                 from memsync.acts import Acts  # searches alone need none of it
 
-                self._acts = Acts(self.settings, self._files, self._reader, self._index, self.syncer)
+                self._acts = Acts(self.settings, self._files, self._reader, self._index, self.syncer, self.answering)
         return self._acts.answer(name, arguments)
 
     def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)

@@ -10,6 +10,7 @@ from memsync.errors import EmbedderError
 from memsync.model import (
     Candidate,
     Chunk,
+    Cost,
     EmbeddingSpace,
     FileStamp,
     IndexCounts,
@@ -20,6 +21,8 @@ from memsync.model import (
     PendingPassage,
     PutResult,
     Query,
+    Thread,
+    ThreadMessage,
     WatcherState,
 )
 
@@ -130,6 +133,18 @@ class IndexReader(Protocol):
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:
         """Return the notes that have a chunk with this attribute or this front matter, in order."""
+        ...
+
+    def threads(self, path: NotePath | None = None) -> list[Thread]:
+        """Return every thread, or one, by path."""
+        ...
+
+    def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
+        """Return the messages of a role (`agent` is every agent's), without their text, the newest first."""
+        ...
+
+    def costs(self, by: str, since: str) -> list[Cost]:
+        """Return what was used since a moment, by `session`, `model`, `agent` or `day`. Raises UsageError."""
         ...
 
     def warnings(self) -> list[tuple[str, str]]:

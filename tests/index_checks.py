@@ -16,6 +16,7 @@ _ORPHANS = {
     "passage without chunk": "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk)",
     "tag without chunk": "SELECT count(*) FROM tag WHERE chunk NOT IN (SELECT id FROM chunk)",
     "link without note": "SELECT count(*) FROM link WHERE note NOT IN (SELECT id FROM note)",
+    "message without note": "SELECT count(*) FROM message WHERE note NOT IN (SELECT id FROM note)",
     "pending without passage": "SELECT count(*) FROM pending WHERE passage NOT IN (SELECT id FROM passage)",
     "words without chunk": "SELECT count(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunk)",
     "chunk without words": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)",

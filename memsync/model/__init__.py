@@ -26,6 +26,18 @@ if TYPE_CHECKING:
         PutResult,
         SyncReport,
     )
+    from memsync.model.threads import (
+        Conversation,
+        Cost,
+        Costs,
+        Messages,
+        Session,
+        Sessions,
+        Thread,
+        ThreadMessage,
+        Threads,
+        Usage,
+    )
     from memsync.model.vocabulary import Fresh, JsonValue, Kind, Mode, NotePath, Scalar, Tier, WatcherState
     from memsync.model.written import Overwritten, Pattern, Preference, Written
 
@@ -36,6 +48,10 @@ _HOMES = {
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
+    ),
+    "threads": (
+        "Conversation", "Cost", "Costs", "Messages", "Session", "Sessions", "Thread", "ThreadMessage", "Threads",
+        "Usage",
     ),
     "vocabulary": ("Fresh", "JsonValue", "Kind", "Mode", "NotePath", "Scalar", "Tier", "WatcherState"),
     "written": ("Overwritten", "Pattern", "Preference", "Written"),
@@ -48,6 +64,9 @@ __all__ = [
     "Change",
     "ChangeType",
     "Chunk",
+    "Conversation",
+    "Cost",
+    "Costs",
     "DaemonStatus",
     "Difference",
     "EmbeddingSpace",
@@ -66,6 +85,7 @@ __all__ = [
     "Kind",
     "Link",
     "Message",
+    "Messages",
     "Mode",
     "Note",
     "NotePath",
@@ -79,10 +99,16 @@ __all__ = [
     "Scalar",
     "SearchResult",
     "Section",
+    "Session",
+    "Sessions",
     "Status",
     "SyncReport",
     "Tag",
+    "Thread",
+    "ThreadMessage",
+    "Threads",
     "Tier",
+    "Usage",
     "WatcherState",
     "Written",
 ]

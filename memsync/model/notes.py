@@ -132,6 +132,7 @@ class Note:
     pinned: bool = False
     archived: bool = False
     warnings: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
 
 
 class Entry(NamedTuple):

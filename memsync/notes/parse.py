@@ -20,7 +20,7 @@ from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
-from memsync.notes.threads import read_message_heading
+from memsync.notes.threads import messages_of, read_message_heading
 
 MAX_HEADING_CHARS = 200
 """A longer heading is cut in heading paths; its line is still indexed whole."""
@@ -66,7 +66,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
     if any(_CONFLICT.match(line) for line in lines):
         warnings.append("file has git conflict markers")
     values = head.values
-    return Note(
+    note = Note(
         path=path,
         title=_text(values.get("title")) or body.first_title or PurePosixPath(path).stem,
         kind=kind,
@@ -82,12 +82,13 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         links=tuple(body.inline.links),
         aliases=tuple(_texts(values.get("aliases"))),
         date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
-        session=_text(values.get("session")),
+        session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
         pinned=values.get("pinned") is True,
         archived=values.get("archived") is True or path.startswith(ARCHIVE_FOLDER),
         warnings=tuple(warnings),
     )
+    return replace(note, messages=tuple(messages_of(note))) if kind is Kind.THREAD else note
 
 
 # ----------------------------------------------------------------------------------------------- body

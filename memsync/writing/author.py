@@ -159,6 +159,10 @@ class Author:
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
         return Written(done.path, done.line, generation, commit, warnings)
 
+    def tags(self, tags: Sequence[str]) -> list[str]:
+        """Return tags without their `#`. Raises UsageError for what is none."""
+        return _tags(tags)
+
     def read(self, path: NotePath) -> Note | None:
         """Return a note as it is now; None when it is not there. Raises NoteError for one that cannot be read."""
         try:

@@ -15,6 +15,7 @@ import apsw
 
 from memsync.indexes.sqlite import queries
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
+from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.model import (
     Candidate,
@@ -52,7 +53,7 @@ class FrequencyCache:
         return counts
 
 
-class SqliteReader:
+class SqliteReader(ThreadReader):
     """The reading half of the Index port over one connection inside a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
@@ -204,6 +205,7 @@ class SqliteReader:
             queries.DUMP_CHUNKS,
             queries.DUMP_TAGS,
             queries.DUMP_LINKS,
+            DUMP_MESSAGES,
             queries.DUMP_PASSAGES,
         ]
         active = self._space_row("active")

@@ -118,6 +118,22 @@ MIGRATIONS = (
         tokenize="porter unicode61 remove_diacritics 2"
     );
     """,
+    """
+    CREATE TABLE message (              -- of threads: views only, the notes hold them
+        note INTEGER NOT NULL REFERENCES note (id),
+        ordinal INTEGER NOT NULL,
+        role TEXT NOT NULL,
+        time TEXT NOT NULL,             -- ISO 8601 as the note gives it; empty without
+        start_line INTEGER NOT NULL,
+        end_line INTEGER NOT NULL,
+        model TEXT NOT NULL,
+        tokens_in INTEGER NOT NULL,
+        tokens_out INTEGER NOT NULL,
+        cost_nanos INTEGER NOT NULL,    -- 10^-9 US dollars, so that sums are exact
+        attributes TEXT NOT NULL,       -- JSON object, of the heading
+        PRIMARY KEY (note, ordinal)
+    ) WITHOUT ROWID, STRICT;
+    """,
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

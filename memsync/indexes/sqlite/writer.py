@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
+from memsync.indexes.sqlite.messages import put_messages
 from memsync.indexes.sqlite.spaces import SpaceWriter
 from memsync.indexes.words import context_words, heading_words
 from memsync.model import Chunk, Entry, FileStamp, Note, NotePath, PutResult
@@ -84,6 +85,7 @@ class SqliteWriter(SpaceWriter):
         """
         self.notes_changed = True
         note_id = self._put_note_row(note, stamp, parsed_by)
+        put_messages(self._db, note_id, note.messages)
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
             old.setdefault((row[1], row[-1]), []).append(row)
@@ -133,6 +135,7 @@ class SqliteWriter(SpaceWriter):
         if note_id is None:
             return
         self._run("DELETE FROM link WHERE note = ?", (note_id,))
+        self._run("DELETE FROM message WHERE note = ?", (note_id,))
         self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))])
         self._run("DELETE FROM note WHERE id = ?", (note_id,))
 

@@ -1,0 +1,272 @@
+"""`memsync thread`, `sessions`, `costs`, `agents`, `routes` and `handoff`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from memsync.cli.common import opened
+from memsync.cli.text import printable, say_json, visible
+from memsync.cli.writing import say_written, text_of
+
+if TYPE_CHECKING:
+    from memsync.model import Conversation, Messages, Usage, Written
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_USER = click.option("--user", default="", metavar="NAME", help="Only of this user.")
+_SESSION = click.option("--session", default="", metavar="NAME", help="Only of this session.")
+_LIMIT = click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many of the newest.")
+_STATUS = click.option("--status", default="", help="Only active, paused, completed or archived ones.")
+
+
+@click.group()
+def thread() -> None:
+    """Conversations, each in a note of threads/."""
+
+
+@thread.command()
+@click.argument("title", nargs=-1, required=True)
+@click.option("--session", default="", help="The session it belongs to; else it is one of its own.")
+@click.option("--user", default="", help="Whose conversation it is.")
+@click.option("--project", default="", help="What it is about.")
+@click.option("--prompt", default="", metavar="TEXT", help="Its own system prompt.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag it; may be given several times.")
+@_JSON
+@click.pass_context
+def new(
+    context: click.Context,
+    title: tuple[str, ...],
+    session: str,
+    user: str,
+    project: str,
+    prompt: str,
+    tags: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Begin a thread and print its path."""
+    with opened(context) as memory:
+        written = memory.new_thread(
+            " ".join(title), session=session, user=user, project=project, prompt=prompt, tags=tags
+        )
+    _say_path(written, as_json=as_json)
+
+
+@thread.command()
+@click.argument("name")
+@click.argument("role")
+@click.argument("words", nargs=-1, metavar="[TEXT]...")
+@click.option("--time", default="", help="When it was written; else now.")
+@click.option("--model", default="", help="The model that wrote it.")
+@click.option("--in", "tokens_in", default="", metavar="TOKENS", help="Tokens that it read.")
+@click.option("--out", "tokens_out", default="", metavar="TOKENS", help="Tokens that it wrote.")
+@click.option("--cost", default="", metavar="DOLLARS", help="What it cost.")
+@click.option("--attr", "attributes", multiple=True, metavar="KEY=VALUE", help="Any other attribute.")
+@click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
+@click.option("--force", is_flag=True, help="Write though an editor has the thread open.")
+@_JSON
+@click.pass_context
+def append(
+    context: click.Context,
+    name: str,
+    role: str,
+    words: tuple[str, ...],
+    time: str,
+    model: str,
+    tokens_in: str,
+    tokens_out: str,
+    cost: str,
+    attributes: tuple[str, ...],
+    edit: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Append a message to the thread NAME and print where it stands. ROLE is user, assistant, system, tool, agent:NAME.
+
+    \b
+    memsync thread append getting-started user How do I begin?
+    answer | memsync thread append getting-started assistant --model sonnet --in 812 --out 120 --cost 0.0031
+    """
+    text = text_of(words, edit=edit)
+    told = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
+    pairs = (*(f"{key}={value}" for key, value in told.items() if value), *attributes)
+    with opened(context) as memory:
+        written = memory.append_message(name, role, text, time=time, attributes=pairs, force=force)
+    say_written(written, as_json=as_json)
+
+
+@thread.command()
+@click.argument("name")
+@click.option("--last", type=click.IntRange(0), default=0, metavar="N", help="Only the last N messages.")
+@_JSON
+@click.pass_context
+def show(context: click.Context, name: str, last: int, as_json: bool) -> None:
+    """Print the messages of the thread NAME, from its file as it is now."""
+    with opened(context) as memory:
+        found = memory.thread(name, last=last)
+    if as_json:
+        say_json(found)
+    else:
+        _show(found)
+
+
+@thread.command("list")
+@_SESSION
+@_STATUS
+@_USER
+@_JSON
+@click.pass_context
+def list_(context: click.Context, session: str, status: str, user: str, as_json: bool) -> None:
+    """Print the threads, the last active first; archived ones only with --status archived."""
+    with opened(context) as memory:
+        found = memory.threads(session=session, status=status, user=user)
+    if as_json:
+        say_json(found)
+        return
+    for one in found.threads:
+        if not one.archived or status:
+            about = "  ".join(filter(None, (one.last_active, one.status, one.session, one.user)))
+            click.echo(f"{printable(one.path)}  {visible(one.title)}  {visible(about)}  {_used(one.usage)}")
+    _say_pending(found.pending_text)
+
+
+@thread.command()
+@click.argument("name")
+@_JSON
+@click.pass_context
+def archive(context: click.Context, name: str, as_json: bool) -> None:
+    """Retire the thread NAME: searches pass over it unless they ask for what is archived."""
+    with opened(context) as memory:
+        written = memory.set_thread_status(name, "archived")
+    _say_path(written, as_json=as_json)
+
+
+@thread.command()
+@click.argument("name")
+@_JSON
+@click.pass_context
+def resume(context: click.Context, name: str, as_json: bool) -> None:
+    """Take the thread NAME up again: it is active, and found."""
+    with opened(context) as memory:
+        written = memory.set_thread_status(name, "active")
+    _say_path(written, as_json=as_json)
+
+
+# -------------------------------------------------------------------------------------------------- views
+
+
+@click.command()
+@_USER
+@_STATUS
+@click.option("--project", default="", help="Only of this project.")
+@_JSON
+@click.pass_context
+def sessions(context: click.Context, user: str, status: str, project: str, as_json: bool) -> None:
+    """Print the sessions that threads share, the last active first."""
+    with opened(context) as memory:
+        found = memory.sessions(user=user, status=status, project=project)
+    if as_json:
+        say_json(found)
+        return
+    for one in found.sessions:
+        about = "  ".join(filter(None, (one.last_active, one.status, one.user, one.project)))
+        click.echo(f"{visible(one.session)}  {visible(about)}  {len(one.threads)} threads, {_used(one.usage)}")
+    _say_pending(found.pending_text)
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(["session", "model", "agent", "day"]),
+    default="session",
+    show_default=True,
+    help="Per what.",
+)
+@click.option("--since", default="", metavar="WHEN", help='From then on: 2026-11-01, yesterday, "2 weeks ago".')
+@_JSON
+@click.pass_context
+def costs(context: click.Context, by: str, since: str, as_json: bool) -> None:
+    """Print tokens and dollars, as the messages of all threads name them."""
+    with opened(context) as memory:
+        found = memory.costs(by=by, since=since)
+    if as_json:
+        say_json(found)
+        return
+    for one in (*found.costs, None):
+        usage, key = (found.total, "total") if one is None else (one.usage, one.key or "-")
+        click.echo(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {visible(key)}")
+    _say_pending(found.pending_text)
+
+
+@click.command()
+@_SESSION
+@_LIMIT
+@_JSON
+@click.pass_context
+def agents(context: click.Context, session: str, limit: int, as_json: bool) -> None:
+    """Print what agents ran, the newest first: their task, how it ended, what it used."""
+    with opened(context) as memory:
+        found = memory.messages("agent", session=session, limit=limit)
+    _say_messages(found, ("task", "status", "model"), as_json=as_json)
+
+
+@click.command()
+@_SESSION
+@_LIMIT
+@_JSON
+@click.pass_context
+def routes(context: click.Context, session: str, limit: int, as_json: bool) -> None:
+    """Print how questions were routed, the newest first."""
+    with opened(context) as memory:
+        found = memory.messages("router", session=session, limit=limit)
+    _say_messages(found, ("intent", "complexity", "workflow", "method", "confidence"), as_json=as_json)
+
+
+@click.command()
+@_SESSION
+@_LIMIT
+@_JSON
+@click.pass_context
+def handoff(context: click.Context, session: str, limit: int, as_json: bool) -> None:
+    """Print what sessions handed over to each other, the newest first."""
+    with opened(context) as memory:
+        found = memory.messages("handoff", session=session, limit=limit)
+    _say_messages(found, ("from", "to", "status"), as_json=as_json)
+
+
+def _show(found: Conversation) -> None:
+    about = found.thread
+    click.echo(
+        f"{visible(about.title)}  ({printable(about.path)}, {visible(about.session)}, {about.status or 'active'})"
+    )
+    for one in found.messages:
+        click.echo(f"\n{printable(one.path)}:{one.start_line}  {visible(one.role)}  {one.time}")
+        click.echo("\n".join(f"  {line}".rstrip() for line in visible(one.text).split("\n")))
+
+
+def _say_messages(found: Messages, names: tuple[str, ...], *, as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+        return
+    for one in found.messages:
+        says = "  ".join(f"{name}={one.attributes[name]}" for name in names if name in one.attributes)
+        click.echo(f"{printable(one.path)}:{one.start_line}  {one.time}  {visible(one.role)}  {visible(says)}")
+    _say_pending(found.pending_text)
+
+
+def _used(usage: Usage) -> str:
+    return f"{usage.messages} messages, {usage.tokens_in + usage.tokens_out:,} tokens, ${usage.cost:.4f}"
+
+
+def _say_path(written: Written, *, as_json: bool) -> None:
+    if as_json:
+        say_written(written, as_json=True)
+        return
+    click.echo(printable(written.path))
+    for warning in written.warnings:
+        click.echo(f"memsync: {printable(warning)}", err=True)
+
+
+def _say_pending(pending_text: int) -> None:
+    if pending_text:
+        click.echo(f"memsync: {pending_text} changed files are not in this answer yet", err=True)

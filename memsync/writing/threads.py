@@ -1,0 +1,150 @@
+"""Threads: conversations in notes of their own, which are begun, appended to, shown, retired and taken up again."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from memsync.errors import NoteError, UsageError
+from memsync.model import Conversation, JsonValue, NotePath, Thread, ThreadMessage, Written
+from memsync.notes.dates import parse_moment
+from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.threads import body_of, read_message_heading
+from memsync.writing.author import Author
+from memsync.writing.beneath import note_path
+from memsync.writing.head import head_of, set_field
+from memsync.writing.shape import message, text_of_message
+
+FOLDER = "threads/"
+STATUSES = ("active", "paused", "completed", "archived")
+MOST_SLUG_CHARS = 60
+
+
+class ThreadAuthor:
+    """Writes the threads of one memory root; `known` returns what the index says of one."""
+
+    def __init__(self, author: Author, known: Callable[[NotePath], Thread | None]) -> None:
+        self._author = author
+        self._known = known
+
+    def new(self, title: str, session: str, user: str, project: str, prompt: str, tags: Sequence[str]) -> Written:
+        """See Calls.new_thread."""
+        title = " ".join(title.split())
+        slug = _slug(title)
+        fields: dict[str, JsonValue] = {
+            "title": title,
+            "session": session,
+            "user": user,
+            "project": project,
+            "status": "active",
+            "prompt": prompt,
+            "tags": self._author.tags(tags),
+        }
+        with self._author.writer.lock():
+            path = self._free(slug)
+            return self._author.write("thread", title, lambda: self._author.writer.create(path, head_of(fields)))
+
+    def _free(self, slug: str) -> NotePath:
+        """Return the first name that no thread has: the slug, then with a number."""
+        number = 1
+        while True:
+            path = NotePath(f"{FOLDER}{slug}{f'-{number}' if number > 1 else ''}.md")
+            if self._author.read(path) is None:
+                return path
+            number += 1
+
+    def append(
+        self, thread: str, role: str, text: str, time: str, attributes: Sequence[str], *, force: bool
+    ) -> Written:
+        """See Calls.append_message."""
+        path = self._existing(thread)
+        if role == "" or read_message_heading(role) != (role, ""):
+            raise UsageError(
+                f"{role!r} is no role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
+            )
+        if time and parse_moment(time) is None:
+            raise UsageError(f"{time!r} is no time", hint="Write it as 2026-11-21 10:02, or with a zone.")
+        addition = message(role, text, time or f"{datetime.now():%Y-%m-%d %H:%M:%S}", _pairs(attributes))
+        return self._author.write(
+            "thread", f"{role}: {text}", lambda: self._author.writer.append(path, addition, force=force)
+        )
+
+    def set_status(self, thread: str, status: str) -> Written:
+        """See Calls.set_thread_status."""
+        if status not in STATUSES:
+            raise UsageError(f"status {status!r} is not known", hint=f"Write {', '.join(STATUSES)}.")
+        path = self._existing(thread)
+
+        def edit(text: str) -> str:
+            changed = set_field(text, "status", status)
+            was_archived = self._author.parse(path, text.encode("utf-8", "surrogateescape")).archived
+            is_archived = status == "archived"
+            return set_field(changed, "archived", is_archived) if is_archived or was_archived else changed
+
+        return self._author.write("thread", f"{status}: {path}", lambda: self._author.writer.rewrite(path, edit))
+
+    def show(self, thread: str, last: int) -> Conversation:
+        """See Calls.thread."""
+        path = self._existing(thread)
+        note = self._author.read(path)
+        known = self._known(path)
+        if note is None or known is None:
+            raise _no_thread(thread)
+        chosen = note.messages[-last:] if last else note.messages
+        head = note.front_matter
+        messages = tuple(
+            ThreadMessage(
+                path, note.session, one.start_line, one.end_line, one.role, one.time, _told(one.attributes),
+                text_of_message(body_of(note, one), one.attributes),
+            )
+            for one in chosen
+        )  # fmt: skip
+        return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
+
+    def _existing(self, thread: str) -> NotePath:
+        """Return the path of a thread that is there, named by its path or as in threads/. Raises NoteError."""
+        named = "/" in thread or thread.endswith((".md", ".markdown"))
+        path = note_path(thread if named else f"{FOLDER}{thread}")
+        if not named and self._author.read(path) is None:
+            path = note_path(f"{ARCHIVE_FOLDER}{FOLDER}{thread}")
+        if self._author.read(path) is None:
+            raise _no_thread(thread)
+        return path
+
+
+def _no_thread(thread: str) -> NoteError:
+    return NoteError(f"there is no thread {thread!r}", hint="See: memsync thread list; or begin it: memsync thread new")
+
+
+def _pairs(attributes: Sequence[str]) -> dict[str, str]:
+    """Return `key=value` texts as attributes. Raises UsageError, also where a value means nothing under its key."""
+    pairs: dict[str, str] = {}
+    for one in attributes:
+        key, equals, value = one.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"{one!r} is no attribute", hint="Write it as key=value.")
+        pairs[key.strip()] = value
+    for key in ("in", "out"):
+        if key in pairs and not (pairs[key].isascii() and pairs[key].isdigit()):
+            raise UsageError(f"{key}={pairs[key]} is no number of tokens", hint="Write it as in=812.")
+    if "cost" in pairs and not re.fullmatch(r"\d{1,6}(\.\d{1,12})?", pairs["cost"]):
+        raise UsageError(f"cost={pairs['cost']} is no amount of US dollars", hint="Write it as cost=0.0031.")
+    return pairs
+
+
+def _told(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Return the attributes without those that only say how the text is written."""
+    return {name: value for name, value in attributes.items() if name not in ("demoted", "closed")}
+
+
+def _slug(title: str) -> str:
+    """Return a file name for a title: its words in lower case, with hyphens."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFC", title).lower())
+    slug = "-".join(words).replace("_", "-").strip("-")
+    while len(slug.encode()) > MOST_SLUG_CHARS:
+        slug = slug.rpartition("-")[0] or slug[: MOST_SLUG_CHARS // 4]
+    if not slug:
+        raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
+    return slug

@@ -1,0 +1,189 @@
+"""Conversations in files: begun, appended to, shown, retired; sessions and costs are views over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import NoteError, UsageError
+from memsync.memory_api import MemoryApi
+from memsync.model import Cost, Usage
+from tests.daemon_fixtures import Served, served, short_runtime_folder
+
+__all__ = ["served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+TEXT = "How do I begin?\n\n# Title\n\nTitle\n=====\n\n```py\n# code"
+
+
+@pytest.fixture(params=["here", "daemon"])
+def own(request: pytest.FixtureRequest) -> Iterator[MemoryApi]:
+    """Yield a memory in this process, and the same one over the socket."""
+    if request.param == "here":
+        yield request.getfixturevalue("memory")
+        return
+    found: Served = request.getfixturevalue("served")
+    with found.connect() as remote:
+        yield remote
+
+
+def test_thread_is_a_note_and_is_read_as_it_was_written(own: MemoryApi, root: Path) -> None:
+    """Front matter, messages, times, attributes; the text of a message comes back as it was."""
+    begun = own.new_thread("Getting Started: é?", session="s1", user="ada", project="mem", prompt="Be: brief")
+    assert begun.path == "threads/getting-started-é.md"
+    own.append_message("getting-started-é", "user", TEXT, time="2026-11-21 10:02")
+    attributes = ("model=sonnet", "in=812", "out=120", "cost=0.0031", "note={two} words")
+    written = own.append_message(
+        begun.path, "assistant", "Run it.", time="2026-11-21T10:03:04+01:00", attributes=attributes
+    )
+    found = own.thread("getting-started-é")
+    assert (found.prompt, found.thread.session, found.thread.status) == ("Be: brief", "s1", "active")
+    first, second = found.messages
+    assert (first.role, first.time, first.text) == ("user", "2026-11-21T10:02", TEXT)
+    assert (second.start_line, second.text) == (written.line, "Run it.")
+    assert second.attributes == dict(pair.split("=", 1) for pair in attributes)
+    assert own.thread("getting-started-é", last=1).messages == (second,)
+    assert (root / begun.path).read_text().startswith("---\ntitle: ")
+    (hit,) = own.search("begin role:user session:s1", mode="keyword", limit=1).hits
+    assert hit.path == begun.path
+
+
+def test_thread_of_a_title_that_is_taken_gets_another_name(own: MemoryApi) -> None:
+    """Two conversations may be about the same."""
+    paths = [own.new_thread("The store").path for _ in range(3)]
+    assert paths == ["threads/the-store.md", "threads/the-store-2.md", "threads/the-store-3.md"]
+
+
+@pytest.mark.parametrize(
+    ("role", "wrong"),
+    [
+        ("robot", {}),
+        ("user @ now", {}),
+        ("agent:", {}),
+        ("user", {"time": "noon"}),
+        ("user", {"attributes": ("in=many",)}),
+        ("user", {"attributes": ("cost=-1",)}),
+        ("user", {"attributes": ("loose",)}),
+        ("user", {"text": " "}),
+    ],
+)
+def test_message_that_means_nothing_is_refused(own: MemoryApi, root: Path, role: str, wrong: dict[str, str]) -> None:
+    """And the thread stays as it is."""
+    path = own.new_thread("The store").path
+    before = (root / path).read_text()
+    with pytest.raises(UsageError):
+        own.append_message("the-store", role, **{"text": "text", **wrong})  # type: ignore[arg-type]  # because that is tested
+    assert (root / path).read_text() == before
+
+
+def test_thread_that_is_not_there_is_named(own: MemoryApi) -> None:
+    """With what to do about it."""
+    for ask in (lambda: own.thread("nope"), lambda: own.append_message("nope", "user", "x")):
+        with pytest.raises(NoteError, match="no thread 'nope'") as raised:
+            ask()
+        assert "memsync thread new" in raised.value.hint
+
+
+def test_archived_thread_is_passed_over_until_it_is_resumed(own: MemoryApi, write: Write, root: Path) -> None:
+    """Only the fields concerned change."""
+    write("threads/store.md", "---\n# mine\nstatus:   active\nuser: ada\n---\n\n## user\n\nWhich zebra?\n")
+    own.set_thread_status("store", "archived")
+    assert (root / "threads/store.md").read_text() == (
+        "---\n# mine\nstatus:   archived\nuser: ada\narchived: true\n---\n\n## user\n\nWhich zebra?\n"
+    )
+    assert own.search("zebra", mode="keyword").hits == ()
+    assert [one.archived for one in own.threads(status="archived").threads] == [True]
+    own.set_thread_status("store", "active")
+    assert [hit.path for hit in own.search("zebra", mode="keyword").hits] == ["threads/store.md"]
+    with pytest.raises(UsageError, match="not known"):
+        own.set_thread_status("store", "done")
+
+
+THREADS = {
+    "threads/one.md": (
+        "---\nsession: s1\nuser: ada\nproject: mem\nstatus: paused\n---\n\n## user @ 2026-11-20 09:00\n\nHi\n\n"
+        "## assistant @ 2026-11-20 09:01 {model=a in=100 out=10 cost=0.1}\n\nHo\n\n"
+        "## agent:finder @ 2026-11-21 09:00 {model=b in=1000 out=50 cost=0.2 task=find status=completed}\n\nFound\n"
+    ),
+    "threads/two.md": (
+        "---\nsession: s1\nstatus: active\n---\n\n"
+        "## assistant @ 2026-11-21 10:00 {model=a in=7 out=3 cost=0.3}\n\nYes\n\n"
+        "## router @ 2026-11-21 10:01 {intent=question workflow=answer}\n\nShort\n\n"
+        "## handoff @ 2026-11-21 10:02 {from=s1 to=s2}\n\nOpen\n"
+    ),
+    "threads/three.md": "---\nuser: bob\n---\n\n## assistant {in=1 out=x cost=nan}\n\nNo time\n",
+    "notes/none.md": "## assistant @ 2026-11-21 10:00 {in=5}\n\nNo thread\n",
+}
+
+
+@pytest.fixture
+def threads(own: MemoryApi, write: Write) -> MemoryApi:
+    for path, text in THREADS.items():
+        write(path, text)
+    return own
+
+
+def test_sessions_are_the_threads_that_share_one(threads: MemoryApi) -> None:
+    """The last active first; a thread without a session is one of its own."""
+    first, second = threads.sessions().sessions
+    assert (first.session, first.user, first.project, first.status) == ("s1", "ada", "mem", "active")
+    assert (first.last_active, first.threads) == ("2026-11-21T10:02", ("threads/one.md", "threads/two.md"))
+    assert first.usage == Usage(6, 1107, 63, 0.6)
+    assert (second.session, second.user, second.usage) == ("three", "bob", Usage(1, 1, 0, 0.0))
+    assert [one.session for one in threads.sessions(user="bob").sessions] == ["three"]
+    assert [one.session for one in threads.sessions(status="active", project="mem").sessions] == ["s1"]
+    assert [one.path for one in threads.threads(session="s1").threads] == ["threads/two.md", "threads/one.md"]
+
+
+@pytest.mark.parametrize(
+    ("by", "costs"),
+    [
+        ("session", [("s1", Usage(3, 1107, 63, 0.6)), ("three", Usage(1, 1, 0, 0.0))]),
+        ("model", [("a", Usage(2, 107, 13, 0.4)), ("b", Usage(1, 1000, 50, 0.2)), ("", Usage(1, 1, 0, 0.0))]),
+        ("agent", [("assistant", Usage(3, 108, 13, 0.4)), ("finder", Usage(1, 1000, 50, 0.2))]),
+        (
+            "day",
+            [
+                ("", Usage(1, 1, 0, 0.0)),
+                ("2026-11-20", Usage(1, 100, 10, 0.1)),
+                ("2026-11-21", Usage(2, 1007, 53, 0.5)),
+            ],
+        ),
+    ],
+)
+def test_costs_are_the_sums_of_what_messages_say(threads: MemoryApi, by: str, costs: list[tuple[str, Usage]]) -> None:
+    """By session, model, agent and day; what is no number counts for nothing."""
+    found = threads.costs(by=by)
+    assert found.costs == tuple(Cost(key, usage) for key, usage in costs)
+    assert found.total == Usage(4, 1108, 63, 0.6)
+
+
+def test_costs_since_a_moment(threads: MemoryApi) -> None:
+    """What has no time is of no moment."""
+    assert threads.costs(since="2026-11-21").total == Usage(2, 1007, 53, 0.5)
+    with pytest.raises(UsageError, match="not a date"):
+        threads.costs(since="whenever")
+    with pytest.raises(UsageError, match="not known"):
+        threads.costs(by="colour")
+
+
+def test_runs_routes_and_handoffs_are_messages(threads: MemoryApi) -> None:
+    """With their place and what they say of themselves."""
+    (run,) = threads.messages("agent").messages
+    assert (run.role, run.attributes["task"], run.path) == ("agent:finder", "find", "threads/one.md")
+    (route,) = threads.messages("router").messages
+    assert (route.start_line, route.attributes) == (10, {"intent": "question", "workflow": "answer"})
+    (handoff,) = threads.messages("handoff", session="s1").messages
+    assert handoff.attributes == {"from": "s1", "to": "s2"}
+    assert threads.messages("handoff", session="s2").messages == ()
+    assert len(threads.messages("assistant", limit=2).messages) == 2
+
+
+def test_views_follow_the_files(threads: MemoryApi, write: Write, root: Path) -> None:
+    """An edit, a message deleted by hand, a thread that is gone: the next answer is about what is there."""
+    write("threads/two.md", THREADS["threads/two.md"].replace("in=7", "in=8").replace("## handoff", "## Ordinary"))
+    (root / "threads/one.md").unlink()
+    assert threads.costs().total == Usage(2, 9, 3, 0.3)
+    assert threads.messages("handoff").messages == ()
