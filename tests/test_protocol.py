@@ -41,12 +41,21 @@ REQUESTS: dict[str, dict[str, object]] = {
     "set_preference": {"key": "language", "value": "German"},
     "patterns": {},
     "observe": {"text": "prefers tabs"},
+    "new_thread": {"title": "The store"},
+    "append_message": {"thread": "talk", "role": "user", "text": "Which store?"},
+    "set_thread_status": {"thread": "talk", "status": "paused"},
+    "thread": {"thread": "talk"},
+    "threads": {},
+    "sessions": {},
+    "costs": {},
+    "messages": {"role": "agent"},
 }
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_result_says_how_fresh_it_is(method: str, served: Served) -> None:
+def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: Callable[[str, str], Path]) -> None:
     """No method is left out, and freshness has the same members everywhere."""
+    write("threads/talk.md", "## user\n\nWhich store?\n")
     with served.peer() as peer:
         freshness = peer.result(method, **REQUESTS[method])["freshness"]
     expected = {"scanned_at", "pending_text", "pending_vectors", "watcher", "reason", "generation", "stale"}
