@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +19,7 @@ from memsync.settings import Settings
 from memsync.sync.syncer import Syncer
 from memsync.threads import sessions_of, status_of, total
 from memsync.writing.author import Author
+from memsync.writing.importing import Importer, export_lines
 from memsync.writing.patterns import Patterns
 from memsync.writing.preferences import Preferences
 from memsync.writing.threads import ThreadAuthor
@@ -46,10 +47,11 @@ class Acts:
         self._syncer = syncer
         self._answering = answering
         writer = NoteWriter(settings.root, settings.keep_dir)
-        author = Author(files, reader, writer, self._index_now, commits=settings["git.commit"])
+        author = self._author = Author(files, reader, writer, self._index_now, commits=settings["git.commit"])
         preferences = Preferences(author)
         patterns = Patterns(author, self._holders_of_patterns)
-        threads = ThreadAuthor(author, self._thread)
+        threads = self._thread_author = ThreadAuthor(author, self._thread)
+        self.importer = Importer(author, self._sources)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,
@@ -100,6 +102,24 @@ class Acts:
         self._answering.compare()
         with self._index.reading() as reader:
             return next(iter(reader.threads(path)), None)
+
+    def _sources(self) -> dict[str, NotePath]:
+        self._answering.compare()
+        with self._index.reading() as reader:
+            return {one.source: one.path for one in reader.threads() if one.source}
+
+    def export(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield the threads of these names, or all, as JSON Lines. Raises NoteError for one that is not there."""
+        if names:
+            paths = [self._thread_author.existing(name) for name in names]
+        else:
+            self._answering.compare()
+            with self._index.reading() as reader:
+                paths = [one.path for one in reader.threads()]
+        for path in paths:
+            note = self._author.read(path)
+            if note is not None:
+                yield from export_lines(note)
 
     def _threads(self, session: str, status: str, user: str) -> Threads:
         pending = self._answering.compare().pending

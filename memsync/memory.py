@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from memsync.answering import Answering, Limits
 from memsync.calls import Answer, Calls
 from memsync.errors import UsageError
+from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
     EmbeddingSpace,
@@ -52,7 +53,7 @@ POOL_THREADS = 8
 BUDGET_HITS = 50
 
 
-class Memory(Calls):
+class Memory(Exchange, Calls):
     """One memory root. Safe to use from several threads, and while other processes write.
 
     with Memory.open("notes") as memory:
@@ -136,14 +137,20 @@ class Memory(Calls):
 
     # -------------------------------------------------------------------------------------------- calls
 
-    def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
+    @property
+    def acts(self) -> Acts:
+        """What is behind Calls, made at its first use: searches alone need none of it."""
         with self._beginning:
             if self._acts is None:
-                from memsync.acts import Acts  # searches alone need none of it
+                from memsync import acts
 
-                self._acts = Acts(self.settings, self._files, self._reader, self._index, self.syncer, self.answering)
-        return self._acts.answer(name, arguments)
+                files, reader = self._files, self._reader
+                self._acts = acts.Acts(self.settings, files, reader, self._index, self.syncer, self.answering)
+            return self._acts
+
+    def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
+        return self.acts.answer(name, arguments)
 
     def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)
         answer: Answer = self.answer(name, arguments)

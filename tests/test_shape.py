@@ -11,7 +11,7 @@ from memsync.model import Note, NotePath
 from memsync.notes.reader import NoteReader
 from memsync.notes.threads import body_of, messages_of
 from memsync.writing.join import Addition, joined
-from memsync.writing.shape import attribute_block, cleaned, list_item, message, text_of_message
+from memsync.writing.shape import attribute_block, cleaned, exact_message, list_item, message, text_of_message
 from memsync.writing.tail import read_tail
 from tests.conftest import COUNTER, LIMITS, RULES
 
@@ -56,6 +56,23 @@ def test_text_of_a_message_is_had_back_as_it_was(text: str) -> None:
     note = read("threads/t.md", written.text + "\n")
     (read_again,) = messages_of(note)
     assert text_of_message(body_of(note, read_again), read_again.attributes) == cleaned(text)
+
+
+ENDS = st.sampled_from(["", "\n", "\n\n", " \n", "\t", "  "])
+
+
+@given(
+    text=st.one_of(TEXTS, st.text(st.characters(exclude_characters="\0\r", exclude_categories=["Cs"]))),
+    lead=ENDS,
+    trail=ENDS,
+)
+def test_any_text_of_a_message_is_had_back_to_the_last_character(text: str, lead: str, trail: str) -> None:
+    """Empty lines around it, no text at all, and lines that end as on Windows."""
+    texts = [lead + text + trail, (lead + text + trail).replace("\n", "\r\n"), ""]
+    content = "\n\n".join(exact_message("user", one, "2026-11-21", {"class": "a b", "id": "x.y"}) for one in texts)
+    note = read("threads/t.md", content + "\n")
+    found = list(messages_of(note))
+    assert [text_of_message(body_of(note, one), one.attributes) for one in found] == texts
 
 
 @given(before=st.one_of(st.just(""), TEXTS), text=TEXTS, time=st.sampled_from(["", "10:02"]))

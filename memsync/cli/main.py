@@ -25,6 +25,8 @@ COMMANDS = {
     "agents": "memsync.cli.threads:agents",
     "routes": "memsync.cli.threads:routes",
     "handoff": "memsync.cli.threads:handoff",
+    "import": "memsync.cli.conversations:import_",
+    "export": "memsync.cli.conversations:export",
     "pref": "memsync.cli.preferences:pref",
     "pattern": "memsync.cli.preferences:pattern",
     "recover": "memsync.cli.writing:recover",

@@ -22,7 +22,7 @@ class Usage:
 class Thread:
     """One thread note: its front matter, how many messages it has, and when the last one was written (ISO 8601).
 
-    `session` is the thread's own name when its front matter names none.
+    `session` is the thread's own name when its front matter names none; `source` is where it was imported from.
     """
 
     path: NotePath
@@ -34,6 +34,7 @@ class Thread:
     archived: bool
     last_active: str
     usage: Usage
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Line numbers in this module count from 1, as everywhere outside markdown-it.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -28,6 +29,7 @@ MAX_TOKENS = 500_000
 MAX_CHECKS = 4_000_000
 """Nor is one for which more rules have to be tried: deep quotes of many lines; 2 MB of real notes take 800,000."""
 
+_parsers = threading.local()
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 
 
@@ -87,6 +89,14 @@ def new_parser() -> MarkdownIt:
     markdown.configure("commonmark").enable("table").use(footnote_plugin)
     add_inline_rules(markdown)
     return markdown
+
+
+def thread_parser() -> MarkdownIt:
+    """Return this thread's parser; building one takes longer than parsing a short note."""
+    if not hasattr(_parsers, "markdown"):
+        _parsers.markdown = new_parser()
+    parser: MarkdownIt = _parsers.markdown
+    return parser
 
 
 def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) -> BlockTree | None:

@@ -6,7 +6,6 @@ The format is the project's own page docs/format.md.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -14,7 +13,7 @@ from pathlib import PurePosixPath
 from markdown_it import MarkdownIt
 
 from memsync.model import Block, JsonValue, Kind, Note, NotePath, Section, Tag, Tier
-from memsync.notes.blocks import BlockTree, Heading, new_parser, parse_blocks, plain_blocks
+from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
 from memsync.notes.dates import date_in_name, leading_time, parse_moment
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
@@ -27,7 +26,6 @@ MAX_HEADING_CHARS = 200
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
-_parsers = threading.local()
 
 
 @dataclass(slots=True)
@@ -94,14 +92,6 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
 # ----------------------------------------------------------------------------------------------- body
 
 
-def _parser() -> MarkdownIt:
-    """Return this thread's parser; building one takes longer than parsing a short note."""
-    if not hasattr(_parsers, "markdown"):
-        _parsers.markdown = new_parser()
-    parser: MarkdownIt = _parsers.markdown
-    return parser
-
-
 def _plain_body(lines: Sequence[str], first_line: int) -> _Body:
     blocks = [part for part in plain_blocks(lines, first_line) if isinstance(part, Block)]
     sections = [Section((), blocks[0].start_line, blocks[-1].end_line)] if blocks else []
@@ -109,7 +99,7 @@ def _plain_body(lines: Sequence[str], first_line: int) -> _Body:
 
 
 def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body | None:
-    markdown = _parser()
+    markdown = thread_parser()
     tree = parse_blocks(markdown, lines, first_line)
     if tree is None:
         return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from memsync.model import Message, Note, Section
+from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import parse_moment
 
 MESSAGE_LEVEL = 2
@@ -45,6 +46,13 @@ def _message(note: Note, section: Section, last: int) -> Message:
     while last >= body and not note.lines[last - 1].strip():
         last -= 1
     return Message(section.role, section.time, section.start_line, body, last, section.attributes)
+
+
+def written_time(note: Note, message: Message) -> str:
+    """Return a message's time as its heading has it, empty without one."""
+    line = note.lines[message.start_line - 1]
+    found = _MESSAGE.fullmatch(line[: cut_attributes(line)[0]].strip().strip("#").strip())
+    return (found["time"] or "").strip() if found else ""
 
 
 def body_of(note: Note, message: Message) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from difflib import SequenceMatcher
+from pathlib import Path
 
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.model import Note, NotePath, Overwritten, Tier, Written
@@ -158,6 +159,11 @@ class Author:
         generation, indexing = self._index_now(done.path)
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
         return Written(done.path, done.line, generation, commit, warnings)
+
+    @property
+    def root(self) -> Path:
+        """The memory root."""
+        return self._files.root
 
     def tags(self, tags: Sequence[str]) -> list[str]:
         """Return tags without their `#`. Raises UsageError for what is none."""

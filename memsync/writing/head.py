@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 import yaml
 
@@ -17,6 +18,8 @@ from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import Head, closes_head, head_is_open, read_head, value_span
 
 _PLAIN = re.compile(r"[A-Za-z0-9][\w ./@+-]*")
+_NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON text may hold as it is and YAML may not, or would fold."""
 _BOM = "\ufeff"
 
 
@@ -43,7 +46,7 @@ def set_field(text: str, key: str, value: JsonValue) -> str:
     return mark + changed
 
 
-def head_of(fields: dict[str, JsonValue]) -> str:
+def head_of(fields: Mapping[str, JsonValue]) -> str:
     """Return the front matter of a new note; empty without any field."""
     lines = [_line(key, value) for key, value in fields.items() if value not in ("", [], None)]
     return "\n".join(["---", *lines, "---", "", ""]) if lines else ""
@@ -72,7 +75,7 @@ def _scalar(value: JsonValue) -> str:
         read = yaml.safe_load(value)
         if read == value:
             return value
-    return json.dumps(value, ensure_ascii=False)
+    return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _other(head: Head, key: str) -> dict[str, JsonValue]:

@@ -84,11 +84,15 @@ def is_there(folder: int, name: str, descriptor: int) -> bool:
     return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
 
 
-def create(folder: int, name: str, content: bytes) -> None:
-    """Make a file with all of its content at once. Raises FileExistsError when there is one, OSError."""
-    with _written_aside(folder, content) as aside:
+def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None:
+    """Make a file with all of its content at once. Raises FileExistsError when there is one, OSError.
+
+    Without `sync` the disk is not waited for: whoever makes many files does that once.
+    """
+    with _written_aside(folder, content, sync=sync) as aside:
         rename_new(folder, aside, name)
-        os.fsync(folder)
+        if sync:
+            os.fsync(folder)
 
 
 def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, found: os.stat_result) -> bool:
@@ -120,7 +124,9 @@ def _holds(folder: int, path: NotePath, name: str, content: bytes) -> bool:
 
 
 @contextmanager
-def _written_aside(folder: int, content: bytes, like: os.stat_result | None = None) -> Iterator[str]:
+def _written_aside(
+    folder: int, content: bytes, like: os.stat_result | None = None, *, sync: bool = True
+) -> Iterator[str]:
     """Yield the name of a hidden file with this content on disk; it is removed afterwards if it is still there."""
     aside = f".memsync-{os.getpid()}-{time.time_ns():x}.tmp"
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600 if like else 0o666, dir_fd=folder)
@@ -133,7 +139,8 @@ def _written_aside(folder: int, content: bytes, like: os.stat_result | None = No
                 with suppress(PermissionError):
                     os.fchown(descriptor, like.st_uid, like.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
-            os.fsync(descriptor)
+            if sync:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         yield aside

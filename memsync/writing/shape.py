@@ -18,8 +18,14 @@ _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^
 _HEADING = re.compile(r"( {0,3})(#+)(?=[ \t]|$)")
 _UNDERLINE = re.compile(r"( {0,3})(\\*)(=+|-+)[ \t]*")
 _BARE = re.compile(r"""[^\s"{}\\]+""")
+_CLASSES = re.compile(r"""[^\s{}.#="]+(?: [^\s{}.#="]+)*""")
+_MARKS = "#-=`~<"
+_INVOLVED = re.compile(r"^ {0,3}(?:#|\\*(?:=+|-+)[ \t]*$)|`{3}|~{3}|<", re.MULTILINE)
+"""What a text has that needs more than being put below a heading; without any of `_MARKS` it has none of it."""
 _NAME = re.compile(r"[A-Za-z_:][\w:.-]*")
 MESSAGE_LEVEL = 2
+WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol")
+"""Those that only say how a message's text is written."""
 MOST_LEVELS = 6
 
 
@@ -60,7 +66,40 @@ def message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> A
     Headings in the text are demoted below the message's own, and `demoted` says by how many levels; what the text
     leaves open is closed, and `closed` says with what. So `text_of_message` can give the text back as it was.
     """
-    lines = cleaned(text).split("\n")
+    return Addition(_message(role, cleaned(text), time, attributes))
+
+
+def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> str:
+    """Return any text as a message that gives it back to the last character; its ends are kept in the heading.
+
+    `lead` and `trail` are the empty lines around it, `eol=crlf` says how its lines end. Only NUL, line ends of several
+    kinds in one text, and what is no text are lost.
+    """
+    marks = {}
+    if "\r" in text:
+        if text.count("\r\n") == text.count("\r") == text.count("\n"):
+            marks["eol"] = "crlf"
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        text = text.replace("\0", "�")
+    if text[:1] == "\n" or text[-1:].isspace() or not text:
+        inner = text.lstrip("\n")
+        lines = inner.split("\n")
+        while lines and not lines[-1].strip():
+            lines.pop()
+        kept = "\n".join(lines)
+        ends = {"lead": text[: len(text) - len(inner)], "trail": inner[len(kept) :]}
+        marks.update({name: end for name, end in ends.items() if end})
+        text = kept
+    return _message(role, text, time, {**attributes, **marks} if marks else attributes)
+
+
+def _message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> str:
+    heading = f"## {role} @ {time}" if time else f"## {role}"
+    if not any(mark in text for mark in _MARKS) or not _INVOLVED.search(text):  # nothing is what it does not seem
+        block = attribute_block(attributes)
+        return f"{heading} {block}\n\n{text}" if block else f"{heading}\n\n{text}"
+    lines = text.split("\n")
     closing, free = open_at_end(lines), _free(lines)
     levels = [
         len(found[2]) for line, is_free in zip(lines, free, strict=True) if is_free and (found := _HEADING.match(line))
@@ -68,26 +107,27 @@ def message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> A
     shift = max(0, MESSAGE_LEVEL + 1 - min((level for level in levels if level <= MOST_LEVELS), default=MOST_LEVELS))
     marks = ({"demoted": str(shift)} if shift else {}) | ({"closed": closing} if closing else {})
     block = attribute_block({**attributes, **marks})
-    heading = " ".join(filter(None, (f"## {role}", f"@ {time}" if time else "", block)))
     body = _each(lines, free, lambda line, previous: _demoted(line, previous, shift))
-    return Addition("\n".join([heading, "", *body, *([closing] if closing else [])]))
+    return "\n".join([f"{heading} {block}" if block else heading, "", *body, *([closing] if closing else [])])
 
 
 def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
-    """Return the text that `message` was given, from what stands below its heading."""
+    """Return the text that `message` or `exact_message` was given, from what stands below its heading."""
     lines = body.split("\n")
     if attributes.get("closed") == lines[-1]:
         lines.pop()
     shift = int(attributes["demoted"]) if attributes.get("demoted") in ("1", "2") else 0
-    return "\n".join(_each(lines, _free(lines), lambda line, previous: _promoted(line, previous, shift)))
+    text = "\n".join(_each(lines, _free(lines), lambda line, previous: _promoted(line, previous, shift)))
+    text = attributes.get("lead", "") + text + attributes.get("trail", "")
+    return text.replace("\n", "\r\n") if attributes.get("eol") == "crlf" else text
 
 
 def attribute_block(attributes: Mapping[str, str]) -> str:
     """Return `{key=value key="two words"}`, empty without any. Raises UsageError for what cannot be written so."""
     parts = []
     for key, value in attributes.items():
-        if key == "class":
-            parts += [f".{name}" for name in value.split()]
+        if key == "class" and _CLASSES.fullmatch(value):
+            parts += [f".{name}" for name in value.split(" ")]
         elif _NAME.fullmatch(key):
             parts.append(f"{key}={value}" if _BARE.fullmatch(value) else f"{key}={_quoted(value)}")
         else:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
-from memsync.notes.blocks import Heading, new_parser, parse_blocks
+from memsync.notes.blocks import Heading, parse_blocks, thread_parser
 from memsync.notes.decode import BinaryFileError, decode, is_utf16
 from memsync.notes.frontmatter import head_is_open
 
@@ -26,6 +26,8 @@ _HTML = (
     ("<textarea", "</textarea>"),
 )
 """What begins an HTML block that only its own end closes (CommonMark 0.31, section 4.6), and that end."""
+_DOUBTFUL = re.compile(r"^[^`~\n][^\n]*(?:`{3}|~{3})|<", re.MULTILINE)
+"""What the parser is asked about: HTML, and a fence that does not stand at the beginning of its line."""
 _MARKS = re.compile(r"`{3}|~{3}|<(?:!--|!\[CDATA\[|\?|script|pre|style|textarea)", re.IGNORECASE)
 
 
@@ -73,12 +75,12 @@ def open_at_end(lines: Sequence[str]) -> str:
 
     What is guessed line by line is tried by the parser, unless that would take long.
     """
-    if not any(map(_MARKS.search, lines)):
+    text = "\n".join(lines)
+    if not _MARKS.search(text):
         return ""
     guess = next(iter(deque(open_states(lines), maxlen=1)), "")
-    if sum(map(len, lines)) > MAX_TRIED_CHARS:
+    if len(text) > MAX_TRIED_CHARS or not _DOUBTFUL.search(text):
         return guess
-    text = "\n".join(lines)
     others = ("", *(mark for mark in ("```", "~~~") if mark in text), *(end for _, end in _HTML if end != guess))
     return next((closing for closing in (guess, *others) if _is_closed_by(text, closing)), guess)
 
@@ -106,7 +108,7 @@ def open_states(lines: Iterable[str]) -> Iterator[str]:
 
 def _is_closed_by(text: str, closing: str) -> bool:
     """Tell whether a heading behind the text and what closes it is one."""
-    tree = parse_blocks(new_parser(), (*text.split("\n"), closing, "", "## end"), 1)
+    tree = parse_blocks(thread_parser(), (*text.split("\n"), closing, "", "## end"), 1)
     last = tree.parts[-1] if tree is not None and tree.parts else None
     return isinstance(last, Heading) and last.level == 2
 

@@ -15,7 +15,7 @@ from memsync.notes.threads import body_of, read_message_heading
 from memsync.writing.author import Author
 from memsync.writing.beneath import note_path
 from memsync.writing.head import head_of, set_field
-from memsync.writing.shape import message, text_of_message
+from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
 
 FOLDER = "threads/"
 STATUSES = ("active", "paused", "completed", "archived")
@@ -32,7 +32,9 @@ class ThreadAuthor:
     def new(self, title: str, session: str, user: str, project: str, prompt: str, tags: Sequence[str]) -> Written:
         """See Calls.new_thread."""
         title = " ".join(title.split())
-        slug = _slug(title)
+        slug = slug_of(title)
+        if not slug:
+            raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
         fields: dict[str, JsonValue] = {
             "title": title,
             "session": session,
@@ -59,7 +61,7 @@ class ThreadAuthor:
         self, thread: str, role: str, text: str, time: str, attributes: Sequence[str], *, force: bool
     ) -> Written:
         """See Calls.append_message."""
-        path = self._existing(thread)
+        path = self.existing(thread)
         if role == "" or read_message_heading(role) != (role, ""):
             raise UsageError(
                 f"{role!r} is no role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
@@ -75,7 +77,7 @@ class ThreadAuthor:
         """See Calls.set_thread_status."""
         if status not in STATUSES:
             raise UsageError(f"status {status!r} is not known", hint=f"Write {', '.join(STATUSES)}.")
-        path = self._existing(thread)
+        path = self.existing(thread)
 
         def edit(text: str) -> str:
             changed = set_field(text, "status", status)
@@ -87,7 +89,7 @@ class ThreadAuthor:
 
     def show(self, thread: str, last: int) -> Conversation:
         """See Calls.thread."""
-        path = self._existing(thread)
+        path = self.existing(thread)
         note = self._author.read(path)
         known = self._known(path)
         if note is None or known is None:
@@ -103,7 +105,7 @@ class ThreadAuthor:
         )  # fmt: skip
         return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
 
-    def _existing(self, thread: str) -> NotePath:
+    def existing(self, thread: str) -> NotePath:
         """Return the path of a thread that is there, named by its path or as in threads/. Raises NoteError."""
         named = "/" in thread or thread.endswith((".md", ".markdown"))
         path = note_path(thread if named else f"{FOLDER}{thread}")
@@ -136,15 +138,13 @@ def _pairs(attributes: Sequence[str]) -> dict[str, str]:
 
 def _told(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return the attributes without those that only say how the text is written."""
-    return {name: value for name, value in attributes.items() if name not in ("demoted", "closed")}
+    return {name: value for name, value in attributes.items() if name not in WRITING_ATTRIBUTES}
 
 
-def _slug(title: str) -> str:
-    """Return a file name for a title: its words in lower case, with hyphens."""
+def slug_of(title: str) -> str:
+    """Return a file name for a title: its words in lower case, with hyphens; empty for a title without words."""
     words = re.findall(r"\w+", unicodedata.normalize("NFC", title).lower())
     slug = "-".join(words).replace("_", "-").strip("-")
     while len(slug.encode()) > MOST_SLUG_CHARS:
         slug = slug.rpartition("-")[0] or slug[: MOST_SLUG_CHARS // 4]
-    if not slug:
-        raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
     return slug

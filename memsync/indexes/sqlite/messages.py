@@ -23,11 +23,12 @@ FROM message WHERE note = ? ORDER BY ordinal
 """
 _INSERT = "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-# (path, title, session, user, project, status, archived, last time, messages, tokens in, tokens out, nanos) of each
-# thread, by path; messages without a time count for everything but the last time.
+# (path, title, session, user, project, status, archived, last time, source, messages, tokens in, tokens out, nanos) of
+# each thread, by path; messages without a time count for everything but the last time.
 THREADS = f"""
 SELECT n.path, n.title, n.session, {_FIELD.format(name="user")}, {_FIELD.format(name="project")},
        {_FIELD.format(name="status")}, n.archived, coalesce(max(m.time), ''),
+       {_FIELD.format(name="source")},
        count(m.note), coalesce(sum(m.tokens_in), 0), coalesce(sum(m.tokens_out), 0), coalesce(sum(m.cost_nanos), 0)
 FROM note n LEFT JOIN message m ON m.note = n.id
 WHERE n.kind = 'thread' AND (:path IS NULL OR n.path = :path)
@@ -105,8 +106,8 @@ class ThreadReader:
     def threads(self, path: NotePath | None = None) -> list[Thread]:
         """Return every thread, or one, by path."""
         return [
-            Thread(NotePath(name), title, session, user, project, status, bool(archived), last, _usage(usage))
-            for name, title, session, user, project, status, archived, last, *usage in self._db.execute(
+            Thread(NotePath(name), title, session, user, project, status, bool(archived), last, _usage(usage), source)
+            for name, title, session, user, project, status, archived, last, source, *usage in self._db.execute(
                 THREADS, {"path": path}
             )
         ]

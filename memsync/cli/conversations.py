@@ -1,0 +1,69 @@
+"""`memsync import` and `memsync export`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from memsync.cli.common import opened_here, progress_on_stderr
+from memsync.cli.text import printable, say_json
+from memsync.errors import FilesystemError
+
+if TYPE_CHECKING:
+    from memsync.writing.importing import ImportReport
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+WRONG_EXIT_CODE = 1
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@_JSON
+@click.pass_context
+def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
+    """Write the conversations of FILES into threads. What is there already is left as it is.
+
+    A file is memsync's own JSON Lines, or what ChatGPT or Claude export: conversations.json, or the .zip it came in.
+    Exits with 1 when something in it could not be used.
+    """
+    with opened_here(context) as memory, progress_on_stderr() as progress:
+        reports = [(file, memory.import_file(file, progress=progress)) for file in files]
+    if as_json:
+        say_json({"files": [{"file": file, **_counts(report)} for file, report in reports]})
+    for file, report in reports:
+        if not as_json:
+            click.echo(
+                f"{printable(file)}: {report.messages:,} messages in {report.threads:,} new threads and "
+                f"{report.continued:,} continued; {report.known:,} were there"
+            )
+        for one in report.wrong:
+            click.echo(f"memsync: {printable(file)}: {printable(one)}", err=True)
+    if any(report.wrong for _, report in reports):
+        sys.exit(WRONG_EXIT_CODE)
+
+
+def _counts(report: ImportReport) -> dict[str, object]:
+    names = ("threads", "continued", "messages", "known", "paths", "wrong")
+    return {name: getattr(report, name) for name in names}
+
+
+@click.command()
+@click.argument("threads", nargs=-1, metavar="[THREAD]...")
+@click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE; else to standard output.")
+@click.pass_context
+def export(context: click.Context, threads: tuple[str, ...], output: str) -> None:
+    """Print THREADS, or all of them, as JSON Lines: a message a line, as `memsync import` reads it."""
+    with opened_here(context) as memory:
+        lines = memory.export_lines(threads)
+        if not output:
+            for line in lines:
+                click.echo(line)
+            return
+        try:
+            with open(output, "x", encoding="utf-8", newline="\n") as file:
+                file.writelines(f"{line}\n" for line in lines)
+        except OSError as error:
+            hint = "Name a file that is not there yet."
+            raise FilesystemError(f"{output} cannot be written: {error.strerror}", hint=hint) from error
