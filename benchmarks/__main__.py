@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cold, edit, footprint, live, quality, search, served, start, unchanged
+from benchmarks import cold, edit, footprint, live, quality, search, served, start, unchanged, writing
 from benchmarks.report import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
@@ -37,6 +37,9 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "unchanged": unchanged.ten_thousand,
     "start": start.imports,
     "live": live.saved_to_found,
+    "writing": writing.appends,
+    "threads": writing.threads,
+    "import": writing.imports,
 }
 
 

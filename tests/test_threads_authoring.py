@@ -181,6 +181,13 @@ def test_runs_routes_and_handoffs_are_messages(threads: MemoryApi) -> None:
     assert len(threads.messages("assistant", limit=2).messages) == 2
 
 
+def test_searches_narrow_by_status(threads: MemoryApi) -> None:
+    """A thread's, or a message's own."""
+    assert {hit.path for hit in threads.search("status:paused").hits} == {"threads/one.md"}
+    (hit,) = threads.search("status:completed").hits
+    assert hit.role == "agent:finder"
+
+
 def test_views_follow_the_files(threads: MemoryApi, write: Write, root: Path) -> None:
     """An edit, a message deleted by hand, a thread that is gone: the next answer is about what is there."""
     write("threads/two.md", THREADS["threads/two.md"].replace("in=7", "in=8").replace("## handoff", "## Ordinary"))

@@ -53,6 +53,7 @@ FILTERS = (
     Option("path", "paths like this; * also matches slashes", metavar="VALUE", many=True),
     Option("role", "said by: user, assistant, agent, …", metavar="VALUE", many=True),
     Option("session", "of this thread", metavar="VALUE", many=True),
+    Option("status", "threads and messages of this status: active, completed, …", metavar="VALUE", many=True),
     Option("after", 'since: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago"', metavar="VALUE", many=True),
     Option("before", "until, the named day included", metavar="VALUE", many=True),
 )

@@ -33,7 +33,7 @@ def decode(content: bytes) -> Decoded:
     if is_utf16(content):
         text = content.decode("utf-16", "replace")
         return Decoded(split_lines(text.replace("\x00", "�")), ("file is UTF-16: save it as UTF-8",))
-    if _is_binary(content):
+    if is_binary(content):
         raise BinaryFileError("not a text file")
     body = content.removeprefix(codecs.BOM_UTF8)
     warnings = []
@@ -63,6 +63,7 @@ def split_lines(text: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _is_binary(content: bytes) -> bool:
+def is_binary(content: bytes) -> bool:
+    """Tell whether more than a tenth of a file's beginning is control bytes."""
     sample = content[:_BINARY_SAMPLE_BYTES]
     return bool(sample) and len(sample) - len(sample.translate(None, _CONTROL)) > _BINARY_SHARE * len(sample)

@@ -22,7 +22,7 @@ from memsync.search.when import parse_when
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 64
-FILTER_NAMES = ("kind", "tier", "tag", "in", "path", "role", "session", "after", "before", "where", "is")
+FILTER_NAMES = ("kind", "tier", "tag", "in", "path", "role", "session", "status", "after", "before", "where", "is")
 
 _TOKEN = re.compile(
     rf"""(?P<minus>-(?![-\s]))?(?:
@@ -142,7 +142,8 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
 
 _EXAMPLES = {
     "kind": "daily", "tier": "project", "tag": "work", "in": "projects/", "path": "daily/2026-*", "role": "user",
-    "session": "session-001", "after": "2026-11-01", "before": "yesterday", "where": "emotion=fear", "is": "archived",
+    "session": "session-001", "status": "active", "after": "2026-11-01", "before": "yesterday",
+    "where": "emotion=fear", "is": "archived",
 }  # fmt: skip
 
 
@@ -175,5 +176,6 @@ _LISTED: dict[str, tuple[str, Callable[[str], Any]]] = {
     "path": ("path_globs", lambda value: value.removeprefix("./")),
     "role": ("roles", lambda value: value),
     "session": ("sessions", lambda value: value),
+    "status": ("where", lambda value: ("status", value)),
     "where": ("where", parse_pair),
 }

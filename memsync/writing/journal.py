@@ -122,7 +122,7 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
     appends = list(appends)
     content = content.replace("\r\n", "\n")
     lines = Counter(content.split("\n"))
-    doubled = _whole_lines(content)
+    doubled = _whole_lines(content) if any("\n" in one.text for one in appends) else ""
     seen: Counter[str] = Counter()
     lost = []
     for one in appends:

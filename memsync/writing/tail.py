@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
 from memsync.notes.blocks import Heading, parse_blocks, thread_parser
-from memsync.notes.decode import BinaryFileError, decode, is_utf16
+from memsync.notes.decode import is_binary, is_utf16, split_lines
 from memsync.notes.frontmatter import head_is_open
 
 MAX_TRIED_CHARS = 100_000
 _CONFLICT = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
+_CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")
+_OPENERS = (b"```", b"~~~", b"<")
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)$")
 _LIST_ITEM = re.compile(r"^( {0,3})((?:[-+*]|\d{1,9}[.)]) {1,4})\S")
 _HTML = (
@@ -48,23 +50,30 @@ class Tail:
 
 
 def read_tail(path: str, content: bytes) -> Tail:
-    """Return how a note ends. Raises WriteRefused for what is no text or holds git's conflict markers."""
-    if _CONFLICT.search(content):
+    """Return how a note ends. Raises WriteRefused for what is no text or holds git's conflict markers.
+
+    As little of the note is looked at as will do: beside an editor that keeps saving, this is what an append costs.
+    """
+    if any(mark in content for mark in _CONFLICT_MARKS) and _CONFLICT.search(content):
         raise WriteRefused(
             f"{path} has git conflict markers", hint="Resolve the conflict in an editor, then write again."
         )
     if is_utf16(content):
         raise WriteRefused(f"{path} is UTF-16", hint="Save it as UTF-8, then write again.")
-    try:
-        lines = decode(content).lines
-    except BinaryFileError as error:
-        raise WriteRefused(f"{path} is not a text file", hint="Name another note.") from error
-    crlf = content.count(b"\r\n")
+    if is_binary(content):
+        raise WriteRefused(f"{path} is not a text file", hint="Name another note.")
+    if b"\r" in content or content.startswith(b"---") or any(mark in content for mark in _OPENERS):
+        lines: Sequence[str] = split_lines(content.decode("utf-8-sig", "replace"))
+        count, last = len(lines), lines[-1] if lines else ""
+    else:
+        lines = ()
+        count = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+        last = content.removesuffix(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")
     return Tail(
-        newline="\r\n" if crlf * 2 > content.count(b"\n") else "\n",
-        lines=len(lines),
+        newline="\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else "\n",
+        lines=count,
         ends_line=not content or content.endswith((b"\n", b"\r")),
-        last_line=lines[-1] if lines else "",
+        last_line=last,
         closing=open_at_end(lines),
         head_is_open=bool(lines) and head_is_open(lines),
     )

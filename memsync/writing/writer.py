@@ -27,7 +27,7 @@ from memsync.writing.known_tails import KnownTails
 from memsync.writing.tail import read_tail
 from memsync.writing.traces import refuse_open_in_editor
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.0005
 
 
