@@ -13,7 +13,7 @@ from memsync.writing import note_file
 from memsync.writing.attempts import Done, Replaced, make, tried
 from memsync.writing.beneath import check_writable
 from memsync.writing.join import Addition, joined
-from memsync.writing.journal import Appended, Journal, missing
+from memsync.writing.journal import Appended, Journal, missing, times_in
 from memsync.writing.known_tails import KnownTails
 from memsync.writing.repository import changed_since
 from memsync.writing.tail import read_tail
@@ -50,7 +50,7 @@ class Appending:
         self._tails = tails
         self._force = force
         self._own: Appended | None = None
-        self._was_written = False
+        self._written_times = 0  # how often the file that was written to, and has lost its name, has the text
 
     def done(self) -> Done:
         """Append, and return how that went. Raises WriteRefused, FilesystemError; nothing is changed then."""
@@ -82,13 +82,13 @@ class Appending:
             if tail is None:
                 content = note_file.read(descriptor, self._path)
                 tail = read_tail(self._path, content)
-                if self._was_written and self._holds_own(content):
+                if self._written_times and self._times_in(content) >= self._written_times:
                     return Done(self._path, tail.lines)  # who replaced the file had read it by then
                 lost = self._overwritten(found, content)
             text, line, after = joined(tail, [*(Addition(one.text) for one in lost), self._addition])
             note_file.append(descriptor, self._path, text.encode(), found.st_size)
-            self._was_written = True
             if not note_file.is_there(self._folder, self._name, descriptor):
+                self._written_times = self._times_in(note_file.read(descriptor, self._path))
                 raise Replaced
             self._tails.put(self._path, os.fstat(descriptor), after)
         finally:
@@ -118,12 +118,9 @@ class Appending:
             os.close(descriptor)
             time.sleep(0.01)
 
-    def _holds_own(self, content: bytes) -> bool:
-        """Tell whether a file has what was just appended, however often it was appended before."""
-        if self._own is None:
-            return False
-        same = [one for one in self._appends_since(0.0) if one.text == self._own.text]
-        return not missing(same, content.decode("utf-8", "replace"))
+    def _times_in(self, content: bytes) -> int:
+        """Return how often a file has what is appended, as whole lines."""
+        return times_in(self._addition.text, content.decode("utf-8", "replace"))
 
     def _overwritten(self, found: os.stat_result, content: bytes) -> list[Appended]:
         """Return what was appended so shortly before somebody's save that it cannot have been deleted on purpose."""

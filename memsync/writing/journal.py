@@ -133,6 +133,11 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
     return lost
 
 
+def times_in(text: str, content: str) -> int:
+    """Return how often a text stands in a note, as whole lines, whatever their ends."""
+    return _whole_lines(content.replace("\r\n", "\n")).count(_whole_lines(text))
+
+
 def _whole_lines(text: str) -> str:
     """Return text in which each line has two line ends of its own, so that neighbours can be counted apart."""
     return "\n" + text.replace("\n", "\n\n") + "\n"

@@ -100,14 +100,15 @@ def _message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> 
         block = attribute_block(attributes)
         return f"{heading} {block}\n\n{text}" if block else f"{heading}\n\n{text}"
     lines = text.split("\n")
-    closing, free = open_at_end(lines), _free(lines)
+    free = _free(lines)
     levels = [
         len(found[2]) for line, is_free in zip(lines, free, strict=True) if is_free and (found := _HEADING.match(line))
     ]
     shift = max(0, MESSAGE_LEVEL + 1 - min((level for level in levels if level <= MOST_LEVELS), default=MOST_LEVELS))
+    body = _each(lines, free, lambda line, previous: _demoted(line, previous, shift))
+    closing = open_at_end(body)  # of what is written: a line that has lost its power no longer holds a fence
     marks = ({"demoted": str(shift)} if shift else {}) | ({"closed": closing} if closing else {})
     block = attribute_block({**attributes, **marks})
-    body = _each(lines, free, lambda line, previous: _demoted(line, previous, shift))
     return "\n".join([f"{heading} {block}" if block else heading, "", *body, *([closing] if closing else [])])
 
 
