@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -93,8 +94,17 @@ class Appending:
             self._tails.put(self._path, os.fstat(descriptor), after)
         finally:
             os.close(descriptor)
+        self._note_again(lost)
         back = f"{len(lost)} earlier appends, which an editor had overwritten, are back"
         return Done(self._path, line, (back,) if lost else ())
+
+    def _note_again(self, lost: Sequence[Appended]) -> None:
+        """Journal what was put back as of now: it may be overwritten a second time."""
+        with suppress(MemsyncError):
+            for one in lost:
+                self._journal.append(self._path, one.text)
+            if lost:
+                self._journal.settle([one.id for one in lost])
 
     def _begin(self) -> Done:
         """Make the note. Raises Replaced when there is one by now."""
