@@ -81,6 +81,20 @@ def test_mode_is_kept_and_nothing_is_left_beside_a_swapped_note(writer: NoteWrit
     assert os.listdir(file.parent) == [file.name]
 
 
+def test_what_a_killed_writer_left_aside_is_removed_later(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at once, and nothing else that is hidden."""
+    file = put(root, b"one\n")
+    for name in (".memsync-1-18ea.tmp", ".memsync-notes"):
+        file.with_name(name).write_text("two\n")
+    writer.rewrite(LOG, lambda text: text + "three\n")
+    assert len(os.listdir(file.parent)) == 3
+    monkeypatch.setattr(note_file, "LEFTOVER_SECONDS", -1)
+    writer.rewrite(LOG, lambda text: text + "four\n")
+    assert sorted(os.listdir(file.parent)) == [".memsync-notes", file.name]
+
+
 def test_rewrite_is_asked_again_when_the_note_changed_meanwhile(writer: NoteWriter, root: Path) -> None:
     """The edit is made of what is there then, and nobody's line is lost."""
     file = put(root, b"one\n")

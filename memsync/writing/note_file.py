@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from memsync.writing.swap import exchange, rename_new
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK_BYTES = 1 << 20
+_ASIDE = re.compile(r"\.memsync-\d+-[0-9a-f]+\.tmp")
+LEFTOVER_SECONDS = 86_400
 
 
 def open_to_append(folder: int, path: NotePath, name: str) -> int | None:
@@ -102,6 +105,7 @@ def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, found: 
     so that a version that came in between is seen then and put back. Raises FilesystemError.
     """
     try:
+        _clear_leftovers(folder)
         with _written_aside(folder, new, found) as aside:
             if not _holds(folder, path, name, old):
                 return False
@@ -147,6 +151,16 @@ def _written_aside(
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside, dir_fd=folder)
+
+
+def _clear_leftovers(folder: int) -> None:
+    """Remove what writers that were killed have left aside, a day later."""
+    limit = time.time() - LEFTOVER_SECONDS
+    for name in os.listdir(folder):
+        if _ASIDE.fullmatch(name):
+            with suppress(OSError):
+                if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime < limit:
+                    os.unlink(name, dir_fd=folder)
 
 
 def _refused(path: NotePath, error: OSError) -> Exception:
