@@ -86,7 +86,7 @@ SETTINGS = (
     Setting(
         "search.bound_ms", 5_000, "How old the comparison with the files may be for --fresh bounded.", *_at_least(0)
     ),
-    Setting("git.commit", False, "Commit each note that memsync writes, and nothing else, to its git repository."),
+    Setting("git.commit", False, "Commit each note that memsync writes (imports aside) to git, and nothing else."),
     Setting("daemon.use", True, "Ask the daemon, where one serves this root with these settings."),
     Setting(
         "daemon.settle_ms", 30, "How long a file must stand still before the daemon reads it.", *_between(0, 5_000)

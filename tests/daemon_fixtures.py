@@ -26,6 +26,7 @@ from memsync.daemon.methods import Methods
 from memsync.daemon.remote import RemoteMemory
 from memsync.daemon.server import Server
 from memsync.memory import Memory
+from memsync.memory_api import MemoryApi
 from memsync.settings import Settings
 from tests.conftest import FakeEmbedder
 
@@ -237,3 +238,14 @@ def served(
         yield found
     finally:
         found.stop()
+
+
+@pytest.fixture(params=["here", "daemon"])
+def own(request: pytest.FixtureRequest) -> Iterator[MemoryApi]:
+    """Yield a memory in this process, and the same one over the socket."""
+    if request.param == "here":
+        yield request.getfixturevalue("memory")
+        return
+    found: Served = request.getfixturevalue("served")
+    with found.connect() as remote:
+        yield remote

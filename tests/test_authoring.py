@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -15,23 +15,12 @@ from memsync.memory_api import MemoryApi
 from memsync.model import Pattern, Preference
 from memsync.settings import load_settings
 from memsync.writing import appending
-from tests.daemon_fixtures import Served, served, short_runtime_folder
+from tests.daemon_fixtures import own, served, short_runtime_folder
 
-__all__ = ["served", "short_runtime_folder"]
+__all__ = ["own", "served", "short_runtime_folder"]
 
 Write = Callable[[str, str], Path]
 TODAY = f"{datetime.now():%Y-%m-%d}"
-
-
-@pytest.fixture(params=["here", "daemon"])
-def own(request: pytest.FixtureRequest) -> Iterator[MemoryApi]:
-    """Yield a memory in this process, and the same one over the socket."""
-    if request.param == "here":
-        yield request.getfixturevalue("memory")
-        return
-    found: Served = request.getfixturevalue("served")
-    with found.connect() as remote:
-        yield remote
 
 
 def read(root: Path, path: str) -> str:

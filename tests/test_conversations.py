@@ -178,7 +178,7 @@ CLAUDE = [
 
 
 def test_exports_of_chatgpt_and_claude_are_imported_once(memory: Memory, root: Path) -> None:
-    """The branch that was shown last; found again by where it is from, wherever it was moved to."""
+    """The branch that was shown last; found again by where it is from, under whatever name."""
     chatgpt, claude = root.with_name("export.zip"), root.with_name("conversations.json")
     with zipfile.ZipFile(chatgpt, "w") as archive:
         archive.writestr("export/conversations.json", json.dumps(CHATGPT))
@@ -191,7 +191,6 @@ def test_exports_of_chatgpt_and_claude_are_imported_once(memory: Memory, root: P
     report = memory.import_file(claude)
     assert (report.messages, report.wrong) == (2, ["conversation 2: neither ChatGPT's nor Claude's"])
     assert memory.thread("bitterns").thread.source == "claude:u-1"
-    (root / "kept").mkdir()
     (root / "threads/herons-where.md").rename(root / "threads/moved.md")
     assert memory.import_file(chatgpt).messages == 0
     assert {path.name for path in root.rglob("*.md")} == {"moved.md", "bitterns.md"}

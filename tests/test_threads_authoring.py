@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,23 +10,12 @@ import pytest
 from memsync.errors import NoteError, UsageError
 from memsync.memory_api import MemoryApi
 from memsync.model import Cost, Usage
-from tests.daemon_fixtures import Served, served, short_runtime_folder
+from tests.daemon_fixtures import own, served, short_runtime_folder
 
-__all__ = ["served", "short_runtime_folder"]
+__all__ = ["own", "served", "short_runtime_folder"]
 
 Write = Callable[[str, str], Path]
 TEXT = "How do I begin?\n\n# Title\n\nTitle\n=====\n\n```py\n# code"
-
-
-@pytest.fixture(params=["here", "daemon"])
-def own(request: pytest.FixtureRequest) -> Iterator[MemoryApi]:
-    """Yield a memory in this process, and the same one over the socket."""
-    if request.param == "here":
-        yield request.getfixturevalue("memory")
-        return
-    found: Served = request.getfixturevalue("served")
-    with found.connect() as remote:
-        yield remote
 
 
 def test_thread_is_a_note_and_is_read_as_it_was_written(own: MemoryApi, root: Path) -> None:

@@ -53,7 +53,7 @@ class Author:
         day = _day(day) if day else f"{now:%Y-%m-%d}"
         is_today = day == f"{now:%Y-%m-%d}"
         clock = _clock(time) if time else f"{now:%H:%M}" if is_today else ""
-        addition = list_item(text, time=clock, tags=_tags(tags))
+        addition = list_item(text, time=clock, tags=tags_of(tags))
         path = NotePath(f"daily/{day}.md")
         return self.write("log", text, lambda: self.writer.append(path, addition, head=f"# {day}\n", force=force))
 
@@ -61,17 +61,17 @@ class Author:
         """See Calls.remember."""
         wanted = _tier(tier) if tier else Tier.PERSONAL
         path = note_path(note or NOTE_OF_TIER[wanted])
-        addition = list_item(text, tags=_tags(tags))
+        addition = list_item(text, tags=tags_of(tags))
         heading = " ".join(section.split()) or REMEMBERED
         fields = {"tier": str(wanted)} if tier and path != NOTE_OF_TIER[Tier.PERSONAL] else {}
         title = TITLE_OF_MEMORY if path == NOTE_OF_TIER[Tier.PERSONAL] else title_of(path)
-        head = f"{head_of(dict(fields))}# {title}\n"
+        head = f"{head_of(fields)}# {title}\n"
         return self.write("remember", text, lambda: self.add_to_section(path, heading, addition, head, force=force))
 
     def new_note(self, path: str, text: str, title: str, tier: str, tags: Sequence[str]) -> Written:
         """See Calls.new_note."""
         place = note_path(path)
-        head = head_of({"tier": str(_tier(tier)) if tier else "", "tags": list(_tags(tags))})
+        head = head_of({"tier": str(_tier(tier)) if tier else "", "tags": list(tags_of(tags))})
         body = f"\n{cleaned(text)}\n" if text.strip() else ""
         content = f"{head}# {' '.join(title.split()) or title_of(place)}\n{body}"
         return self.write("note", title or place, lambda: self.writer.create(place, content))
@@ -165,9 +165,9 @@ class Author:
         """The memory root."""
         return self._files.root
 
-    def tags(self, tags: Sequence[str]) -> list[str]:
-        """Return tags without their `#`. Raises UsageError for what is none."""
-        return _tags(tags)
+    def has(self, path: NotePath) -> bool:
+        """Tell whether there is a file of that name, without reading it."""
+        return self._files.identity(path) is not None
 
     def read(self, path: NotePath) -> Note | None:
         """Return a note as it is now; None when it is not there. Raises NoteError for one that cannot be read."""
@@ -211,7 +211,8 @@ def _tier(text: str) -> Tier:
     return Tier(text)
 
 
-def _tags(tags: Sequence[str]) -> list[str]:
+def tags_of(tags: Sequence[str]) -> list[str]:
+    """Return tags without their `#`. Raises UsageError for what is none."""
     names = [tag.removeprefix("#") for tag in tags]
     wrong = next((name for name in names if not _TAG.fullmatch(name)), None)
     if wrong is not None:

@@ -19,11 +19,11 @@ from memsync.notes.threads import body_of, read_message_heading, written_time
 from memsync.ports import Progress
 from memsync.writing import note_file
 from memsync.writing.author import Author
-from memsync.writing.beneath import cannot_write, folder_of, note_path
+from memsync.writing.beneath import cannot_write, folder_of
 from memsync.writing.head import head_of
 from memsync.writing.join import Addition
 from memsync.writing.shape import WRITING_ATTRIBUTES, exact_message, text_of_message
-from memsync.writing.threads import FOLDER, slug_of
+from memsync.writing.threads import FOLDER, free_path, slug_of, thread_path
 
 _ROLES: dict[str, bool] = {}
 
@@ -72,9 +72,9 @@ class Importer:
     def _write(self, one: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:
         head: dict[str, JsonValue] = {**one.head, **({"source": one.source} if one.source else {})}
         content = _content(head, one.turns)
-        path = sources.get(one.source) if one.source else _named(one.name)
+        path = sources.get(one.source) if one.source else thread_path(one.name)
         if path is None:
-            path = sources[one.source] = self._free(one.name)
+            path = sources[one.source] = free_path(self._author.root, slug_of(one.name) or "thread")
         if self._is_begun_with(path, content):
             report.known += len(one.turns)
             return
@@ -127,16 +127,6 @@ class Importer:
             report.continued += 1
             report.messages += len(new)
             report.paths.append(path)
-
-    def _free(self, title: str) -> NotePath:
-        """Return the first name that no note has."""
-        slug = slug_of(title) or "thread"
-        number = 1
-        while True:
-            path = NotePath(f"{FOLDER}{slug}{f'-{number}' if number > 1 else ''}.md")
-            if not os.path.lexists(self._author.root / path):
-                return path
-            number += 1
 
 
 def export_lines(note: Note) -> Iterator[str]:
@@ -206,10 +196,6 @@ def _is_time(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _named(name: str) -> NotePath:
-    return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{FOLDER}{name}")
 
 
 def _name(path: NotePath) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from memsync.errors import NoteError, UsageError
 from memsync.model import Conversation, JsonValue, NotePath, Thread, ThreadMessage, Written
 from memsync.notes.dates import parse_moment
-from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.threads import body_of, read_message_heading
-from memsync.writing.author import Author
+from memsync.writing.author import Author, tags_of
 from memsync.writing.beneath import note_path
 from memsync.writing.head import head_of, set_field
 from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
@@ -42,20 +43,11 @@ class ThreadAuthor:
             "project": project,
             "status": "active",
             "prompt": prompt,
-            "tags": self._author.tags(tags),
+            "tags": tags_of(tags),
         }
         with self._author.writer.lock():
-            path = self._free(slug)
+            path = free_path(self._author.root, slug)
             return self._author.write("thread", title, lambda: self._author.writer.create(path, head_of(fields)))
-
-    def _free(self, slug: str) -> NotePath:
-        """Return the first name that no thread has: the slug, then with a number."""
-        number = 1
-        while True:
-            path = NotePath(f"{FOLDER}{slug}{f'-{number}' if number > 1 else ''}.md")
-            if self._author.read(path) is None:
-                return path
-            number += 1
 
     def append(
         self, thread: str, role: str, text: str, time: str, attributes: Sequence[str], *, force: bool
@@ -106,14 +98,29 @@ class ThreadAuthor:
         return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
 
     def existing(self, thread: str) -> NotePath:
-        """Return the path of a thread that is there, named by its path or as in threads/. Raises NoteError."""
-        named = "/" in thread or thread.endswith((".md", ".markdown"))
-        path = note_path(thread if named else f"{FOLDER}{thread}")
-        if not named and self._author.read(path) is None:
-            path = note_path(f"{ARCHIVE_FOLDER}{FOLDER}{thread}")
-        if self._author.read(path) is None:
+        """Return the path of a thread that is there, named by its path or as in threads/. Raises NoteError.
+
+        Nothing is read for that: an append to a long thread must not cost a reading of it.
+        """
+        path = thread_path(thread)
+        if not self._author.has(path):
             raise _no_thread(thread)
         return path
+
+
+def thread_path(name: str) -> NotePath:
+    """Return the path of a thread that is named by it, or as in threads/. Raises UsageError."""
+    return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{FOLDER}{name}")
+
+
+def free_path(root: Path, slug: str) -> NotePath:
+    """Return the first name in threads/ that nothing has: the slug, then with a number."""
+    number = 1
+    while True:
+        path = NotePath(f"{FOLDER}{slug}{f'-{number}' if number > 1 else ''}.md")
+        if not os.path.lexists(root / path):
+            return path
+        number += 1
 
 
 def _no_thread(thread: str) -> NoteError:
