@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from memsync.answering import Answering
+from memsync.caretaker import Caretaker
 from memsync.errors import MemsyncError
 from memsync.model import Costs, Messages, NotePath, Sessions, Thread, Threads
 from memsync.notes.files import NoteFiles
@@ -18,6 +19,7 @@ from memsync.search.when import parse_when
 from memsync.settings import Settings
 from memsync.sync.syncer import Syncer
 from memsync.threads import sessions_of, status_of, total
+from memsync.usage import Usage
 from memsync.writing.author import Author
 from memsync.writing.importing import Importer, export_lines
 from memsync.writing.patterns import Patterns
@@ -41,6 +43,7 @@ class Acts:
         index: Index,
         syncer: Syncer,
         answering: Answering,
+        usage: Usage,
     ) -> None:
         self._files = files
         self._index = index
@@ -52,6 +55,7 @@ class Acts:
         patterns = Patterns(author, self._holders_of_patterns)
         threads = self._thread_author = ThreadAuthor(author, self._thread)
         self.importer = Importer(author, self._sources)
+        caretaker = Caretaker(settings, files, reader, index, answering, writer, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,
@@ -71,6 +75,8 @@ class Acts:
             "sessions": self._sessions,
             "costs": self._costs,
             "messages": self._messages,
+            "neighbours": threads.neighbours,
+            **caretaker.by_name,
         }
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:

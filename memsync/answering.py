@@ -17,6 +17,7 @@ from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import Syncer
+from memsync.usage import Usage
 
 LEAVE_TO_BACKGROUND = 64
 """Changed files which a search does not index itself, when something else is at it."""
@@ -46,6 +47,7 @@ class Answering:
         limits: Limits,
         clock: Clock,
         pool: ThreadPoolExecutor,
+        usage: Usage,
     ) -> None:
         self._index = index
         self._syncer = syncer
@@ -54,14 +56,21 @@ class Answering:
         self._limits = limits
         self._clock = clock
         self._pool = pool
+        self._usage = usage
         self._unanswered: Future[Near | None] | None = None
         self._pending_text = 0
         self.live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """See Memory.search."""
+        started = time.perf_counter()
         with self._syncer.gate.searching():
-            return self._answer(query, tokens, fresh, generation)
+            result = self._answer(query, tokens, fresh, generation)
+        milliseconds = (time.perf_counter() - started) * 1000
+        if self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits)):
+            with suppress(RuntimeError):  # the memory is being closed, which writes it down, too
+                self._pool.submit(self._usage.flush)
+        return result
 
     def compare(self) -> TextReport:
         """Index what changed, as a strict search does first, and return what is missing still."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
-from memsync.model.threads import Conversation, Costs, Messages, Sessions, Threads
+from memsync.model.threads import Conversation, Costs, Messages, Neighbours, Sessions, Threads
+from memsync.model.upkeep import Collections, Duplicates, Pruning, Stale, Stats
 from memsync.model.written import Overwritten, Pattern, Preference, Written
 
 Answer = TypeVar("Answer")
@@ -151,3 +152,41 @@ class Calls(Protocol):
     def messages(self, role: str, *, session: str = "", limit: int = 100) -> Messages:
         """Return the last messages of a role, the newest first: `agent` for every run, `router`, `handoff`."""
         return self._ask(Messages, "messages", {"role": role, "session": session, "limit": limit})
+
+    def neighbours(self, path: str, start_line: int, *, end_line: int = 0, count: int = 1) -> Neighbours:
+        """Return so many messages before and behind lines of a thread; none around those of another note.
+
+        Raises NoteError when there is no such note.
+        """
+        named = {"path": path, "start_line": start_line, "end_line": end_line, "count": count}
+        return self._ask(Neighbours, "neighbours", named)
+
+    # ----------------------------------------------------------------------------------------- upkeep
+
+    def prune(self, *, days: int = 0, apply: bool = False, force: bool = False) -> Pruning:
+        """Tell what is due to retire, task memory older than `days` and the expired; with `apply` move it to archive/.
+
+        `days` is the setting prune.task_days unless it is given. Personal and pinned notes stay. Raises WriteRefused
+        when more than a tenth of the notes were to be moved, unless `force`.
+        """
+        return self._ask(Pruning, "prune", {"days": days, "apply": apply, "force": force})
+
+    def undo_prune(self) -> Pruning:
+        """Move back what the last `prune` moved. Raises UsageError when there is nothing to undo."""
+        return self._ask(Pruning, "undo_prune", {})
+
+    def duplicates(self, *, similarity: float = 0.95, limit: int = 50) -> Duplicates:
+        """Return passages that stand in several notes, equal or with a cosine of `similarity` or more."""
+        return self._ask(Duplicates, "duplicates", {"similarity": similarity, "limit": limit})
+
+    def stale(self, *, days: int = 90, limit: int = 50) -> Stale:
+        """Return notes in which nothing has happened for `days` and that nobody has retrieved for as long."""
+        return self._ask(Stale, "stale", {"days": days, "limit": limit})
+
+    def collections(self) -> Collections:
+        """Return the folders that hold notes, as their README.md describe them."""
+        return self._ask(Collections, "collections", {})
+
+    def stats(self, *, days: int = 30, limit: int = 10) -> Stats:
+        """Return how the memory was used: searches, their latency, notes most and never retrieved, growth."""
+        return self._ask(Stats, "stats", {"days": days, "limit": limit})

@@ -40,6 +40,7 @@ from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.failures import read_failures
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import MODEL_FAILURE, Syncer
+from memsync.usage import Usage
 
 if TYPE_CHECKING:
     from memsync.acts import Acts
@@ -91,7 +92,10 @@ class Memory(Exchange, Calls):
         ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
         searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
-        self.answering = Answering(index, self.syncer, searcher, self.models, limits, clock, self._pool)
+        self._usage = Usage(
+            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
+        )
+        self.answering = Answering(index, self.syncer, searcher, self.models, limits, clock, self._pool, self._usage)
         self._beginning = threading.Lock()
         self._acts: Acts | None = None
 
@@ -123,6 +127,7 @@ class Memory(Exchange, Calls):
 
     def close(self) -> None:
         """Let go of the model and the index. The memory cannot be used afterwards."""
+        self._usage.flush()
         self.models.close()  # first: whoever waits for it then waits no longer
         self._pool.shutdown()
         self._index.close()
@@ -145,7 +150,9 @@ class Memory(Exchange, Calls):
                 from memsync import acts
 
                 files, reader = self._files, self._reader
-                self._acts = acts.Acts(self.settings, files, reader, self._index, self.syncer, self.answering)
+                self._acts = acts.Acts(
+                    self.settings, files, reader, self._index, self.syncer, self.answering, self._usage
+                )
             return self._acts
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -219,7 +226,9 @@ class Memory(Exchange, Calls):
 
         Nothing outside the memory root is read. Raises NoteError, UsageError.
         """
-        return read_excerpt(self._files, self._reader, location)
+        found = read_excerpt(self._files, self._reader, location)
+        self._usage.read([found.path])
+        return found
 
     # --------------------------------------------------------------------------------------------- sync
 

@@ -16,9 +16,11 @@ from memsync.model import (
     IndexCounts,
     IndexedChunk,
     IndexedFile,
+    IndexedNote,
     Note,
     NotePath,
     PendingPassage,
+    Place,
     PutResult,
     Query,
     Thread,
@@ -129,6 +131,18 @@ class IndexReader(Protocol):
 
     def counts(self) -> IndexCounts:
         """Return what the index holds."""
+        ...
+
+    def notes(self) -> list[IndexedNote]:
+        """Return every note, by path."""
+        ...
+
+    def repetitions(self, least_score: float, least_tokens: int, most: int) -> list[tuple[float, Sequence[Place]]]:
+        """Return what stands in several notes, equal (score 1) or of a cosine of `least_score` or more.
+
+        Passages of fewer than `least_tokens` word pieces and archived notes are left out; the `most` nearest pairs are
+        looked at. The surest come first, places by path.
+        """
         ...
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:

@@ -86,6 +86,9 @@ SETTINGS = (
     Setting(
         "search.bound_ms", 5_000, "How old the comparison with the files may be for --fresh bounded.", *_at_least(0)
     ),
+    Setting("prune.task_days", 30, "After how many days without a change task memory is due to retire.", *_at_least(1)),
+    Setting("usage.count", True, "Count searches and what they retrieve, for `stale` and `stats`."),
+    Setting("usage.queries", False, "Keep the text of questions, too; else nothing of them is kept."),
     Setting("git.commit", False, "Commit each note that memsync writes (imports aside) to git, and nothing else."),
     Setting("daemon.use", True, "Ask the daemon, where one serves this root with these settings."),
     Setting(

@@ -49,6 +49,13 @@ REQUESTS: dict[str, dict[str, object]] = {
     "sessions": {},
     "costs": {},
     "messages": {"role": "agent"},
+    "neighbours": {"path": "threads/talk.md", "start_line": 1},
+    "prune": {},
+    "undo_prune": {},
+    "duplicates": {},
+    "stale": {},
+    "collections": {},
+    "stats": {},
 }
 
 
@@ -56,6 +63,9 @@ REQUESTS: dict[str, dict[str, object]] = {
 def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: Callable[[str, str], Path]) -> None:
     """No method is left out, and freshness has the same members everywhere."""
     write("threads/talk.md", "## user\n\nWhich store?\n")
+    if method == "undo_prune":
+        write("old.md", "---\nexpires: 2020-01-01\n---\nOver.\n")
+        served.memory.prune(apply=True, force=True)
     with served.peer() as peer:
         freshness = peer.result(method, **REQUESTS[method])["freshness"]
     expected = {"scanned_at", "pending_text", "pending_vectors", "watcher", "reason", "generation", "stale"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from memsync.daemon.client import Client
     from memsync.memory_api import MemoryApi
-    from memsync.model import SearchResult
+    from memsync.model import Neighbours, SearchResult
 
 NO_MATCH_EXIT_CODE = 1
 
@@ -70,6 +70,7 @@ OPTIONS = (
         default="strict",
     ),
     Option("generation", "Not before the index is at N.", metavar="N", least=0, default=0),
+    Option("context", "With each hit in a thread, N messages before and behind it.", metavar="N", least=1, most=100),
     Option("full", "Print each hit whole instead of a snippet."),
     Option("explain", "Print ranks, scores, filters and the time of each stage."),
     Option("json", "Print one JSON document (docs/json.md)."),
@@ -100,20 +101,24 @@ class Asked(NamedTuple):
             generation=options.get("generation", 0),
         )
 
-    def show(self, result: SearchResult) -> int:
-        """Print the answer and return the exit code."""
+    def show(self, result: SearchResult, around: Sequence[Neighbours | None] = ()) -> int:
+        """Print the answer and return the exit code; `around` has what stands around each hit, where that was asked."""
         explain = bool(self.options.get("explain"))
         if self.options.get("json"):
             from memsync.cli.text import say_json
-            from memsync.model.plain import plain_result
+            from memsync.model.plain import plain, plain_result
 
             document = plain_result(result)
+            for hit, neighbours in zip(document["hits"], around, strict=False):
+                if neighbours is not None:
+                    hit["context"] = plain(neighbours)
             say_json(document if explain else {name: value for name, value in document.items() if name != "explain"})
         else:
             from memsync.cli.render import render
 
             options = self.options
-            render(result, full=bool(options.get("full")), explain=explain, fresh=options.get("fresh", "strict"))
+            fresh = options.get("fresh", "strict")
+            render(result, full=bool(options.get("full")), explain=explain, fresh=fresh, around=around)
         return 0 if result.hits else NO_MATCH_EXIT_CODE
 
 
@@ -136,7 +141,7 @@ def read_plainly(arguments: Sequence[str]) -> Asked | None:
             if value is None or (isinstance(value, str) and value.startswith("-")):
                 return None
             options[option.name] = (*options.get(option.name, ()), value) if option.many else value
-    return Asked(words, options)
+    return None if "context" in options else Asked(words, options)  # which takes more than one question
 
 
 _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"

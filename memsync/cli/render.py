@@ -13,25 +13,44 @@ from typing import TYPE_CHECKING
 from memsync.cli.text import printable, say, visible
 
 if TYPE_CHECKING:
-    from memsync.model import Hit, SearchResult
+    from collections.abc import Sequence
+
+    from memsync.model import Hit, Neighbours, SearchResult, ThreadMessage
 
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
 _RESET = "\x1b[0m"
 
 
-def render(result: SearchResult, *, full: bool, explain: bool, fresh: str) -> None:
-    """Print hits on stdout, warnings and what an empty answer means on stderr; `fresh` is how they were asked for."""
+def render(
+    result: SearchResult, *, full: bool, explain: bool, fresh: str, around: Sequence[Neighbours | None] = ()
+) -> None:
+    """Print hits on stdout, warnings and what an empty answer means on stderr; `fresh` is how they were asked for.
+
+    `around` has the messages around each hit, where they were asked for.
+    """
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for position, hit in enumerate(result.hits):
         if position:
             say()
+        near = around[position] if around else None
+        _messages(near.before if near else (), colour=colour)
         _hit(hit, full=full, explain=explain, colour=colour)
+        _messages(near.after if near else (), colour=colour)
     if explain:
         _explanation(result)
     for warning in result.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
         say(f"memsync: nothing found; {_searched(result, fresh)}", err=True)
+
+
+def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
+    """Print neighbours of a hit, each line marked as such."""
+    for one in messages:
+        head = f"  | {printable(one.path)}:{one.start_line}  {one.role}  {one.time.replace('T', ' ')}"
+        lines = "\n".join(f"  |   {line}".rstrip() for line in visible(one.text).split("\n"))
+        text = f"{visible(head)}\n{lines}"
+        say(f"{_STYLES['dim']}{text}{_RESET}" if colour else text)
 
 
 def _searched(result: SearchResult, fresh: str) -> str:

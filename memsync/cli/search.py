@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memsync.cli.asked import FILTERS, OPTIONS, Asked, Option
 from memsync.cli.common import opened
+
+if TYPE_CHECKING:
+    from memsync.memory_api import MemoryApi
+    from memsync.model import Neighbours, SearchResult
 
 
 def _click_option(option: Option, explanation: str) -> click.Option:
@@ -47,9 +51,20 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
     asked = Asked(words, {name.removeprefix("option_"): value for name, value in options.items()})
     with opened(context) as memory:
         result = asked.of(memory)
-    code = asked.show(result)
+        around = _around(memory, result, asked.options.get("context") or 0)
+    code = asked.show(result, around)
     if code:
         sys.exit(code)
+
+
+def _around(memory: MemoryApi, result: SearchResult, count: int) -> list[Neighbours | None]:
+    """Return so many messages on both sides of each hit in a thread; None for any other, or with none asked for."""
+    return [
+        memory.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=count)
+        if count and hit.kind == "thread"
+        else None
+        for hit in result.hits
+    ]
 
 
 search.params += [_click_option(option, option.explanation) for option in OPTIONS]

@@ -20,6 +20,12 @@ def say_json(value: object) -> None:
     say(json.dumps(plain(value), ensure_ascii=False, indent=2))
 
 
+def say_pending(pending_text: int) -> None:
+    """Say on stderr what an answer lacks, if anything."""
+    if pending_text:
+        say(f"memsync: {pending_text} changed files are not in this answer yet", err=True)
+
+
 def printable(path: str) -> str:
     """Return a path as one line of a terminal can show it: control characters escaped, everything else as it is."""
     return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in path)

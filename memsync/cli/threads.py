@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import opened
-from memsync.cli.text import printable, say_json, visible
+from memsync.cli.text import printable, say_json, say_pending, visible
 from memsync.cli.writing import say_written, text_of
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def list_(context: click.Context, session: str, status: str, user: str, as_json:
         if not one.archived or status:
             about = "  ".join(filter(None, (one.last_active, one.status, one.session, one.user)))
             click.echo(f"{printable(one.path)}  {visible(one.title)}  {visible(about)}  {_used(one.usage)}")
-    _say_pending(found.pending_text)
+    say_pending(found.pending_text)
 
 
 @thread.command()
@@ -171,7 +171,7 @@ def sessions(context: click.Context, user: str, status: str, project: str, as_js
     for one in found.sessions:
         about = "  ".join(filter(None, (one.last_active, one.status, one.user, one.project)))
         click.echo(f"{visible(one.session)}  {visible(about)}  {len(one.threads)} threads, {_used(one.usage)}")
-    _say_pending(found.pending_text)
+    say_pending(found.pending_text)
 
 
 @click.command()
@@ -195,7 +195,7 @@ def costs(context: click.Context, by: str, since: str, as_json: bool) -> None:
     for one in (*found.costs, None):
         usage, key = (found.total, "total") if one is None else (one.usage, one.key or "-")
         click.echo(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {visible(key)}")
-    _say_pending(found.pending_text)
+    say_pending(found.pending_text)
 
 
 @click.command()
@@ -251,7 +251,7 @@ def _say_messages(found: Messages, names: tuple[str, ...], *, as_json: bool) -> 
     for one in found.messages:
         says = "  ".join(f"{name}={one.attributes[name]}" for name in names if name in one.attributes)
         click.echo(f"{printable(one.path)}:{one.start_line}  {one.time}  {visible(one.role)}  {visible(says)}")
-    _say_pending(found.pending_text)
+    say_pending(found.pending_text)
 
 
 def _used(usage: Usage) -> str:
@@ -265,8 +265,3 @@ def _say_path(written: Written, *, as_json: bool) -> None:
     click.echo(printable(written.path))
     for warning in written.warnings:
         click.echo(f"memsync: {printable(warning)}", err=True)
-
-
-def _say_pending(pending_text: int) -> None:
-    if pending_text:
-        click.echo(f"memsync: {pending_text} changed files are not in this answer yet", err=True)

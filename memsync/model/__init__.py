@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
     from memsync.model.notes import Block, Chunk, Entry, FileStamp, Link, Message, Note, Section, Tag
-    from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, Query
+    from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, IndexedNote, Query
     from memsync.model.status import DaemonStatus, Difference, Status
     from memsync.model.sync import (
         Change,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Cost,
         Costs,
         Messages,
+        Neighbours,
         Session,
         Sessions,
         Thread,
@@ -38,20 +39,38 @@ if TYPE_CHECKING:
         Threads,
         Usage,
     )
+    from memsync.model.upkeep import (
+        AskedQuery,
+        Collection,
+        Collections,
+        Duplicates,
+        Growth,
+        NoteUse,
+        Place,
+        Pruning,
+        Repetition,
+        Retirement,
+        Stale,
+        Stats,
+    )
     from memsync.model.vocabulary import Fresh, JsonValue, Kind, Mode, NotePath, Scalar, Tier, WatcherState
     from memsync.model.written import Overwritten, Pattern, Preference, Written
 
 _HOMES = {
     "answer": ("Excerpt", "Freshness", "Hit", "Rank", "SearchResult"),
     "notes": ("Block", "Chunk", "Entry", "FileStamp", "Link", "Message", "Note", "Section", "Tag"),
-    "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "Query"),
+    "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "IndexedNote", "Query"),
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
     ),
     "threads": (
-        "Conversation", "Cost", "Costs", "Messages", "Session", "Sessions", "Thread", "ThreadMessage", "Threads",
-        "Usage",
+        "Conversation", "Cost", "Costs", "Messages", "Neighbours", "Session", "Sessions", "Thread", "ThreadMessage",
+        "Threads", "Usage",
+    ),
+    "upkeep": (
+        "AskedQuery", "Collection", "Collections", "Duplicates", "Growth", "NoteUse", "Place", "Pruning", "Repetition",
+        "Retirement", "Stale", "Stats",
     ),
     "vocabulary": ("Fresh", "JsonValue", "Kind", "Mode", "NotePath", "Scalar", "Tier", "WatcherState"),
     "written": ("Overwritten", "Pattern", "Preference", "Written"),
@@ -59,16 +78,20 @@ _HOMES = {
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AskedQuery",
     "Block",
     "Candidate",
     "Change",
     "ChangeType",
     "Chunk",
+    "Collection",
+    "Collections",
     "Conversation",
     "Cost",
     "Costs",
     "DaemonStatus",
     "Difference",
+    "Duplicates",
     "EmbeddingSpace",
     "Entry",
     "Excerpt",
@@ -77,30 +100,40 @@ __all__ = [
     "Filters",
     "Fresh",
     "Freshness",
+    "Growth",
     "Hit",
     "IndexCounts",
     "IndexedChunk",
     "IndexedFile",
+    "IndexedNote",
     "JsonValue",
     "Kind",
     "Link",
     "Message",
     "Messages",
     "Mode",
+    "Neighbours",
     "Note",
     "NotePath",
+    "NoteUse",
     "Overwritten",
     "Pattern",
     "PendingPassage",
+    "Place",
     "Preference",
+    "Pruning",
     "PutResult",
     "Query",
     "Rank",
+    "Repetition",
+    "Retirement",
     "Scalar",
     "SearchResult",
     "Section",
     "Session",
     "Sessions",
+    "Stale",
+    "Stats",
     "Status",
     "SyncReport",
     "Tag",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from memsync.model.notes import Entry
-from memsync.model.vocabulary import Mode, NotePath
+from memsync.model.vocabulary import JsonValue, Kind, Mode, NotePath, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,38 @@ class Candidate(NamedTuple):
     chunk_id: int
     rank: int
     score: float
+
+
+class IndexedNote(NamedTuple):
+    """A note as the index knows it: what its text and its front matter say.
+
+    `date` is from its text or name and may be empty; `last_time` is the latest moment that an entry or a message of it
+    names, empty without any.
+    """
+
+    path: NotePath
+    kind: Kind
+    tier: Tier
+    title: str
+    date: str
+    last_time: str
+    pinned: bool
+    archived: bool
+    front_matter: Mapping[str, JsonValue]
+    mtime_ns: int
+
+    @property
+    def last_active(self) -> str:
+        """The day on which something last happened in it (ISO 8601).
+
+        Of a daily log its name tells, of a thread its last message, of anything else `updated`, else the file's mtime.
+        """
+        told = self.front_matter.get("updated")
+        if self.kind in (Kind.DAILY, Kind.THREAD):
+            day = max(self.last_time, self.date if self.kind is Kind.DAILY else "")
+        else:
+            day = self.date if told else ""
+        return day[:10] or datetime.fromtimestamp(self.mtime_ns // 10**9).date().isoformat()
 
 
 class IndexedChunk(NamedTuple):

@@ -75,6 +75,14 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The messages around lines of a thread, the oldest first: those before, and those behind."""
+
+    before: tuple[ThreadMessage, ...] = ()
+    after: tuple[ThreadMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """What everything under one key used: a session, a model, an agent or a day; empty for what names none."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
+_DAYS = re.compile(r"(\d{1,5}) ?d")
 _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
 _LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
 
@@ -28,6 +29,18 @@ def leading_time(text: str) -> str:
         return ""
     clock = f"{int(found['hour']):02d}:{found['minute']}"
     return f"{clock}:{found['second']}" if found["second"] else clock
+
+
+def expires_on(text: str, since: str) -> date | None:
+    """Return the day from which on something is out of date: a date or moment, or `30d` after the day `since`.
+
+    None when the text is neither.
+    """
+    found = _DAYS.fullmatch(text.strip())
+    if found is not None:
+        return date.fromisoformat(since[:10]) + timedelta(days=int(found.group(1)))
+    moment = parse_moment(text)
+    return date.fromisoformat(moment[:10]) if moment else None
 
 
 def parse_moment(text: str) -> str | None:

@@ -15,7 +15,10 @@ ARCHIVE_FOLDER = "archive/"
 
 @dataclass(frozen=True)
 class PathRules:
-    """The `[kinds]` and `[tiers]` tables: a glob as in .gitignore -> a value."""
+    """The `[kinds]` and `[tiers]` tables: a glob as in .gitignore -> a value.
+
+    What was retired to archive/ stays what it was where it came from, unless a glob is about archive/ itself.
+    """
 
     kinds: Mapping[str, str]
     tiers: Mapping[str, str]
@@ -38,4 +41,5 @@ class PathRules:
 
 
 def _last_match(specs: list[tuple[GitIgnoreSpec, str]], path: str) -> str | None:
-    return next((value for spec, value in reversed(specs) if spec.match_file(path)), None)
+    came_from = path.removeprefix(ARCHIVE_FOLDER)
+    return next((value for spec, value in reversed(specs) if spec.match_file(path) or spec.match_file(came_from)), None)

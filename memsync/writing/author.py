@@ -13,6 +13,7 @@ from memsync.model import Note, NotePath, Overwritten, Tier, Written
 from memsync.notes.dates import leading_time
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
+from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.writing import repository
 from memsync.writing.attempts import Done
 from memsync.writing.beneath import note_path
@@ -111,7 +112,7 @@ class Author:
             by_path.setdefault(one.path, []).append(one)
         lost: list[Overwritten] = []
         for path, appends in by_path.items():
-            note = self.read(path)
+            note = self.read(path) or self.read(NotePath(f"{ARCHIVE_FOLDER}{path}"))  # retired since
             lines = note.lines if note else ()
             for one in missing(appends, "\n".join(lines)):
                 moment = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds")

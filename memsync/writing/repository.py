@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from memsync.model import NotePath
@@ -44,17 +45,36 @@ def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
     What the person has staged stays staged and out of the commit. A note of which something is staged is not
     committed: its staged version would seem to take back what was written.
     """
+    return _guarded(lambda: _commit(root, [path], [], path, message))
+
+
+def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message: str) -> tuple[str, str]:
+    """Commit notes that have moved, each as (from, to), as `commit` does."""
+
+    def act() -> tuple[str, str]:
+        sources, targets = [source for source, _ in moves], [target for _, target in moves]
+        tracked = _git(root, "ls-files", "-z", "--", *sources).stdout.split("\0")
+        return _commit(root, targets, [name for name in tracked if name], "what was moved", message)
+
+    return _guarded(act) if moves else ("", "")
+
+
+def _commit(root: Path, paths: Sequence[str], gone: Sequence[str], what: str, message: str) -> tuple[str, str]:
+    if _git(root, "diff", "--cached", "--quiet", "--", *paths, *gone).returncode:
+        return "", f"not committed: you have staged changes of {what}"
+    added = _git(root, "add", "--intent-to-add", "--", *paths)
+    if added.returncode == 0:
+        done = _git(root, "commit", "--quiet", "--only", "--no-verify", "-m", message, "--", *paths, *gone)
+        if done.returncode == 0:
+            return _git(root, "rev-parse", "HEAD").stdout.strip(), ""
+        added = done
+    reason = (added.stderr or added.stdout).strip().splitlines()
+    return "", f"not committed: {reason[0] if reason else 'git failed'}"
+
+
+def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     try:
-        if _git(root, "diff", "--cached", "--quiet", "--", path).returncode:
-            return "", f"not committed: you have staged changes of {path}"
-        added = _git(root, "add", "--intent-to-add", "--", path)
-        if added.returncode == 0:
-            done = _git(root, "commit", "--quiet", "--only", "--no-verify", "-m", message, "--", path)
-            if done.returncode == 0:
-                return _git(root, "rev-parse", "HEAD").stdout.strip(), ""
-            added = done
-        reason = (added.stderr or added.stdout).strip().splitlines()
-        return "", f"not committed: {reason[0] if reason else 'git failed'}"
+        return act()
     except FileNotFoundError:
         return "", "not committed: there is no git"
     except subprocess.TimeoutExpired:

@@ -10,12 +10,14 @@ from datetime import datetime
 from pathlib import Path
 
 from memsync.errors import NoteError, UsageError
-from memsync.model import Conversation, JsonValue, NotePath, Thread, ThreadMessage, Written
+from memsync.model import Conversation, JsonValue, Message, Neighbours, Note, NotePath, Thread, ThreadMessage, Written
 from memsync.notes.dates import parse_moment
+from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.threads import body_of, read_message_heading
 from memsync.writing.author import Author, tags_of
 from memsync.writing.beneath import note_path
 from memsync.writing.head import head_of, set_field
+from memsync.writing.moving import move
 from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
 
 FOLDER = "threads/"
@@ -70,6 +72,8 @@ class ThreadAuthor:
         if status not in STATUSES:
             raise UsageError(f"status {status!r} is not known", hint=f"Write {', '.join(STATUSES)}.")
         path = self.existing(thread)
+        if status != "archived" and path.startswith(ARCHIVE_FOLDER):
+            path = self._back(path)
 
         def edit(text: str) -> str:
             changed = set_field(text, "status", status)
@@ -78,6 +82,13 @@ class ThreadAuthor:
             return set_field(changed, "archived", is_archived) if is_archived or was_archived else changed
 
         return self._author.write("thread", f"{status}: {path}", lambda: self._author.writer.rewrite(path, edit))
+
+    def _back(self, path: NotePath) -> NotePath:
+        """Move a thread out of archive/, to where it came from."""
+        target = NotePath(path.removeprefix(ARCHIVE_FOLDER))
+        with self._author.writer.lock():
+            move(self._author.root, path, target)
+        return target
 
     def show(self, thread: str, last: int) -> Conversation:
         """See Calls.thread."""
@@ -88,14 +99,17 @@ class ThreadAuthor:
             raise _no_thread(thread)
         chosen = note.messages[-last:] if last else note.messages
         head = note.front_matter
-        messages = tuple(
-            ThreadMessage(
-                path, note.session, one.start_line, one.end_line, one.role, one.time, _told(one.attributes),
-                text_of_message(body_of(note, one), one.attributes),
-            )
-            for one in chosen
-        )  # fmt: skip
+        messages = tuple(_message(note, one) for one in chosen)
         return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
+
+    def neighbours(self, path: str, start_line: int, end_line: int, count: int) -> Neighbours:
+        """See Calls.neighbours."""
+        note = self._author.read(note_path(path))
+        if note is None:
+            raise NoteError(f"{path} does not exist", hint="Name it as search results do.")
+        before = [one for one in note.messages if one.end_line < start_line][-count:] if count else []
+        after = [one for one in note.messages if one.start_line > max(start_line, end_line)][:count]
+        return Neighbours(*(tuple(_message(note, one) for one in side) for side in (before, after)))
 
     def existing(self, thread: str) -> NotePath:
         """Return the path of a thread that is there, named by its path or as in threads/. Raises NoteError.
@@ -103,9 +117,16 @@ class ThreadAuthor:
         Nothing is read for that: an append to a long thread must not cost a reading of it.
         """
         path = thread_path(thread)
-        if not self._author.has(path):
-            raise _no_thread(thread)
-        return path
+        for place in (path, NotePath(f"{ARCHIVE_FOLDER}{path}")):
+            if self._author.has(place):
+                return place
+        raise _no_thread(thread)
+
+
+def _message(note: Note, one: Message) -> ThreadMessage:
+    text = text_of_message(body_of(note, one), one.attributes)
+    says = _told(one.attributes)
+    return ThreadMessage(note.path, note.session, one.start_line, one.end_line, one.role, one.time, says, text)
 
 
 def thread_path(name: str) -> NotePath:

@@ -122,6 +122,32 @@ FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """
 
+# (path, kind, tier, title, date, latest moment of an entry, pinned, archived, front matter, mtime_ns) of every note, by
+# path.
+NOTES = """
+SELECT n.path, n.kind, n.tier, n.title, n.date, coalesce(max(c.last_time), ''), n.pinned, n.archived, n.front_matter,
+       n.mtime_ns
+FROM note n LEFT JOIN chunk c ON c.note = n.id GROUP BY n.id ORDER BY n.path
+"""
+
+# (passage id, path, first line, last line) of every chunk of one entry that has at least :tokens word pieces, archived
+# notes and pieces of lines aside, by path.
+SINGLE_ENTRIES = """
+SELECT c.passage, n.path, c.start_line, c.end_line FROM chunk c JOIN note n ON n.id = c.note
+WHERE json_array_length(c.entries) = 1 AND c.end_column = 0 AND NOT n.archived
+  AND CAST(c.entries ->> '$[0][4]' AS INTEGER) >= :tokens
+ORDER BY n.path, c.ordinal
+"""
+
+# (passage id, float16 vector in the space that answers) of the passages in :passages, in the order of their text's
+# hash, which does not depend on what was indexed when.
+ACTIVE_VECTORS = """
+SELECT p.id, v.value FROM passage p
+JOIN space s ON s.state = 'active'
+JOIN vector v ON v.hash = p.hash AND v.space = s.id
+WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
+"""
+
 # (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
 

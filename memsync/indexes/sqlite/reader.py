@@ -16,6 +16,7 @@ import apsw
 from memsync.indexes.sqlite import queries
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
+from memsync.indexes.sqlite.overview import OverviewReader
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.model import (
     Candidate,
@@ -53,7 +54,7 @@ class FrequencyCache:
         return counts
 
 
-class SqliteReader(ThreadReader):
+class SqliteReader(ThreadReader, OverviewReader):
     """The reading half of the Index port over one connection inside a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
@@ -188,15 +189,6 @@ class SqliteReader(ThreadReader):
             building_pending=self.pending(building) if building else 0,
             index_bytes=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
         )
-
-    def notes_where(self, key: str, value: str) -> list[NotePath]:
-        """Return the notes that have a chunk with this attribute or this front matter, in order."""
-        rows = self._rows(queries.NOTES_WHERE, {"pairs": json.dumps([(key, value)])})
-        return [NotePath(path) for (path,) in rows]
-
-    def warnings(self) -> list[tuple[str, str]]:
-        """Return (path, warning) of every note that was not understood in full."""
-        return [(path, text) for path, text in self._rows(queries.WARNINGS)]
 
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, one JSON list a line."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 _CLIPPED_DEVIATIONS = 5.0
+_BLOCK_ROWS = 1_024
 
 
 def to_float16(vector: Vector, dimension: int) -> bytes:
@@ -58,3 +59,31 @@ def cosines(values: Sequence[bytes], query: Vector) -> list[float]:
         return []
     matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), -1).astype(np.float32)
     return [float(value) for value in matrix @ query]
+
+
+def near_pairs(values: Sequence[bytes], homes: Sequence[str], least: float, most: int) -> list[tuple[float, int, int]]:
+    """Return (cosine, position, position) of the `most` nearest pairs of float16 vectors, the nearest first.
+
+    Pairs of one home are left out, as are those whose cosine is below `least`. Every vector is compared with every
+    other, in blocks: 10,000 take a second, and the time grows with the square. Ties go to the positions.
+    """
+    import numpy as np
+
+    if len(values) < 2:
+        return []
+    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), -1).astype(np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    numbers = {home: number for number, home in enumerate(dict.fromkeys(homes))}
+    home = np.array([numbers[one] for one in homes])
+    found = np.empty((0, 3))
+    for start in range(0, len(values), _BLOCK_ROWS):
+        block = matrix[start : start + _BLOCK_ROWS] @ matrix[start:].T
+        rows, columns = np.nonzero(block >= least)
+        wanted = (columns > rows) & (home[start + rows] != home[start + columns])
+        rows, columns = rows[wanted], columns[wanted]
+        scores = np.round(np.minimum(block[rows, columns], 1.0).astype(float), 6)
+        found = np.concatenate([found, np.column_stack([-scores, start + rows, start + columns])])
+        if len(found) > most:
+            found = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))[:most]]
+    ordered = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))]
+    return [(-float(score), int(one), int(other)) for score, one, other in ordered]

@@ -1,0 +1,179 @@
+"""Upkeep of one memory root: what retires and comes back, what repeats itself, what is used and what is not."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from memsync.answering import Answering
+from memsync.errors import FilesystemError, UsageError, WriteRefused
+from memsync.model import (
+    Collections,
+    Duplicates,
+    IndexedNote,
+    NoteUse,
+    Place,
+    Pruning,
+    Repetition,
+    Retirement,
+    Stale,
+    Stats,
+)
+from memsync.notes.files import NoteFiles
+from memsync.notes.reader import NoteReader
+from memsync.ports import Index
+from memsync.settings import Settings
+from memsync.upkeep.folders import collections
+from memsync.upkeep.retention import due, is_too_much, unused
+from memsync.usage import Usage, Used
+from memsync.writing.retiring import Moved, Retiring
+from memsync.writing.writer import NoteWriter
+
+LEAST_TOKENS = 8
+"""What is shorter ("Yes.", "Open questions") says the same in many notes without repeating anything."""
+MOST_PAIRS = 10_000
+
+
+class Caretaker:
+    """The part of `memsync.calls` that is about upkeep, in this process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: NoteFiles,
+        reader: NoteReader,
+        index: Index,
+        answering: Answering,
+        writer: NoteWriter,
+        usage: Usage,
+    ) -> None:
+        self._files = files
+        self._reader = reader
+        self._index = index
+        self._answering = answering
+        self._usage = usage
+        self._task_days: int = settings["prune.task_days"]
+        self._retiring = Retiring(settings.root, settings.keep_dir, writer, commits=settings["git.commit"])
+        self.by_name: Mapping[str, Callable[..., Any]] = {
+            "prune": self._prune,
+            "undo_prune": self._undo_prune,
+            "duplicates": self._duplicates,
+            "stale": self._stale,
+            "collections": self._collections,
+            "stats": self._stats,
+        }
+
+    def _notes(self) -> tuple[list[IndexedNote], int]:
+        """Return every note as the files are now, and how many changed files are not in that."""
+        pending = self._answering.compare().pending
+        with self._index.reading() as reader:
+            return reader.notes(), pending
+
+    # --------------------------------------------------------------------------------------- retirement
+
+    def _prune(self, days: int, *, apply: bool, force: bool) -> Pruning:
+        notes, pending = self._notes()
+        found, warnings = due(notes, date.today(), days or self._task_days)
+        found = self._retiring.with_free_targets(found)
+        kept = sum(not note.archived for note in notes)
+        is_refused = is_too_much(len(found), kept) and not force
+        plan = Pruning(tuple(found), (), kept, is_refused, (), tuple(warnings), pending)
+        if not apply:
+            return plan
+        if is_refused:
+            raise WriteRefused(
+                f"{len(found)} of {kept} notes are due, more than a tenth, and none was moved",
+                hint="Look at them with memsync prune; if that is right: memsync prune --apply --force",
+            )
+        moved = self._retiring.retire(found, {note.path: note.mtime_ns for note in notes})
+        return self._pruning(moved, found, kept, warnings)
+
+    def _undo_prune(self) -> Pruning:
+        moved = self._retiring.undo()
+        back = [Retirement(source, target, "", "moved back") for source, target in moved.moves]
+        return self._pruning(moved, back, 0, [])
+
+    def _pruning(self, moved: Moved, due: Sequence[Retirement], kept: int, warnings: Sequence[str]) -> Pruning:
+        """Return what a run did, once the index has it."""
+        notes, pending = self._notes()
+        done = {source for source, _ in moved.moves}
+        complaints = (*warnings, *filter(None, [moved.complaint]))
+        in_effect = tuple(one for one in due if one.path in done)
+        kept = kept or sum(not note.archived for note in notes)
+        return Pruning(tuple(due), in_effect, kept, False, tuple(moved.failed), complaints, pending)
+
+    # -------------------------------------------------------------------------------------- repetitions
+
+    def _duplicates(self, similarity: float, limit: int) -> Duplicates:
+        if not 0.5 <= similarity <= 1:
+            raise UsageError(f"similarity {similarity} is not from 0.5 to 1", hint="1 finds equal texts only.")
+        pending = self._answering.compare().pending
+        with self._index.reading() as reader:
+            found = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS)
+            space = reader.active_space()
+            waiting = reader.pending(space) if space else reader.counts().passages
+        quoted = [Repetition(score, tuple(places), self._quote(places[0])) for score, places in found[:limit]]
+        return Duplicates(tuple(quoted), pending, waiting)
+
+    def _quote(self, place: Place) -> str:
+        """Return the lines of a place as they are now; empty when they have just gone."""
+        try:
+            content, _ = self._files.read(place.path)
+            lines = self._reader.read(place.path, content)[0].lines
+        except (OSError, ValueError):
+            return ""
+        return "\n".join(lines[place.start_line - 1 : place.end_line])
+
+    # ------------------------------------------------------------------------------------------- usage
+
+    def _stale(self, days: int, limit: int) -> Stale:
+        notes, pending = self._notes()
+        used = self._used("")
+        found = unused(notes, used.notes, date.today(), days)
+        return Stale(tuple(found[:limit]), used.counted_since, pending)
+
+    def _collections(self) -> Collections:
+        notes, pending = self._notes()
+        return Collections(tuple(collections(notes)), pending)
+
+    def _stats(self, days: int, limit: int) -> Stats:
+        notes, pending = self._notes()
+        since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
+        used = self._used(since)
+        there = {note.path: note for note in notes if not note.archived}
+        retrieved = [use for path, use in used.notes.items() if path in there]
+        never = [NoteUse(path, 0, "", note.last_active) for path, note in there.items() if path not in used.notes]
+        return Stats(
+            since=since,
+            counted_since=used.counted_since,
+            searches=len(used.milliseconds),
+            empty=used.empty,
+            p50_ms=_share_of(used.milliseconds, 0.5),
+            p95_ms=_share_of(used.milliseconds, 0.95),
+            most_retrieved=tuple(
+                NoteUse(use.path, use.retrieved, use.last_retrieved, there[use.path].last_active)
+                for use in sorted(retrieved, key=lambda use: (-use.retrieved, use.path))[:limit]
+            ),
+            never_retrieved=tuple(sorted(never, key=lambda use: (use.last_active, use.path))[:limit]),
+            never_count=len(never),
+            growth=tuple(used.growth),
+            queries=tuple(used.queries),
+            warnings=tuple(filter(None, [self._usage.fault])),
+            pending_text=pending,
+        )
+
+    def _used(self, since: str) -> Used:
+        try:
+            return self._usage.used(since)
+        except (OSError, sqlite3.Error) as error:
+            raise FilesystemError(
+                f"{self._usage.path} cannot be read: {error}", hint="Move it away to count anew."
+            ) from error
+
+
+def _share_of(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that such a share of the values does not exceed; 0 without any."""
+    return round(ordered[max(0, math.ceil(len(ordered) * share) - 1)], 1) if ordered else 0.0

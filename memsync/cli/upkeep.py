@@ -1,0 +1,178 @@
+"""`memsync prune`, `duplicates`, `stale`, `collections` and `stats`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from memsync.cli.common import opened
+from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.errors import UsageError
+
+if TYPE_CHECKING:
+    from memsync.model import NoteUse, Pruning, Stats
+
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+FAILED_EXIT_CODE = 1
+QUOTED_LINES = 3
+
+
+@click.command()
+@click.option("--apply", "is_applied", is_flag=True, help="Move them; else they are only shown.")
+@click.option("--force", is_flag=True, help="Move them though they are more than a tenth of the notes.")
+@click.option("--undo", is_flag=True, help="Move back what the last --apply moved.")
+@click.option("--days", type=click.IntRange(1), metavar="N", help="Age of task memory. [default: prune.task_days, 30]")
+@_JSON
+@click.pass_context
+def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, days: int | None, as_json: bool) -> None:
+    """Show what is due to retire: task memory that is old, and what has expired. With --apply, move it to archive/.
+
+    Nothing is deleted, folders are kept, and searches find it with is:archived. Personal and pinned notes stay.
+
+    \b
+    memsync prune
+    memsync prune --apply
+    memsync prune --undo
+    """
+    if undo and (is_applied or force or days):
+        raise UsageError("--undo stands alone", hint="Write: memsync prune --undo")
+    with opened(context) as memory:
+        found = memory.undo_prune() if undo else memory.prune(days=days or 0, apply=is_applied, force=force)
+    if as_json:
+        say_json(found)
+    else:
+        _show_pruning(found, is_applied=is_applied or undo)
+    for failure in found.failed:
+        click.echo(f"memsync: {printable(failure.path)}: {printable(failure.reason)}", err=True)
+    for warning in found.warnings:
+        click.echo(f"memsync: {printable(warning)}", err=True)
+    say_pending(found.pending_text)
+    if found.failed:
+        sys.exit(FAILED_EXIT_CODE)
+
+
+def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
+    for one in found.moved if is_applied else found.due:
+        click.echo(f"{printable(one.path)} -> {printable(one.target)}  {visible(one.reason)}")
+    if is_applied:
+        click.echo(f"memsync: {len(found.moved)} notes moved", err=True)
+    elif found.is_refused:
+        text = f"{len(found.due)} of {found.notes} notes are due: more than a tenth, so that --apply needs --force"
+        click.echo(f"memsync: {text}", err=True)
+    else:
+        advice = "; nothing was moved: that takes --apply" if found.due else ""
+        click.echo(f"memsync: {len(found.due)} of {found.notes} notes are due{advice}", err=True)
+
+
+@click.command()
+@click.option(
+    "--similarity", type=click.FloatRange(0.5, 1), default=0.95, show_default=True, help="Least cosine; 1: equal only."
+)
+@click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
+@_JSON
+@click.pass_context
+def duplicates(context: click.Context, similarity: float, limit: int, as_json: bool) -> None:
+    """Print what stands in several notes, word for word or nearly so, the surest first."""
+    with opened(context) as memory:
+        found = memory.duplicates(similarity=similarity, limit=limit)
+    if as_json:
+        say_json(found)
+        return
+    for position, one in enumerate(found.repetitions):
+        if position:
+            click.echo()
+        for place in one.places:
+            click.echo(f"{printable(place.citation)}  {one.score:.3f}")
+        lines = visible(one.text).split("\n")
+        click.echo("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
+        if len(lines) > QUOTED_LINES:
+            click.echo("  …")
+    if not found.repetitions:
+        click.echo("memsync: nothing stands in two notes", err=True)
+    if found.pending_vectors:
+        click.echo(f"memsync: {found.pending_vectors} passages were compared by their text alone", err=True)
+    say_pending(found.pending_text)
+
+
+@click.command()
+@click.option(
+    "--days", type=click.IntRange(0), default=90, show_default=True, help="Unchanged and unasked for so long."
+)
+@click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
+@_JSON
+@click.pass_context
+def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
+    """Print notes in which nothing happens and that no search has given, the oldest first.
+
+    Personal and pinned notes are left out.
+    """
+    with opened(context) as memory:
+        found = memory.stale(days=days, limit=limit)
+    if as_json:
+        say_json(found)
+        return
+    for one in found.notes:
+        click.echo(f"{printable(one.path)}  {one.last_active}  {_use(one)}")
+    since = found.counted_since[:10] or "today"
+    click.echo(f"memsync: retrievals have been counted since {since}", err=True)
+    say_pending(found.pending_text)
+
+
+@click.command()
+@_JSON
+@click.pass_context
+def collections(context: click.Context, as_json: bool) -> None:
+    """Print the folders that hold notes, as the front matter of their README.md describes them."""
+    with opened(context) as memory:
+        found = memory.collections()
+    if as_json:
+        say_json(found)
+        return
+    for one in found.collections:
+        about = " - ".join(filter(None, (one.title, one.description)))
+        click.echo(f"{printable(one.folder)}  {one.notes} notes, last {one.last_active}  {visible(about)}")
+    say_pending(found.pending_text)
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(1), default=30, show_default=True, help="Searches of the last N days.")
+@click.option("--limit", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many notes to show.")
+@_JSON
+@click.pass_context
+def stats(context: click.Context, days: int, limit: int, as_json: bool) -> None:
+    """Print how the memory is used: searches and their latency, notes most and never retrieved, growth.
+
+    What is counted stays on this machine. The text of questions is kept only with `queries = true` under [usage].
+    """
+    with opened(context) as memory:
+        found = memory.stats(days=days, limit=limit)
+    if as_json:
+        say_json(found)
+        return
+    _show_stats(found)
+    for warning in found.warnings:
+        click.echo(f"memsync: {printable(warning)}", err=True)
+    say_pending(found.pending_text)
+
+
+def _show_stats(found: Stats) -> None:
+    empty = f", {found.empty} of them empty" if found.empty else ""
+    click.echo(f"searches since {found.since[:10]}: {found.searches}{empty}")
+    click.echo(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
+    click.echo(f"most retrieved since {found.counted_since[:10] or 'today'}:")
+    for one in found.most_retrieved:
+        click.echo(f"  {printable(one.path)}  {_use(one)}")
+    click.echo(f"never retrieved: {found.never_count}, the oldest first")
+    for one in found.never_retrieved:
+        click.echo(f"  {printable(one.path)}  {one.last_active}")
+    click.echo("growth:")
+    for size in found.growth:
+        click.echo(f"  {size.day}  {size.notes} notes  {size.passages} passages  {size.index_bytes / 1e6:.1f} MB")
+    for asked in found.queries:
+        click.echo(f"asked {asked.at}: {visible(asked.text)} ({asked.hits} notes)")
+
+
+def _use(one: NoteUse) -> str:
+    return f"{one.retrieved} times, last {one.last_retrieved[:10]}" if one.retrieved else "never retrieved"

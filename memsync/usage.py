@@ -1,0 +1,184 @@
+"""What a memory is asked for: searches and how long they took, and which notes they gave. Kept outside the index.
+
+A small database of its own in the state directory, written a few seconds later and in one go, so that no search waits
+for it. Nothing of a note's text is in it, and no question unless the settings say so. It is no part of any answer: a
+database that cannot be written costs figures and nothing else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsync.errors import MemsyncError
+from memsync.model import AskedQuery, Growth, NotePath, NoteUse
+from memsync.ports import Index
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FLUSH_SECONDS = 5.0
+KEEP_DAYS = 400
+"""How long single searches are kept; counts of notes are kept for good."""
+MOST_WAITING = 10_000
+BUSY_SECONDS = 1.0
+MOST_QUERIES = 20
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS counted (since TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS note (path TEXT PRIMARY KEY, retrieved INTEGER NOT NULL, last TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS search (at TEXT NOT NULL, ms REAL NOT NULL, hits INTEGER NOT NULL, query TEXT);
+CREATE INDEX IF NOT EXISTS search_at ON search (at);
+CREATE TABLE IF NOT EXISTS size (
+    day TEXT PRIMARY KEY, notes INTEGER NOT NULL, passages INTEGER NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+_PUT_NOTE = """
+INSERT INTO note VALUES (?, ?, ?) ON CONFLICT (path)
+DO UPDATE SET retrieved = retrieved + excluded.retrieved, last = max(last, excluded.last)
+"""
+
+
+class _Searched(NamedTuple):
+    """One search: when it was asked, how many milliseconds it took, how many hits it gave, and maybe what it was."""
+
+    at: str
+    ms: float
+    hits: int
+    query: str | None
+
+
+class Used(NamedTuple):
+    """What was counted: since when, how often each note was retrieved, and the searches since some moment."""
+
+    counted_since: str
+    notes: dict[NotePath, NoteUse]
+    milliseconds: Sequence[float]
+    empty: int
+    growth: Sequence[Growth]
+    queries: Sequence[AskedQuery]
+
+
+class Usage:
+    """Counts what one memory root is asked for, in a database of `folder`; safe for several threads and processes.
+
+    What the index holds is noted once a day. With `is_on` false nothing is counted.
+    """
+
+    def __init__(self, folder: Path, index: Index, *, is_on: bool, keeps_queries: bool) -> None:
+        self.path = folder / "usage.db"
+        self._index = index
+        self._is_on = is_on
+        self._keeps_queries = keeps_queries
+        self._lock = threading.Lock()
+        self._searches: list[_Searched] = []
+        self._retrieved: Counter[NotePath] = Counter()
+        self._due_at = time.monotonic() + FLUSH_SECONDS
+        self.fault = ""
+
+    def searched(self, query: str, milliseconds: float, paths: Iterable[NotePath]) -> bool:
+        """Count one search and the notes it gave; return whether it is time to `flush`."""
+        found = set(paths)
+        text = query if self._keeps_queries else None
+        with self._lock:
+            if self._is_on and len(self._searches) < MOST_WAITING:
+                self._searches.append(_Searched(_now(), milliseconds, len(found), text))
+                self._retrieved.update(found)
+            return self._is_on and time.monotonic() >= self._due_at
+
+    def read(self, paths: Iterable[NotePath]) -> None:
+        """Count notes that were read for their own sake."""
+        if self._is_on:
+            with self._lock:
+                self._retrieved.update(set(paths))
+
+    def flush(self) -> None:
+        """Write down what was counted. What cannot be written now waits for the next time; `fault` says why."""
+        with self._lock:
+            searches, retrieved = self._searches, self._retrieved
+            self._searches, self._retrieved = [], Counter()
+            self._due_at = time.monotonic() + FLUSH_SECONDS
+        if not searches and not retrieved:
+            return
+        import sqlite3
+
+        try:
+            with self._opened() as database:
+                self._write(database, searches, retrieved)
+            self.fault = ""
+        except (sqlite3.Error, OSError, MemsyncError) as error:
+            self.fault = f"{self.path} cannot be written, so what is retrieved is not counted: {error}"
+            with self._lock:
+                self._searches = [*searches, *self._searches][-MOST_WAITING:]
+                self._retrieved.update(retrieved)
+
+    def _write(self, database: sqlite3.Connection, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
+        now = _now()
+        rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]
+        database.executemany(_PUT_NOTE, rows)
+        database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
+        if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
+            with self._index.reading() as reader:
+                counts = reader.counts()
+            size = (now[:10], counts.notes, counts.passages, counts.index_bytes)
+            database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
+            database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
+
+    def used(self, since: str) -> Used:
+        """Return what was counted, and the searches since a moment. What waits is written first.
+
+        Raises OSError, sqlite3.Error when there is a database that cannot be read.
+        """
+        self.flush()
+        if not self.path.exists():
+            return Used("", {}, (), 0, (), ())
+        with self._opened() as database:
+            (counted_since,) = database.execute("SELECT since FROM counted").fetchone()
+            notes = {
+                NotePath(path): NoteUse(NotePath(path), times, last)
+                for path, times, last in database.execute("SELECT path, retrieved, last FROM note")
+            }
+            rows = database.execute("SELECT ms, hits FROM search WHERE at >= ? ORDER BY ms", (since,)).fetchall()
+            growth = database.execute(
+                "SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],)
+            )
+            queries = database.execute(
+                "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
+                (since, MOST_QUERIES),
+            )
+            return Used(
+                counted_since,
+                notes,
+                [ms for ms, _ in rows],
+                sum(not hits for _, hits in rows),
+                [Growth(*row) for row in growth],
+                [AskedQuery(*row) for row in queries],
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """Yield the database, made if it is not there, in one transaction that is kept if nothing is raised."""
+        import sqlite3
+
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self.path.exists():
+            self.path.touch(0o600)
+        with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";"):
+                database.execute(statement)
+            database.execute("INSERT INTO counted SELECT ? WHERE NOT EXISTS (SELECT 1 FROM counted)", (_now(),))
+            yield database
+            database.execute("COMMIT")
+
+
+def _now(days: int = 0) -> str:
+    return (datetime.now(UTC) + timedelta(days=days)).isoformat(timespec="seconds")

@@ -1,0 +1,41 @@
+"""A note moved within its memory root: to a name that nothing has, in one step, never by copying."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from memsync.errors import WriteRefused
+from memsync.model import NotePath
+from memsync.writing.beneath import cannot_write, check_writable, folder_of
+from memsync.writing.swap import rename_new
+from memsync.writing.traces import refuse_open_in_editor
+
+
+def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None = None) -> None:
+    """Give a note another path; folders on the way are made. With `mtime_ns` it must not have changed since.
+
+    Raises FileNotFoundError, WriteRefused, also when there is something of that name already, FilesystemError;
+    nothing is changed then.
+    """
+    name, new = source.rpartition("/")[2], target.rpartition("/")[2]
+    with folder_of(root, source) as here:
+        try:
+            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise cannot_write(source, error) from error
+        check_writable(source, found)
+        refuse_open_in_editor(here, source)
+        if mtime_ns is not None and found.st_mtime_ns != mtime_ns:
+            raise WriteRefused(f"{source} has just changed", hint="Ask again.")
+        with folder_of(root, target, create=True) as there:
+            try:
+                rename_new(here, name, new, there)
+                os.fsync(there)
+                os.fsync(here)
+            except FileExistsError:
+                raise WriteRefused(f"{target} is there already", hint="Give that one another name.") from None
+            except OSError as error:
+                raise cannot_write(source, error) from error

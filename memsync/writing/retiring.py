@@ -1,0 +1,127 @@
+"""Notes that leave for archive/ and come back: every run is written down before it begins, so that it can be undone."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memsync.errors import FilesystemError, MemsyncError, UsageError
+from memsync.model import Failure, NotePath, Retirement
+from memsync.writing import repository
+from memsync.writing.moving import move
+from memsync.writing.writer import NoteWriter
+
+Move = tuple[NotePath, NotePath]
+
+
+@dataclass(slots=True)
+class Moved:
+    """What one run moved, as (from, to), what it could not, and the git commit with a complaint when there is none."""
+
+    moves: list[Move] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    complaint: str = ""
+
+
+class Retiring:
+    """Moves the notes of one memory root; `keep` is the folder of its record."""
+
+    def __init__(self, root: Path, keep: Path, writer: NoteWriter, *, commits: bool) -> None:
+        self._root = root
+        self._record = keep / "retired.jsonl"
+        self._writer = writer
+        self._commits = commits
+
+    def with_free_targets(self, due: Iterable[Retirement]) -> list[Retirement]:
+        """Return retirements to names that nothing has yet."""
+        taken: set[str] = set()
+        found = []
+        for one in due:
+            target, number = one.target, 1
+            while target in taken or os.path.lexists(self._root / target):
+                number += 1
+                stem, dot, suffix = one.target.rpartition(".")
+                target = NotePath(f"{stem}-{number}{dot}{suffix}")
+            taken.add(target)
+            found.append(replace(one, target=target))
+        return found
+
+    def retire(self, due: Sequence[Retirement], mtimes_ns: dict[NotePath, int]) -> Moved:
+        """Move notes, each if it is as it was when it was judged. Raises FilesystemError before the first is moved."""
+        if not due:
+            return Moved()
+        with self._writer.lock():
+            self._write({"run": f"{time.time_ns():x}", "moves": [(one.path, one.target) for one in due]})
+            return self._move(
+                [(one.path, one.target) for one in due],
+                lambda source, target: move(self._root, source, target, mtime_ns=mtimes_ns[source]),
+                f"memsync prune: {len(due)} notes",
+            )
+
+    def undo(self) -> Moved:
+        """Move back what the last run moved that was not undone. Raises UsageError when there is none."""
+        with self._writer.lock():
+            run, moves = self._last_run()
+            back = [(target, source) for source, target in moves if os.path.lexists(self._root / target)]
+            moved = self._move(back, lambda source, target: move(self._root, source, target), "memsync prune --undo")
+            gone = [path for path, target in moves if not self._is_there(path) and not self._is_there(target)]
+            moved.failed += [Failure(path, "it is neither here nor in archive/ any more") for path in gone]
+            if len(moved.failed) == len(gone):
+                self._write({"undone": run})
+            return moved
+
+    def _is_there(self, path: NotePath) -> bool:
+        return os.path.lexists(self._root / path)
+
+    def _move(self, moves: Sequence[Move], act: Callable[[NotePath, NotePath], None], message: str) -> Moved:
+        done = Moved()
+        for source, target in moves:
+            try:
+                act(source, target)
+                done.moves.append((source, target))
+            except FileNotFoundError:
+                done.failed.append(Failure(source, "it is gone"))
+            except MemsyncError as error:
+                done.failed.append(Failure(source, error.message))
+        if self._commits:
+            _, done.complaint = repository.commit_moves(self._root, done.moves, message)
+        return done
+
+    # ------------------------------------------------------------------------------------------ record
+
+    def _last_run(self) -> tuple[str, list[Move]]:
+        runs: dict[str, list[Move]] = {}
+        with suppress(FileNotFoundError):
+            for line in self._record.read_bytes().splitlines():
+                with suppress(ValueError):  # half a line, of a process that died over it: nothing was moved after it
+                    entry = json.loads(line)
+                    runs.pop(entry.get("undone"), None)
+                    if "run" in entry:
+                        runs[entry["run"]] = [(NotePath(a), NotePath(b)) for a, b in entry["moves"]]
+        if not runs:
+            raise UsageError(
+                "there is nothing to undo", hint="Only what memsync prune --apply moved can be moved back."
+            )
+        return list(runs.items())[-1]
+
+    def _write(self, entry: object) -> None:
+        """Append a line to the record and wait for the disk. Raises FilesystemError."""
+        content = b"\n" + json.dumps(entry, ensure_ascii=True).encode() + b"\n"  # whatever half a line stands before
+        try:
+            self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                if os.write(descriptor, content) != len(content):
+                    raise FilesystemError(f"{self._record} cannot be written: no space", hint="Free some space.")
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise FilesystemError(
+                f"{self._record} cannot be written: {error.strerror}", hint="Free some space."
+            ) from error

@@ -1,0 +1,313 @@
+"""What retires, what repeats itself, what nobody asks for: shown first, moved only when asked, and back again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import UsageError, WriteRefused
+from memsync.memory import Memory
+from memsync.memory_api import MemoryApi
+from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
+from memsync.notes.dates import expires_on
+from memsync.settings import Settings, load_settings
+from memsync.upkeep.retention import due, unused
+from tests.conftest import Parse
+from tests.daemon_fixtures import own, served, short_runtime_folder
+from tests.daemon_process import Cli
+
+__all__ = ["own", "served", "short_runtime_folder"]
+
+Write = Callable[[str, str | bytes], Path]
+TODAY = date(2026, 11, 21)
+
+
+def day(ago: int) -> str:
+    return (date.today() - timedelta(days=ago)).isoformat()
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.md")}
+
+
+def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> IndexedNote:
+    kind = Kind.DAILY if path.startswith("daily/") else Kind.THREAD if path.startswith("threads/") else Kind.NOTE
+    plain = IndexedNote(NotePath(path), kind, tier, "", "", "", False, False, {}, 1_750_000_000 * 10**9)  # 2025-06-15
+    return plain._replace(**fields)  # type: ignore[arg-type]  # because each test names the fields it is about
+
+
+# ------------------------------------------------------------------------------------------ what is due
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (note(), "task, 524 days old"),
+        (note(tier=Tier.PROJECT), ""),
+        (note(tier=Tier.PERSONAL), ""),
+        (note(pinned=True), ""),
+        (note(archived=True), ""),
+        (note(date="2026-11-20", front_matter={"updated": "2026-11-20"}), ""),
+        (note(date="2026-10-22", front_matter={"updated": "2026-10-22"}), ""),
+        (note(date="2026-10-21", front_matter={"updated": "2026-10-21"}), "task, 31 days old"),
+        (note("daily/2026-10-01.md", date="2026-10-01", mtime_ns=1_795_000_000 * 10**9), "task, 51 days old"),
+        (note("threads/a.md", last_time="2026-11-20T10:00"), ""),
+        (note("threads/a.md", last_time="2026-01-20T10:00", mtime_ns=1_795_000_000 * 10**9), "task, 305 days old"),
+        (note(front_matter={"expires": "2026-11-21"}), "expired 2026-11-21"),
+        (note(front_matter={"expires": "2026-11-22"}), ""),
+        (note(tier=Tier.PROJECT, front_matter={"expires": "2026-11-20T10:00"}), "expired 2026-11-20"),
+        (note(tier=Tier.PERSONAL, front_matter={"expires": "2026-11-20"}), ""),
+        (note(pinned=True, front_matter={"expires": "2026-11-20"}), ""),
+        (note(tier=Tier.PROJECT, front_matter={"expires": "30d"}), "expired 2025-07-15"),
+        (note(tier=Tier.PROJECT, date="2026-11-01", front_matter={"expires": "30d", "created": "2026-11-01"}), ""),
+        (note(date="2026-11-01", front_matter={"expires": "19d", "created": "2026-11-01"}), "expired 2026-11-20"),
+    ],
+)
+def test_due_is_what_is_old_or_expired(one: IndexedNote, reason: str) -> None:
+    """`expires` decides where it stands, else the age of task memory; personal and pinned notes never retire."""
+    found, warnings = due([one], TODAY, 30)
+    assert ([each.reason for each in found], warnings) == ([reason] if reason else [], [])
+
+
+@pytest.mark.parametrize("value", ["soon", 30, True, "2026-02-30", ["2026-01-01"]])
+def test_expiry_that_is_not_understood_keeps_its_note(value: object, parse: Parse) -> None:
+    """And says so, in prune and on the note."""
+    found, warnings = due([note(front_matter={"expires": value})], TODAY, 30)
+    assert (found, len(warnings)) == ([], 1)
+    (warning,) = parse(f"---\nexpires: {json.dumps(value)}\n---\ntext\n").warnings
+    assert "30d" in warning
+
+
+def test_days_of_expiry_count_from_the_day_it_was_made() -> None:
+    """`30d` after a day; a date is that day."""
+    assert expires_on("30d", "2026-11-01") == date(2026, 12, 1)
+    assert expires_on("2026-12-24", "2026-11-01") == date(2026, 12, 24)
+    assert expires_on("d", "2026-11-01") is None
+
+
+# ------------------------------------------------------------------------------------------------ prune
+
+
+@pytest.fixture
+def aged(own: MemoryApi, write: Write) -> MemoryApi:
+    """Two logs that are due, one expired note, and thirty others."""
+    for ago in (100, 40, 3):
+        write(f"daily/{day(ago)}.md", f"- 10:02 saw zebra number {ago}\n")
+    write("projects/trip.md", f"---\nexpires: {day(1)}\n---\n# Trip\n\nThe zebra trip.\n")
+    write("personal.md", f"---\ntier: personal\nexpires: {day(1)}\n---\nzebras for ever\n")
+    write("pinned.md", "---\ntier: task\npinned: true\nupdated: 2020-01-01\n---\nzebras for ever\n")
+    for number in range(30):
+        write(f"notes/{number}.md", f"Antelope {number}.\n")
+    return own
+
+
+DUE = [f"daily/{day(100)}.md", f"daily/{day(40)}.md", "projects/trip.md"]
+
+
+def test_prune_shows_and_changes_nothing(aged: MemoryApi, root: Path) -> None:
+    """Unless it is told to."""
+    before = files(root)
+    found = aged.prune()
+    assert [one.path for one in found.due] == DUE
+    assert [one.target for one in found.due] == [f"archive/{path}" for path in DUE]
+    assert (found.moved, found.is_refused, files(root)) == ((), False, before)
+    assert [one.path for one in aged.prune(days=50).due] == [DUE[0], DUE[2]]
+
+
+def test_prune_moves_to_the_archive_and_back(aged: MemoryApi, root: Path) -> None:
+    """Folders are kept, every byte is, searches pass over it, kind and tier stay."""
+    before = files(root)
+    assert [one.path for one in aged.prune(apply=True).moved] == DUE
+    assert files(root) == {(f"archive/{path}" if path in DUE else path): text for path, text in before.items()}
+    assert not {hit.path for hit in aged.search("zebra", mode="keyword").hits} & {*DUE, *(f"archive/{p}" for p in DUE)}
+    hits = aged.search("zebra is:archived kind:daily tier:task", mode="keyword").hits
+    assert {hit.path for hit in hits} == {f"archive/{path}" for path in DUE[:2]} | {f"daily/{day(3)}.md"}
+    assert aged.prune().due == ()
+    assert [one.target for one in aged.undo_prune().moved] == DUE
+    assert files(root) == before
+    assert DUE[2] in {hit.path for hit in aged.search("zebra", mode="keyword").hits}
+    with pytest.raises(UsageError, match="nothing to undo"):
+        aged.undo_prune()
+
+
+def test_more_than_a_tenth_is_moved_only_by_force(aged: MemoryApi, root: Path, write: Write) -> None:
+    """A clock that is wrong, or a wrong setting, must not empty a memory."""
+    for ago in range(200, 205):
+        write(f"daily/{day(ago)}.md", "- old\n")
+    before = files(root)
+    assert aged.prune().is_refused
+    with pytest.raises(WriteRefused, match="more than a tenth") as raised:
+        aged.prune(apply=True)
+    assert "--force" in raised.value.hint
+    assert files(root) == before
+    assert len(aged.prune(apply=True, force=True).moved) == 8
+
+
+def test_name_that_is_taken_in_the_archive_is_left_alone(aged: MemoryApi, root: Path, write: Write) -> None:
+    """Nothing is overwritten, neither on the way there nor on the way back."""
+    write(f"archive/{DUE[2]}", "an older trip\n")
+    found = {one.path: one.target for one in aged.prune(apply=True).moved}
+    assert found[NotePath(DUE[2])] == "archive/projects/trip-2.md"
+    write(DUE[2], "a new trip\n")
+    undone = aged.undo_prune()
+    assert [one.path for one in undone.failed] == ["archive/projects/trip-2.md"]
+    assert ((root / DUE[2]).read_text(), (root / f"archive/{DUE[2]}").read_text()) == (
+        "a new trip\n",
+        "an older trip\n",
+    )
+    (root / DUE[2]).unlink()
+    assert [one.target for one in aged.undo_prune().moved] == [DUE[2]]
+
+
+def test_note_that_changes_meanwhile_stays(memory: Memory, root: Path, write: Write) -> None:
+    """It was judged by what it said; and a file with a second name is no file of this memory alone."""
+    write("notes/a.md", "---\ntier: task\nupdated: 2020-01-01\n---\ntext\n")
+    os.link(write("notes/b.md", "---\ntier: task\nupdated: 2020-01-01\n---\nother\n"), root / "other")
+    caretaker = memory.acts.answer.__self__._by_name["prune"].__self__  # type: ignore[attr-defined]  # because a race is played
+    compare = caretaker._notes
+
+    def compared_before_the_edit() -> object:
+        found = compare()
+        write("notes/a.md", "---\nupdated: 2026-11-21\n---\nnew text\n")
+        return found
+
+    caretaker._notes = compared_before_the_edit
+    found = memory.prune(apply=True, force=True)
+    assert [(one.path, found.moved) for one in found.failed] == [("notes/a.md", ()), ("notes/b.md", ())]
+    assert (root / "notes/a.md").read_text().endswith("new text\n")
+
+
+def test_thread_that_was_retired_is_shown_costs_and_comes_back(own: MemoryApi, root: Path, write: Write) -> None:
+    """Its sums go on counting; taking it up again moves it back."""
+    write("threads/old.md", "## user @ 2020-01-01 10:00 {cost=0.5}\n\nWhich zebra?\n")
+    own.prune(apply=True, force=True)
+    assert not (root / "threads/old.md").exists()
+    assert own.costs().total.cost == 0.5
+    assert own.thread("old").messages[0].text == "Which zebra?"
+    assert own.set_thread_status("old", "active").path == "threads/old.md"
+    assert [hit.path for hit in own.search("zebra", mode="keyword").hits] == ["threads/old.md"]
+
+
+def test_what_was_appended_and_retired_is_not_missed(own: MemoryApi) -> None:
+    """`recover` looks for it in the archive."""
+    own.log("saw a zebra", day="2020-01-01")
+    own.prune(apply=True, force=True)
+    assert own.overwritten() == ()
+
+
+def test_prune_is_one_commit_where_git_commits(root: Path, write: Write, make_memory: Callable[..., Memory]) -> None:
+    """And what the person has staged stays staged."""
+    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@b"]
+    write("daily/2020-01-01.md", "- old\n")
+    write("daily/2020-01-02.md", "- never tracked\n")
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "config", "user.name", "A"], check=True)
+    subprocess.run([*git, "config", "user.email", "a@b"], check=True)
+    subprocess.run([*git, "add", "daily/2020-01-01.md"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    write("staged.md", "mine\n")
+    subprocess.run([*git, "add", "staged.md"], check=True)
+    settings: Settings = load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root)
+    memory = make_memory(own_settings=settings)
+    assert memory.prune(apply=True, force=True).warnings == ()
+    shown = subprocess.run([*git, "show", "--stat", "--format=%s", "-M"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("memsync prune: 2 notes")
+    status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    assert status.split() == ["A", "staged.md"]
+
+
+def test_prune_on_the_command_line(cli: Cli, write: Write, root: Path) -> None:
+    """Shown with its reasons, refused, forced, undone."""
+    write("daily/2020-01-01.md", "- old\n")
+    shown = cli("prune")
+    assert "daily/2020-01-01.md -> archive/daily/2020-01-01.md  task, " in shown.stdout
+    assert "--force" in shown.stderr
+    assert cli("prune", "--apply").returncode == 12
+    assert cli("prune", "--apply", "--force").returncode == 0
+    assert (root / "archive/daily/2020-01-01.md").exists()
+    undone = json.loads(cli("prune", "--undo", "--json").stdout)
+    assert [one["target"] for one in undone["moved"]] == ["daily/2020-01-01.md"]
+    assert cli("prune", "--undo").returncode == 2
+    assert cli("prune", "--undo", "--apply").returncode == 2
+
+
+# ------------------------------------------------------------------------------------- the other views
+
+LONG = "The heron nests in the tall alder by the old harbour wall every spring."
+
+
+def test_duplicates_are_equal_and_near_passages_of_several_notes(own: MemoryApi, write: Write) -> None:
+    """The equal first; what one note says twice, what is short, and what is archived are left out."""
+    own.sync()
+    write("a.md", f"{LONG}\n\n# Heron\n\n{LONG}\n\n# Heron\n\n{LONG}\n")
+    write("b.md", f"Birds.\n\n# Heron\n\n{LONG}\n")
+    write("c.md", f"Birds.\n\n# Heron\n\n{LONG.replace('spring', 'summer')}\n")
+    write("archive/f.md", f"# Heron\n\n{LONG}\n")
+    own.sync()
+    (equal,) = own.duplicates(similarity=1).repetitions
+    assert ([place.citation for place in equal.places], equal.score) == (["a.md:3-5", "a.md:7-9", "b.md:3-5"], 1.0)
+    assert equal.text == f"# Heron\n\n{LONG}"
+    near = own.duplicates(similarity=0.9).repetitions
+    assert {place.path for one in near for place in one.places} == {"a.md", "b.md", "c.md"}
+    assert all(LONG[:20] in one.text for one in near)
+    with pytest.raises(UsageError, match="similarity"):
+        own.duplicates(similarity=0.1)
+
+
+def test_collections_are_folders_as_their_readme_describes_them(own: MemoryApi, write: Write) -> None:
+    """Notes beneath count too; a folder without one is named after itself."""
+    write("work/README.md", "---\ntitle: Work\ndescription: What pays.\nupdated: 2026-01-01\n---\ntext\n")
+    write("work/deep/a.md", "---\nupdated: 2026-02-03\n---\nx\n")
+    write("archive/old/b.md", "x\n")
+    found = {one.folder: one for one in own.collections().collections}
+    assert "archive/" not in found
+    work, deep = found["work/"], found["work/deep/"]
+    assert (work.title, work.description, work.notes, work.last_active) == ("Work", "What pays.", 2, "2026-02-03")
+    assert (deep.title, deep.description, deep.notes) == ("deep", "", 1)
+
+
+def test_unused_are_old_notes_that_nothing_retrieved() -> None:
+    """What was retrieved lately is not stale, however old."""
+    old = [note(f"notes/{name}.md", Tier.PROJECT) for name in "abc"]
+    used = {
+        NotePath("notes/a.md"): NoteUse(NotePath("notes/a.md"), 3, "2026-11-20T10:00:00+00:00"),
+        NotePath("notes/b.md"): NoteUse(NotePath("notes/b.md"), 1, "2026-01-20T10:00:00+00:00"),
+    }
+    personal, pinned = note("p.md", Tier.PERSONAL), note("q.md", pinned=True)
+    found = unused([*old, personal, pinned], used, TODAY, 90)
+    assert [(one.path, one.retrieved) for one in found] == [("notes/b.md", 1), ("notes/c.md", 0)]
+
+
+@pytest.fixture
+def talk(own: MemoryApi, write: Write) -> MemoryApi:
+    messages = [f"## {role} @ 2026-11-21 10:0{n}\n\nTurn {n}.\n" for n, role in enumerate(["user", "assistant"] * 3)]
+    write("threads/talk.md", "\n".join(messages))
+    return own
+
+
+def test_neighbours_are_the_messages_around_a_hit(talk: MemoryApi) -> None:
+    """As many as asked for, as many as there are; a note that is no thread has none."""
+    (hit,) = talk.search('"Turn 2"', mode="keyword", limit=1).hits
+    around = talk.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=1)
+    assert [one.text for one in around.before + around.after] == ["Turn 1.", "Turn 3."]
+    around = talk.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=9)
+    assert [one.text for one in around.before] == ["Turn 0.", "Turn 1."]
+    assert [one.text for one in around.after] == ["Turn 3.", "Turn 4.", "Turn 5."]
+
+
+def test_search_prints_neighbours(cli: Cli, write: Write) -> None:
+    """With `--context`, in text and in JSON; hits elsewhere have none."""
+    write("threads/talk.md", "## user\n\nWhich zebra?\n\n## assistant\n\nThe striped one.\n")
+    write("note.md", "A zebra.\n")
+    shown = cli("search", "zebra", "--mode", "keyword", "--context", "2").stdout
+    assert "  | threads/talk.md:5  assistant" in shown
+    hits = json.loads(cli("search", "zebra", "--mode", "keyword", "--context", "2", "--json").stdout)["hits"]
+    by_path = {hit["path"]: hit.get("context") for hit in hits}
+    assert by_path["note.md"] is None
+    assert [one["text"] for one in by_path["threads/talk.md"]["after"]] == ["The striped one."]
