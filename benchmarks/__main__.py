@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cold, edit, footprint, live, quality, search, served, start, unchanged, writing
+from benchmarks import cold, context, edit, footprint, live, quality, search, served, start, unchanged, writing
 from benchmarks.report import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
@@ -25,6 +25,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "rfcs": quality.rfcs,
     "size": cold.size_and_memory,
     "locomo": quality.locomo,
+    "context": context.evidence,
     "search": search.real,
     "large": search.large,
     "edit": edit.one_paragraph,

@@ -9,6 +9,7 @@ from typing import Any
 
 from memsync.answering import Answering
 from memsync.caretaker import Caretaker
+from memsync.composer import Composer
 from memsync.errors import MemsyncError
 from memsync.model import Costs, Messages, NotePath, Sessions, Thread, Threads
 from memsync.notes.files import NoteFiles
@@ -55,6 +56,7 @@ class Acts:
         patterns = Patterns(author, self._holders_of_patterns)
         threads = self._thread_author = ThreadAuthor(author, self._thread)
         self.importer = Importer(author, self._sources)
+        composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
         caretaker = Caretaker(settings, files, reader, index, answering, writer, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
@@ -76,6 +78,7 @@ class Acts:
             "costs": self._costs,
             "messages": self._messages,
             "neighbours": threads.neighbours,
+            "context": composer.context,
             **caretaker.by_name,
         }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
+from memsync.model.context import Context
 from memsync.model.threads import Conversation, Costs, Messages, Neighbours, Sessions, Threads
 from memsync.model.upkeep import Collections, Duplicates, Pruning, Stale, Stats
 from memsync.model.written import Overwritten, Pattern, Preference, Written
@@ -160,6 +161,16 @@ class Calls(Protocol):
         """
         named = {"path": path, "start_line": start_line, "end_line": end_line, "count": count}
         return self._ask(Neighbours, "neighbours", named)
+
+    def context(self, query: str = "", *, thread: str = "", budget: int = 0, day: str = "") -> Context:
+        """Return what an agent should read before it answers, as one text of at most `budget` word pieces.
+
+        In this order: who it is, active prompts, the thread's own, what lasts, the thread's last messages, the logs of
+        `day` (today) and the day before, and what is found for `query`. Shares and the usual budget are settings
+        ([context]). Equal files, arguments and day give equal text. Raises NoteError when there is no such thread.
+        """
+        named = {"query": query, "thread": thread, "budget": budget, "day": day}
+        return self._ask(Context, "context", named)
 
     # ----------------------------------------------------------------------------------------- upkeep
 

@@ -86,6 +86,12 @@ SETTINGS = (
     Setting(
         "search.bound_ms", 5_000, "How old the comparison with the files may be for --fresh bounded.", *_at_least(0)
     ),
+    Setting("context.budget", 4_000, "Word pieces of a context for which no budget is named.", *_at_least(1)),
+    Setting("context.soul", 0.15, "The share of it that SOUL.md has.", *_between(0, 1)),
+    Setting("context.prompts", 0.15, "The share of prompts/ and of the thread's own prompt.", *_between(0, 1)),
+    Setting("context.memory", 0.2, "The share of pinned notes and MEMORY.md.", *_between(0, 1)),
+    Setting("context.messages", 0.2, "The share of the thread's last messages.", *_between(0, 1)),
+    Setting("context.logs", 0.1, "The share of today's and yesterday's logs; hits have the rest.", *_between(0, 1)),
     Setting("prune.task_days", 30, "After how many days without a change task memory is due to retire.", *_at_least(1)),
     Setting("usage.count", True, "Count searches and what they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Keep the text of questions, too; else nothing of them is kept."),

@@ -50,6 +50,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "costs": {},
     "messages": {"role": "agent"},
     "neighbours": {"path": "threads/talk.md", "start_line": 1},
+    "context": {},
     "prune": {},
     "undo_prune": {},
     "duplicates": {},

@@ -16,6 +16,7 @@ COMMANDS = {
     "init": "memsync.cli.init:init",
     "search": "memsync.cli.search:search",
     "get": "memsync.cli.get:get",
+    "context": "memsync.cli.context:context",
     "log": "memsync.cli.writing:log",
     "remember": "memsync.cli.writing:remember",
     "note": "memsync.cli.writing:note",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
+    from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
     from memsync.model.notes import Block, Chunk, Entry, FileStamp, Link, Message, Note, Section, Tag
     from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, IndexedNote, Query
     from memsync.model.status import DaemonStatus, Difference, Status
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answer": ("Excerpt", "Freshness", "Hit", "Rank", "SearchResult"),
+    "context": ("Context", "ContextPart", "ContextPassage", "LeftOut"),
     "notes": ("Block", "Chunk", "Entry", "FileStamp", "Link", "Message", "Note", "Section", "Tag"),
     "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "IndexedNote", "Query"),
     "status": ("DaemonStatus", "Difference", "Status"),
@@ -86,6 +88,9 @@ __all__ = [
     "Chunk",
     "Collection",
     "Collections",
+    "Context",
+    "ContextPart",
+    "ContextPassage",
     "Conversation",
     "Cost",
     "Costs",
@@ -108,6 +113,7 @@ __all__ = [
     "IndexedNote",
     "JsonValue",
     "Kind",
+    "LeftOut",
     "Link",
     "Message",
     "Messages",

@@ -88,8 +88,8 @@ class Candidate(NamedTuple):
 class IndexedNote(NamedTuple):
     """A note as the index knows it: what its text and its front matter say.
 
-    `date` is from its text or name and may be empty; `last_time` is the latest moment that an entry or a message of it
-    names, empty without any.
+    `date` is from its text or name and may be empty; `last_time` is the latest moment that an entry of a daily log or a
+    message of a thread names, empty without any.
     """
 
     path: NotePath

@@ -122,12 +122,14 @@ FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """
 
-# (path, kind, tier, title, date, latest moment of an entry, pinned, archived, front matter, mtime_ns) of every note, by
-# path.
+# (path, kind, tier, title, date, latest moment in a log or thread, pinned, archived, front matter, mtime_ns) of every
+# note, by path.
 NOTES = """
-SELECT n.path, n.kind, n.tier, n.title, n.date, coalesce(max(c.last_time), ''), n.pinned, n.archived, n.front_matter,
-       n.mtime_ns
-FROM note n LEFT JOIN chunk c ON c.note = n.id GROUP BY n.id ORDER BY n.path
+SELECT n.path, n.kind, n.tier, n.title, n.date,
+       CASE WHEN n.kind IN ('daily', 'thread')
+            THEN coalesce((SELECT max(c.last_time) FROM chunk c WHERE c.note = n.id), '') ELSE '' END,
+       n.pinned, n.archived, n.front_matter, n.mtime_ns
+FROM note n ORDER BY n.path
 """
 
 # (passage id, path, first line, last line) of every chunk of one entry that has at least :tokens word pieces, archived

@@ -1,0 +1,43 @@
+"""`memsync context`."""
+
+from __future__ import annotations
+
+import click
+
+from memsync.cli.common import opened
+from memsync.cli.text import printable, say_json, say_pending, visible
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[QUERY]...")
+@click.option("--thread", default="", metavar="NAME", help="With this thread's own prompt and its last messages.")
+@click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Word pieces. [default: context.budget, 4000]")
+@click.option("--day", default="", metavar="DATE", help="The day whose log is read, with that before; else today.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def context(
+    context: click.Context, words: tuple[str, ...], thread: str, budget: int | None, day: str, as_json: bool
+) -> None:
+    """Print what an agent should read before it answers QUERY, never more than the budget (docs/context.md).
+
+    SOUL.md, active prompts, the thread's prompt; then, quoted with path and line, pinned notes and MEMORY.md, the
+    thread's last messages, the logs of today and yesterday, and what is found for QUERY. What had to be left out is
+    told on stderr.
+
+    \b
+    memsync context which store did we choose --budget 2000
+    memsync context --thread the-store --json
+    """
+    with opened(context) as memory:
+        found = memory.context(" ".join(words), thread=thread, budget=budget or 0, day=day)
+    if as_json:
+        say_json(found)
+        return
+    click.echo(visible(found.text), nl=False)
+    click.echo(f"memsync: {found.tokens} of {found.budget} word pieces", err=True)
+    for one in found.left_out:
+        about = f"{one.passages} passages, {one.tokens} word pieces"
+        click.echo(f"memsync: left out of {one.part}: {printable(one.path)}, {about}", err=True)
+    for warning in found.warnings:
+        click.echo(f"memsync: {printable(warning)}", err=True)
+    say_pending(found.pending_text)

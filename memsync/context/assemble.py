@@ -1,0 +1,162 @@
+"""Sources and a budget -> a context. Pure: equal sources, budget and counter give equal text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from memsync.context.parts import Marks, Passage, Source, blocks, closing, label, marks_for, opening, written
+from memsync.model import Context, ContextPart, ContextPassage, LeftOut, NotePath
+
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+LONGEST_TOKEN_CHARS = 12
+"""No model reads more characters at a time; the tokenizer takes a word of any length for one unknown piece."""
+
+
+def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Context:
+    """Return what of the sources fits a budget of word pieces, each line once, each passage whole.
+
+    Sources are served in order, each up to its share and what those before it left over; then what is still left goes
+    to them again in the same order. A line that an earlier source has shown is not shown again.
+    """
+    marks = marks_for(passage for source in sources for passage in source.passages)
+    costs = _Costs(count)
+    costs.learn([passage.text for source in sources for passage in source.passages])
+    filled = [_Part(source, marks, costs) for source in sources]
+    left, shown = budget, _Shown()
+    allowance = 0.0
+    for part in filled:
+        allowance += part.source.share * budget
+        used = part.take(min(int(allowance), left), shown)
+        allowance, left = allowance - used, left - used
+    for part in filled:
+        left -= part.take(left, shown)
+    text = "\n".join(filter(None, (written(part.source, part.taken, marks) for part in filled)))
+    return Context(
+        text=text,
+        tokens=budget - left,
+        budget=budget,
+        parts=tuple(part.described() for part in filled if part.taken),
+        left_out=tuple(one for part in filled for one in part.left_out()),
+    )
+
+
+class _Costs:
+    """Word pieces of texts; each is counted once."""
+
+    def __init__(self, count: CountTokens) -> None:
+        self._count = count
+        self._known: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        if text not in self._known:
+            self.learn([text])
+        return self._known[text]
+
+    def learn(self, texts: Sequence[str]) -> None:
+        """Count many texts at once, which is quicker."""
+        counts = zip(texts, self._count(texts), strict=True)
+        self._known.update((text, max(tokens, len(text) // LONGEST_TOKEN_CHARS)) for text, tokens in counts)
+
+
+class _Part:
+    """One source, and what was taken of it."""
+
+    def __init__(self, source: Source, marks: Marks, costs: _Costs) -> None:
+        self.source = source
+        self.taken: list[Passage] = []
+        self._waiting: Sequence[Passage] = source.passages
+        self._marks = marks
+        self._costs = costs
+        self._tokens = 0
+
+    def take(self, limit: int, shown: _Shown) -> int:
+        """Take what fits so many tokens and is not shown yet; return how many it took."""
+        before, waiting = self._tokens, []
+        is_broken = False
+        for passage in self._waiting:
+            for run in shown.without(passage):
+                most = self._costs(run.text) + self._costs(label([run], self.source, self._marks))
+                most += 0 if self.taken else self._frame()
+                if is_broken or most > limit - (self._tokens - before):
+                    waiting.append(run)
+                    is_broken = self.source.is_unbroken
+                else:
+                    self.taken.append(run)
+                    shown.add(run)
+                    self._tokens = self._cost()  # at most what was foreseen: neighbours share a citation
+        self._waiting = waiting
+        return self._tokens - before
+
+    def _frame(self) -> int:
+        return self._costs(opening(self.source, self._marks)) + self._costs(closing(self.source, self._marks))
+
+    def _cost(self) -> int:
+        """Return what the part costs as it is written. Lines add up: no word piece goes over the end of one."""
+        labels = (label(block, self.source, self._marks) for block in blocks(self.source, self.taken))
+        return self._frame() + sum(map(self._costs, labels)) + sum(self._costs(one.text) for one in self.taken)
+
+    def described(self) -> ContextPart:
+        """Return the part as callers see it."""
+        ordered = [passage for block in blocks(self.source, self.taken) for passage in block]
+        passages = (ContextPassage(*passage[:4], self._costs(passage.text)) for passage in ordered)
+        return ContextPart(self.source.name, self._tokens, tuple(passages))
+
+    def left_out(self) -> list[LeftOut]:
+        """Return what did not fit, by note, in the order in which it would have been taken."""
+        found: dict[NotePath, list[Passage]] = {}
+        for passage in self._waiting:
+            found.setdefault(passage.path, []).append(passage)
+        return [
+            LeftOut(self.source.name, path, len(passages), sum(self._costs(one.text) for one in passages))
+            for path, passages in found.items()
+        ]
+
+
+class _Shown:
+    """The lines that are in the context already."""
+
+    def __init__(self) -> None:
+        self._lines: set[_Line] = set()
+
+    def add(self, passage: Passage) -> None:
+        """Remember that a passage is shown."""
+        self._lines.update(_lines(passage))
+
+    def without(self, passage: Passage) -> list[Passage]:
+        """Return the passage, or the runs of its lines that are not shown yet; nothing of it that is blank."""
+        lines = _lines(passage)
+        if not any(self._has(line) for line in lines):
+            return [passage]
+        runs: list[list[_Line]] = [[]]
+        for line in lines:
+            if self._has(line):
+                runs.append([])
+            else:
+                runs[-1].append(line)
+        return [
+            Passage(passage.path, run[0][1], run[-1][1], "\n".join(text for _, _, text in run))
+            for run in map(_trimmed, runs)
+            if run
+        ]
+
+    def _has(self, line: _Line) -> bool:
+        return line in self._lines or (*line[:2], ANY_TEXT) in self._lines
+
+
+_Line = tuple[str, int, str]
+"""path, number, text: a line that is cut into several passages is several of them."""
+ANY_TEXT = "\0"
+"""Stands for whatever a line says, where a passage is what lines mean and not what they say."""
+
+
+def _lines(passage: Passage) -> list[_Line]:
+    texts = passage.text.split("\n")
+    count = passage.end_line - passage.start_line + 1
+    if len(texts) != count:
+        texts = [ANY_TEXT] * count
+    return [(passage.path, number, text) for number, text in enumerate(texts, passage.start_line)]
+
+
+def _trimmed(run: Sequence[_Line]) -> Sequence[_Line]:
+    filled = [at for at, (_, _, text) in enumerate(run) if text.strip() and text != ANY_TEXT]
+    return run[filled[0] : filled[-1] + 1] if filled else []
