@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from memsync.model.context import Context
 from memsync.model.threads import Conversation, Costs, Messages, Neighbours, Sessions, Threads
-from memsync.model.upkeep import Collections, Duplicates, Pruning, Stale, Stats
+from memsync.model.upkeep import Collections, Duplicates, Notes, Pruning, Stale, Stats
 from memsync.model.written import Overwritten, Pattern, Preference, Written
 
 Answer = TypeVar("Answer")
@@ -193,6 +193,10 @@ class Calls(Protocol):
     def stale(self, *, days: int = 90, limit: int = 50) -> Stale:
         """Return notes in which nothing has happened for `days` and that nobody has retrieved for as long."""
         return self._ask(Stale, "stale", {"days": days, "limit": limit})
+
+    def notes(self, *, folder: str = "", archived: bool = False) -> Notes:
+        """Return every note beneath a folder, or all, by path; with `archived` the retired ones, too."""
+        return self._ask(Notes, "notes", {"folder": folder, "archived": archived})
 
     def collections(self) -> Collections:
         """Return the folders that hold notes, as their README.md describe them."""

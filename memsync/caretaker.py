@@ -14,6 +14,8 @@ from memsync.model import (
     Collections,
     Duplicates,
     IndexedNote,
+    NoteAbout,
+    Notes,
     NoteUse,
     Place,
     Pruning,
@@ -62,6 +64,7 @@ class Caretaker:
             "undo_prune": self._undo_prune,
             "duplicates": self._duplicates,
             "stale": self._stale,
+            "notes": self._listed,
             "collections": self._collections,
             "stats": self._stats,
         }
@@ -134,6 +137,16 @@ class Caretaker:
         used = self._used("")
         found = unused(notes, used.notes, date.today(), days)
         return Stale(tuple(found[:limit]), used.counted_since, pending)
+
+    def _listed(self, folder: str, *, archived: bool) -> Notes:
+        notes, pending = self._notes()
+        beneath = folder.removeprefix("./").strip("/")
+        found = (
+            NoteAbout(one.path, one.title, one.kind, one.tier, one.last_active, one.pinned, one.archived)
+            for one in notes
+            if (not beneath or one.path.startswith(f"{beneath}/")) and (archived or not one.archived)
+        )
+        return Notes(tuple(found), pending)
 
     def _collections(self) -> Collections:
         notes, pending = self._notes()

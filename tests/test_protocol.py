@@ -55,6 +55,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "undo_prune": {},
     "duplicates": {},
     "stale": {},
+    "notes": {},
     "collections": {},
     "stats": {},
 }

@@ -272,6 +272,20 @@ def test_collections_are_folders_as_their_readme_describes_them(own: MemoryApi, 
     assert (deep.title, deep.description, deep.notes) == ("deep", "", 1)
 
 
+def test_notes_are_listed_by_folder(own: MemoryApi, write: Write, cli: Cli) -> None:
+    """The archived ones only when asked for."""
+    write("work/a.md", "---\nupdated: 2026-02-03\npinned: true\n---\n# Heron\n")
+    write("workshop/b.md", "x\n")
+    write("archive/work/c.md", "x\n")
+    (found,) = own.notes(folder="work/").notes
+    assert (found.path, found.title, found.kind, found.last_active, found.pinned) == (
+        "work/a.md", "Heron", Kind.NOTE, "2026-02-03", True,
+    )  # fmt: skip
+    assert "archive/work/c.md" in {one.path for one in own.notes(archived=True).notes}
+    assert "archive/work/c.md" not in {one.path for one in own.notes().notes}
+    assert cli("note", "list", "work").stdout == "work/a.md  note  project  2026-02-03  pinned  Heron\n"
+
+
 def test_unused_are_old_notes_that_nothing_retrieved() -> None:
     """What was retrieved lately is not stale, however old."""
     old = [note(f"notes/{name}.md", Tier.PROJECT) for name in "abc"]

@@ -36,6 +36,7 @@ COMMANDS = {
     "stale": "memsync.cli.upkeep:stale",
     "collections": "memsync.cli.upkeep:collections",
     "stats": "memsync.cli.upkeep:stats",
+    "mcp": "memsync.cli.mcp:mcp",
     "sync": "memsync.cli.sync:sync",
     "rebuild": "memsync.cli.sync:rebuild",
     "verify": "memsync.cli.sync:verify",

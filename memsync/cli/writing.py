@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync.cli.common import opened
-from memsync.cli.text import printable, say_json, visible
+from memsync.cli.text import printable, say_json, say_pending, visible
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def remember(
 
 @click.group()
 def note() -> None:
-    """Make notes."""
+    """Make and list notes."""
 
 
 @note.command()
@@ -141,6 +141,24 @@ def new(
     with opened(context) as memory:
         written = memory.new_note(path, text, title=title, tier=tier, tags=tags)
     say_written(written, as_json=as_json)
+
+
+@note.command("list")
+@click.argument("folder", default="")
+@click.option("--archived", is_flag=True, help="Those in archive/, too.")
+@_JSON
+@click.pass_context
+def list_(context: click.Context, folder: str, archived: bool, as_json: bool) -> None:
+    """Print every note beneath FOLDER, or all of them, with its kind, its tier and the day it was last active."""
+    with opened(context) as memory:
+        found = memory.notes(folder=folder, archived=archived)
+    if as_json:
+        say_json(found)
+        return
+    for one in found.notes:
+        flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(one, name))
+        click.echo(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {visible(one.title)}")
+    say_pending(found.pending_text)
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsync.model.sync import Failure
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import Kind, NotePath, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,27 @@ class Stale:
 
     notes: tuple[NoteUse, ...]
     counted_since: str
+    pending_text: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAbout:
+    """A note by its path, and what its head and its place say of it."""
+
+    path: NotePath
+    title: str
+    kind: Kind
+    tier: Tier
+    last_active: str
+    pinned: bool
+    archived: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Notes, by path."""
+
+    notes: tuple[NoteAbout, ...]
     pending_text: int = 0
 
 

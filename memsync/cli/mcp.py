@@ -1,0 +1,105 @@
+"""`memsync mcp`: the memory for MCP clients, and how they are told of it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from memsync.cli.common import load
+
+if TYPE_CHECKING:
+    from memsync.settings import Settings
+
+PORT = 8737
+_HTTP = click.option("--http", "is_http", is_flag=True, help="Over HTTP on this machine, with a token.")
+_PORT = click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Of --http.")
+_READ_ONLY = click.option("--read-only", is_flag=True, help="Without the tools that write.")
+
+
+@click.group(invoke_without_command=True)
+@_HTTP
+@_PORT
+@_READ_ONLY
+@click.pass_context
+def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> None:
+    """Serve the memory to an MCP client, on standard input and output, until its input ends.
+
+    The daemon answers where one serves this memory, else this process does.
+
+    \b
+    memsync mcp install                 what to tell Claude, Codex, Cursor, Gemini, VS Code
+    memsync mcp --http                  for clients that cannot start a process
+    """
+    if context.invoked_subcommand is not None:
+        return
+    load(context)  # a wrong setting is told before a client waits
+    gc.disable()  # the protocol's library makes thousands of classes, none of which is garbage
+    from memsync.mcp_server.link import Link
+    from memsync.mcp_server.server import serve_stdio
+
+    gc.freeze()
+    gc.enable()
+    link = Link(lambda: load(context))
+    try:
+        if is_http:
+            _serve_http(link, load(context), port, read_only=read_only)
+        else:
+            import asyncio
+
+            asyncio.run(serve_stdio(link, read_only=read_only))
+    finally:
+        link.close()
+
+
+def _serve_http(link: object, settings: Settings, port: int, *, read_only: bool) -> None:
+    from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
+    from memsync.mcp_server.link import Link
+
+    assert isinstance(link, Link)
+    token = token_of(settings.keep_dir)
+    bound = listening(port)
+    click.echo(f"memsync: serving http://{HOST}:{bound.getsockname()[1]}{PATH}", err=True)
+    serve_http(link, bound, token, read_only=read_only)
+
+
+@mcp.command()
+@click.argument("client", default="")
+@_HTTP
+@_PORT
+@_READ_ONLY
+@click.pass_context
+def install(context: click.Context, client: str, is_http: bool, port: int, read_only: bool) -> None:
+    """Print the configuration of CLIENT for this memory, or of every common one. Nothing is written.
+
+    \b
+    memsync mcp install
+    memsync mcp install claude-code
+    memsync mcp install vscode --http
+    """
+    from memsync.errors import UsageError
+    from memsync.mcp_server.clients import CLIENTS, Target, described
+
+    if client and client not in CLIENTS:
+        raise UsageError(f"client {client!r} is not known", hint=f"Write {', '.join(CLIENTS)}.")
+    settings = load(context)
+    if is_http:
+        from memsync.mcp_server.http import HOST, PATH, token_of
+
+        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(settings.keep_dir))
+    else:
+        target = Target(command=_command(settings, read_only=read_only))
+    click.echo("\n".join(described(name, target) for name in ([client] if client else CLIENTS)), nl=False)
+
+
+def _command(settings: Settings, *, read_only: bool) -> list[str]:
+    """Return the command that serves this memory from whatever folder a client starts it in."""
+    own = os.path.abspath(sys.argv[0])
+    is_installed = os.path.basename(own) == "memsync" and os.access(own, os.X_OK)
+    start = [own] if is_installed else [sys.executable, "-P", "-m", "memsync"]
+    is_named = settings.sources["memsync.root"] == "--root" or not settings.config_name
+    where = ["--root", settings.root_name] if is_named else ["--config", settings.config_name]
+    return [*start, *where, "mcp", *(["--read-only"] if read_only else [])]

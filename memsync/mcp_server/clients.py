@@ -1,0 +1,81 @@
+"""How common MCP clients are told of the memory: their configuration as text, to be pasted where it belongs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+NAME = "memsync"
+
+
+class Target(NamedTuple):
+    """What a client is to reach: a command to start, or the address of a running server with its token."""
+
+    command: Sequence[str] = ()
+    url: str = ""
+    token: str = ""
+
+    @property
+    def header(self) -> str:
+        """The value of the Authorization header."""
+        return f"Bearer {self.token}"
+
+
+class Client(NamedTuple):
+    """A client: where its configuration stands, and what to put there."""
+
+    title: str
+    place: str
+    configuration: Callable[[Target], str]
+
+
+def _json(outer: str, target: Target, url_key: str = "url", **more: Any) -> str:
+    if target.url:
+        server = {**more, url_key: target.url, "headers": {"Authorization": target.header}}
+    else:
+        command, *arguments = target.command
+        server = {"command": command, "args": arguments}
+    return json.dumps({outer: {NAME: server}}, indent=2, ensure_ascii=False)
+
+
+def _claude_code(target: Target) -> str:
+    if target.url:
+        header = shlex.quote(f"Authorization: {target.header}")
+        return f"claude mcp add --transport http {NAME} {target.url} --header {header}"
+    return f"claude mcp add {NAME} -- {shlex.join(target.command)}"
+
+
+def _claude_desktop(target: Target) -> str:
+    if not target.url:
+        return _json("mcpServers", target)
+    bridge = ["npx", "-y", "mcp-remote", target.url, "--header", f"Authorization: {target.header}"]
+    return _json("mcpServers", Target(bridge))
+
+
+def _codex(target: Target) -> str:
+    if target.url:
+        headers = f'http_headers = {{ "Authorization" = {json.dumps(target.header)} }}'
+        return f"[mcp_servers.{NAME}]\nurl = {json.dumps(target.url)}\n{headers}"
+    command, *arguments = target.command
+    listed = json.dumps(arguments, ensure_ascii=False)
+    return f"[mcp_servers.{NAME}]\ncommand = {json.dumps(command, ensure_ascii=False)}\nargs = {listed}"
+
+
+CLIENTS = {
+    "claude-code": Client("Claude Code", "run in a shell", _claude_code),
+    "claude-desktop": Client("Claude Desktop", "claude_desktop_config.json", _claude_desktop),
+    "codex": Client("Codex", "~/.codex/config.toml", _codex),
+    "cursor": Client("Cursor", ".cursor/mcp.json or ~/.cursor/mcp.json", lambda target: _json("mcpServers", target)),
+    "gemini": Client(
+        "Gemini CLI", "~/.gemini/settings.json", lambda target: _json("mcpServers", target, url_key="httpUrl")
+    ),
+    "vscode": Client("VS Code", ".vscode/mcp.json", lambda target: _json("servers", target, type="http")),
+}
+
+
+def described(name: str, target: Target) -> str:
+    """Return what to do for one client, by its name in `CLIENTS`."""
+    client = CLIENTS[name]
+    return f"# {client.title}: {client.place}\n{client.configuration(target)}\n"

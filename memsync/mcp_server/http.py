@@ -1,0 +1,109 @@
+"""The same over HTTP, for clients that cannot start a process: on loopback only, behind a token.
+
+A web page in the person's browser can reach loopback, too. So a request needs the token, which no page knows, the Host
+must be this machine by name (another name that resolves here is refused), and an Origin, which browsers send along,
+must be this server itself. No header allows any page to read an answer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+
+from memsync.errors import FilesystemError, UsageError
+from memsync.mcp_server.link import Link
+from memsync.mcp_server.server import make_server
+
+HOST = "127.0.0.1"
+PATH = "/mcp"
+STOP_SECONDS = 2
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def token_of(keep: Path) -> str:
+    """Return the token that clients send, which is made at its first use, for its owner's eyes only.
+
+    Raises FilesystemError.
+    """
+    path = keep / "mcp-token"
+    try:
+        keep.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, secrets.token_urlsafe(32).encode())
+            finally:
+                os.close(descriptor)
+        token = path.read_text().strip()
+    except OSError as error:
+        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
+    if len(token) < 32:
+        raise FilesystemError(f"{path} holds no token", hint="Remove it; a new one is made.")
+    return token
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket on loopback. Raises UsageError when the port is taken."""
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((HOST, port))
+    except OSError as error:
+        found.close()
+        raise UsageError(f"port {port} cannot be had: {error.strerror}", hint="Name another with --port.") from error
+    return found
+
+
+def serve_http(link: Link, bound: socket.socket, token: str, *, read_only: bool) -> None:
+    """Serve clients on a socket until the process is told to end."""
+    port = bound.getsockname()[1]
+    names = [f"{name}:{port}" for name in (HOST, "localhost")]
+    app = make_server(link, read_only=read_only).streamable_http_app(
+        streamable_http_path=PATH,
+        json_response=True,
+        stateless_http=True,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names]
+        ),
+    )
+    config = uvicorn.Config(
+        _Guarded(app, token),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    uvicorn.Server(config).run(sockets=[bound])
+
+
+class _Guarded:
+    """Lets nobody in without the token."""
+
+    def __init__(self, app: App, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_allowed(scope):
+            headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": b"A token is needed: memsync mcp install --http\n"})
+            return
+        await self._app(scope, receive, send)
+
+    def _is_allowed(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
