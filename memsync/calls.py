@@ -115,7 +115,7 @@ class Calls(Protocol):
         attributes: tuple[str, ...] = (),
         force: bool = False,
     ) -> Written:
-        """Append a message to a thread, which is named by its path or by its name in threads/.
+        """Append a message to a thread, which is named by its path, by its name in threads/ or by its title.
 
         `role` is user, assistant, system, tool, agent:NAME, router or handoff; `time` is now unless it is given;
         `attributes` are `key=value`: model, in and out (tokens), cost (US dollars), status, and any other.

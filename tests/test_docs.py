@@ -19,6 +19,7 @@ from memsync.search.query_syntax import FILTER_NAMES
 PROJECT = Path(__file__).parent.parent
 SUBCOMMANDS = (
     *("service install", "service uninstall", "service status", "note new", "note list"),
+    "mcp install",
     *("pref list", "pref get", "pref set", "pattern list", "pattern observe"),
     *("thread new", "thread append", "thread show", "thread list", "thread archive", "thread resume"),
 )

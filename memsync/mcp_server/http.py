@@ -61,6 +61,7 @@ def listening(port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((HOST, port))
+        found.listen()
     except OSError as error:
         found.close()
         raise UsageError(f"port {port} cannot be had: {error.strerror}", hint="Name another with --port.") from error

@@ -174,9 +174,12 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
     errors = sorted(Draft202012Validator(tool.schema).iter_errors(arguments), key=lambda error: list(error.path))
     if not errors:
         return ""
-    where = ".".join(str(part) for part in errors[0].path)
+    places = [".".join(str(part) for part in error.path) for error in errors]
+    wrong = [
+        f"{place}: {error.message}" if place else error.message for place, error in zip(places, errors, strict=True)
+    ]
     known = ", ".join(tool.parameters) or "none"
-    return f"{where + ': ' if where else ''}{errors[0].message}. The parameters of {tool.name} are: {known}."
+    return f"{'; '.join(wrong)}. The parameters of {tool.name} are: {known}."
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -112,14 +112,18 @@ class ThreadAuthor:
         return Neighbours(*(tuple(_message(note, one) for one in side) for side in (before, after)))
 
     def existing(self, thread: str) -> NotePath:
-        """Return the path of a thread that is there, named by its path or as in threads/. Raises NoteError.
+        """Return the path of a thread that is there, named by its path, as in threads/ or by its title.
+
+        What was retired is looked for in archive/. Raises NoteError.
 
         Nothing is read for that: an append to a long thread must not cost a reading of it.
         """
-        path = thread_path(thread)
-        for place in (path, NotePath(f"{ARCHIVE_FOLDER}{path}")):
-            if self._author.has(place):
-                return place
+        paths = [thread_path(thread)]
+        if "/" not in thread and (slug := slug_of(thread)):
+            paths.append(NotePath(f"{FOLDER}{slug}.md"))
+        for path in (*paths, *(NotePath(f"{ARCHIVE_FOLDER}{path}") for path in paths)):
+            if self._author.has(path):
+                return path
         raise _no_thread(thread)
 
 
