@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cold, context, edit, footprint, live, quality, search, served, start, unchanged, writing
+from benchmarks import cold, context, edit, footprint, live, mcp, quality, search, served, start, unchanged, writing
 from benchmarks.report import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
@@ -41,6 +41,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "writing": writing.appends,
     "threads": writing.threads,
     "import": writing.imports,
+    "mcp": mcp.start,
 }
 
 
