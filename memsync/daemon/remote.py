@@ -7,6 +7,9 @@ from typing import Any
 from memsync.calls import Answer, Calls
 from memsync.daemon.client import Client
 
+TAKE_MINUTES = frozenset({"duplicates", "prune", "undo_prune"})
+"""What grows with the memory, the first with its square."""
+
 
 class RemoteMemory(Client, Calls):
     """One connection to a daemon; use it from one thread at a time, or make one a thread: they are cheap.
@@ -18,5 +21,10 @@ class RemoteMemory(Client, Calls):
     def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:
         from memsync.model.shaped import shaped
 
-        answer: Answer = shaped(kind, self.call(name, arguments)["answer"])
+        patience = self._socket.gettimeout()
+        self._socket.settimeout(None if name in TAKE_MINUTES else patience)
+        try:
+            answer: Answer = shaped(kind, self.call(name, arguments)["answer"])
+        finally:
+            self._socket.settimeout(patience)
         return answer

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 _CLIPPED_DEVIATIONS = 5.0
-_BLOCK_ROWS = 1_024
+_BLOCK_ROWS = 256
 
 
 def to_float16(vector: Vector, dimension: int) -> bytes:
