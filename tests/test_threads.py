@@ -8,6 +8,7 @@ import pytest
 
 from memsync.model import NotePath, Section
 from memsync.notes.reader import NoteReader
+from tests.conftest import COUNTER, LIMITS, RULES
 
 Sections = Callable[..., tuple[Section, ...]]
 
@@ -138,3 +139,30 @@ def test_chunks_of_a_message_carry_its_role_and_time(reader: NoteReader) -> None
     assert len(chunks) > 2
     assert {chunk.role for chunk in chunks} == {"user"}
     assert {entry.time for chunk in chunks for entry in chunk.entries} == {"2026-11-21T10:02"}
+
+
+LARGE = NoteReader(COUNTER.count, RULES, LIMITS, 100)
+"""Takes any thread for one that is too large to be parsed."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## user @ 2026-11-21 10:02 {in=1 cost=0.5}\ntext at once\n\nand more\n\n## assistant ##\n\nyes\n",
+        "above\n\n## user\n\n```\n## assistant\n```\n\n## Summary\n\n~~~~\n```\n~~~\n## tool\n~~~~\n\n## tool\n\nx\n",
+        "---\nsession: s\n---\n\n## agent:a @ yesterday\n\ntext\n\n## router\n## handoff\n### user\n\n    ## user\n",
+        "no message at all " * 20,
+        "## user\n\n``` `not a fence\n\n## assistant\n\nx\n",
+    ],
+)
+def test_messages_of_a_thread_that_is_too_large_are_those_it_would_have(text: str) -> None:
+    """They are read line by line: sums over a thread do not end at 2 MB."""
+    path = NotePath("threads/one.md")
+    text += "\n" + "word " * 30
+    note, chunks = LARGE.read(path, text.encode())
+    whole, _ = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000).read(path, text.encode())
+    assert note.warnings and not whole.warnings
+    assert note.messages == whole.messages
+    roles = {line: chunk.role for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}
+    for message in note.messages:
+        assert {roles[line] for line in (message.start_line, message.end_line)} == {message.role}

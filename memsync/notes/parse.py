@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
@@ -19,7 +20,7 @@ from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
-from memsync.notes.threads import messages_of, read_message_heading
+from memsync.notes.threads import find_headings, messages_of, read_message_heading
 
 MAX_HEADING_CHARS = 200
 """A longer heading is cut in heading paths; its line is still indexed whole."""
@@ -58,7 +59,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         body = _parse_body(lines, head.line_count + 1, kind, date)
         if body is None:
             warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
-    body = body or _plain_body(lines, head.line_count + 1)
+    body = body or _plain_body(lines, head.line_count + 1, kind)
     if body.inline.skipped:
         warnings.append(f"line {body.inline.skipped[0]}: too long or too involved to be searched for tags and links")
     if any(_CONFLICT.match(line) for line in lines):
@@ -95,10 +96,22 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
 # ----------------------------------------------------------------------------------------------- body
 
 
-def _plain_body(lines: Sequence[str], first_line: int) -> _Body:
-    blocks = [part for part in plain_blocks(lines, first_line) if isinstance(part, Block)]
-    sections = [Section((), blocks[0].start_line, blocks[-1].end_line)] if blocks else []
-    return _Body(sections, [blocks] if blocks else [], "", BlockTree([], [], {}), InlineFinds())
+def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
+    """Return paragraphs, and of a thread its messages, which are read line by line."""
+    body = _Body([], [], "", BlockTree([], [], {}), InlineFinds())
+    headings = list(find_headings(lines, first_line)) if kind is Kind.THREAD else []
+    begins = {section.start_line: section for section, _ in headings}
+    body.tree.cuts.update({section.start_line: column for section, column in headings if column})
+    for part in plain_blocks(lines, first_line):
+        own = [line for line in range(part.start_line, part.end_line + 1) if line in begins] if begins else []
+        for first, last in pairwise([*sorted({part.start_line, *own, *(line + 1 for line in own)}), part.end_line + 1]):
+            if first in begins or not body.sections:
+                body.sections.append(begins.get(first) or Section((), first, last - 1))
+                body.blocks.append([])
+            if first < last:
+                body.blocks[-1].append(Block(first, last - 1))
+                body.sections[-1] = replace(body.sections[-1], end_line=last - 1)
+    return body
 
 
 def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body | None:

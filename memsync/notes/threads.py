@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from memsync.model import Message, Note, Section
 from memsync.notes.attributes import cut_attributes
@@ -12,6 +12,8 @@ from memsync.notes.dates import parse_moment
 MESSAGE_LEVEL = 2
 
 _ROLE = r"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{}]+)"
+_HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^{{}}]+?))?\s*")
 
 
@@ -27,6 +29,28 @@ def read_message_heading(heading: str) -> tuple[str, str] | None:
         return found["role"], ""
     moment = parse_moment(found["time"])
     return None if moment is None else (found["role"], moment)
+
+
+def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Section, int]]:
+    """Yield each heading that begins or ends a message, as its section, and the column of its attributes or 0.
+
+    For threads that are too large to be parsed. A heading in a fence is none; what else may hide one (an HTML block
+    that nobody has closed) is not looked for, nor are headings that are underlined.
+    """
+    fence = ""
+    for number, line in enumerate(lines[first_line - 1 :], first_line):
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        elif found:
+            fence = found[1]
+        elif heading := _HEADING.match(line):
+            column, attributes = cut_attributes(line)
+            text = line[heading.end() : column].strip().rstrip("#").strip()
+            level = len(heading[1])
+            role, time = (read_message_heading(text) if level == MESSAGE_LEVEL else None) or ("", "")
+            yield Section((text,), number, number, role, time, attributes, level), column if attributes else 0
 
 
 def messages_of(note: Note) -> Iterator[Message]:
