@@ -183,7 +183,8 @@ class Caretaker:
             return self._usage.used(since)
         except (OSError, sqlite3.Error) as error:
             raise FilesystemError(
-                f"{self._usage.path} cannot be read: {error}", hint="Move it away to count anew."
+                f"{self._usage.path} cannot be read: {error}",
+                hint="If it is damaged, move it away: counting begins anew.",
             ) from error
 
 

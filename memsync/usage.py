@@ -109,7 +109,7 @@ class Usage:
         import sqlite3
 
         try:
-            with self._opened() as database:
+            with self._writing() as database:
                 self._write(database, searches, retrieved)
             self.fault = ""
         except (sqlite3.Error, OSError, MemsyncError) as error:
@@ -136,9 +136,10 @@ class Usage:
         Raises OSError, sqlite3.Error when there is a database that cannot be read.
         """
         self.flush()
-        if not self.path.exists():
+        if not self._has_begun():
             return Used("", {}, (), 0, (), ())
         with self._opened() as database:
+            database.execute("BEGIN")
             (counted_since,) = database.execute("SELECT since FROM counted").fetchone()
             notes = {
                 NotePath(path): NoteUse(NotePath(path), times, last)
@@ -162,14 +163,12 @@ class Usage:
             )
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the database, made if it is not there, in one transaction that is kept if nothing is raised."""
-        import sqlite3
-
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self.path.exists():
             self.path.touch(0o600)
-        with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)) as database:
+        with self._opened() as database:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
             database.execute("BEGIN IMMEDIATE")
@@ -178,6 +177,18 @@ class Usage:
             database.execute("INSERT INTO counted SELECT ? WHERE NOT EXISTS (SELECT 1 FROM counted)", (_now(),))
             yield database
             database.execute("COMMIT")
+
+    def _opened(self) -> closing[sqlite3.Connection]:
+        import sqlite3
+
+        return closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None))
+
+    def _has_begun(self) -> bool:
+        """Tell whether there is anything to read: a file that nothing was written to yet is empty."""
+        try:
+            return self.path.stat().st_size > 0
+        except FileNotFoundError:
+            return False
 
 
 def _now(days: int = 0) -> str:
