@@ -25,6 +25,7 @@ from memsync.writing.author import Author
 from memsync.writing.importing import Importer, export_lines
 from memsync.writing.patterns import Patterns
 from memsync.writing.preferences import Preferences
+from memsync.writing.retiring import Retiring
 from memsync.writing.threads import ThreadAuthor
 from memsync.writing.writer import NoteWriter
 
@@ -51,13 +52,15 @@ class Acts:
         self._syncer = syncer
         self._answering = answering
         writer = NoteWriter(settings.root, settings.keep_dir)
-        author = self._author = Author(files, reader, writer, self._index_now, commits=settings["git.commit"])
+        commits = settings["git.commit"]
+        retiring = Retiring(settings.root, settings.keep_dir, writer, commits=commits)
+        author = self._author = Author(files, reader, writer, self._index_now, retiring.retired_to, commits=commits)
         preferences = Preferences(author)
         patterns = Patterns(author, self._holders_of_patterns)
-        threads = self._thread_author = ThreadAuthor(author, self._thread)
+        threads = self._thread_author = ThreadAuthor(author, self._thread, retiring.retired_to)
         self.importer = Importer(author, self._sources)
         composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
-        caretaker = Caretaker(settings, files, reader, index, answering, writer, usage)
+        caretaker = Caretaker(settings, files, reader, index, answering, retiring, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,

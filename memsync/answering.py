@@ -64,13 +64,15 @@ class Answering:
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """See Memory.search."""
         started = time.perf_counter()
-        with self._syncer.gate.searching():
-            result = self._answer(query, tokens, fresh, generation)
+        result = self.found(query, tokens=tokens, fresh=fresh, generation=generation)
         milliseconds = (time.perf_counter() - started) * 1000
-        if self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits)):
-            with suppress(RuntimeError):  # the memory is being closed, which writes it down, too
-                self._pool.submit(self._usage.flush)
+        self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
         return result
+
+    def found(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
+        """Answer without counting it: what is found for a purpose of its own, and not for somebody who asks."""
+        with self._syncer.gate.searching():
+            return self._answer(query, tokens, fresh, generation)
 
     def compare(self) -> TextReport:
         """Index what changed, as a strict search does first, and return what is missing still."""

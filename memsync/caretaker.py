@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from memsync.answering import Answering
-from memsync.errors import FilesystemError, UsageError, WriteRefused
+from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.model import (
     Collections,
     Duplicates,
@@ -28,15 +27,17 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Index
 from memsync.settings import Settings
+from memsync.upkeep.activity import last_active
 from memsync.upkeep.folders import collections
 from memsync.upkeep.retention import due, is_too_much, unused
-from memsync.usage import Usage, Used
+from memsync.usage import Usage
 from memsync.writing.retiring import Moved, Retiring
-from memsync.writing.writer import NoteWriter
 
 LEAST_TOKENS = 8
 """What is shorter ("Yes.", "Open questions") says the same in many notes without repeating anything."""
 MOST_PAIRS = 10_000
+LEAST_SIMILARITY = 0.7
+MOST_DAYS = 36_500
 
 
 class Caretaker:
@@ -49,7 +50,7 @@ class Caretaker:
         reader: NoteReader,
         index: Index,
         answering: Answering,
-        writer: NoteWriter,
+        retiring: Retiring,
         usage: Usage,
     ) -> None:
         self._files = files
@@ -58,7 +59,8 @@ class Caretaker:
         self._answering = answering
         self._usage = usage
         self._task_days: int = settings["prune.task_days"]
-        self._retiring = Retiring(settings.root, settings.keep_dir, writer, commits=settings["git.commit"])
+        self._retiring = retiring
+        self._is_counting: bool = settings["usage.count"]
         self.by_name: Mapping[str, Callable[..., Any]] = {
             "prune": self._prune,
             "undo_prune": self._undo_prune,
@@ -78,8 +80,9 @@ class Caretaker:
     # --------------------------------------------------------------------------------------- retirement
 
     def _prune(self, days: int, *, apply: bool, force: bool) -> Pruning:
+        _check_days(days)
         notes, pending = self._notes()
-        found, warnings = due(notes, date.today(), days or self._task_days)
+        found, warnings = due(notes, datetime.now().astimezone(), days or self._task_days)
         found = self._retiring.with_free_targets(found)
         kept = sum(not note.archived for note in notes)
         is_refused = is_too_much(len(found), kept) and not force
@@ -103,6 +106,10 @@ class Caretaker:
         """Return what a run did, once the index has it."""
         notes, pending = self._notes()
         done = {source for source, _ in moved.moves}
+        known = {note.path for note in notes}
+        unseen = [target for _, target in moved.moves if target not in known]
+        if unseen and not pending:
+            warnings = [*warnings, f"no search finds {unseen[0]}: .gitignore or [files] exclude leaves it out"]
         complaints = (*warnings, *filter(None, [moved.complaint]))
         in_effect = tuple(one for one in due if one.path in done)
         kept = kept or sum(not note.archived for note in notes)
@@ -111,40 +118,47 @@ class Caretaker:
     # -------------------------------------------------------------------------------------- repetitions
 
     def _duplicates(self, similarity: float, limit: int) -> Duplicates:
-        if not 0.5 <= similarity <= 1:
-            raise UsageError(f"similarity {similarity} is not from 0.5 to 1", hint="1 finds equal texts only.")
+        if not LEAST_SIMILARITY <= similarity <= 1:
+            raise UsageError(
+                f"similarity {similarity:g} is not from {LEAST_SIMILARITY:g} to 1",
+                hint="Below that, passages are only about the same matter.",
+            )
         pending = self._answering.compare().pending
         with self._index.reading() as reader:
             found = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS)
             space = reader.active_space()
             waiting = reader.pending(space) if space else reader.counts().passages
-        quoted = [Repetition(score, tuple(places), self._quote(places[0])) for score, places in found[:limit]]
-        return Duplicates(tuple(quoted), pending, waiting)
+        return Duplicates(tuple(self._repetition(*one) for one in found[:limit]), pending, waiting)
+
+    def _repetition(self, score: float, places: Sequence[Place]) -> Repetition:
+        texts = {self._quote(place) for place in places} if score == 1 else set()
+        return Repetition(score, tuple(places), self._quote(places[0]), is_equal=len(texts) == 1)
 
     def _quote(self, place: Place) -> str:
         """Return the lines of a place as they are now; empty when they have just gone."""
         try:
             content, _ = self._files.read(place.path)
             lines = self._reader.read(place.path, content)[0].lines
-        except (OSError, ValueError):
+        except (OSError, ValueError, NoteError):
             return ""
         return "\n".join(lines[place.start_line - 1 : place.end_line])
 
     # ------------------------------------------------------------------------------------------- usage
 
     def _stale(self, days: int, limit: int) -> Stale:
+        _check_days(days)
         notes, pending = self._notes()
-        used = self._used("")
+        used = self._usage.used("")
         found = unused(notes, used.notes, date.today(), days)
-        return Stale(tuple(found[:limit]), used.counted_since, pending)
+        return Stale(tuple(found[:limit]), used.counted_since, self._counting_faults(), pending)
 
     def _listed(self, folder: str, *, archived: bool) -> Notes:
         notes, pending = self._notes()
         beneath = folder.removeprefix("./").strip("/")
         found = (
-            NoteAbout(one.path, one.title, one.kind, one.tier, one.last_active, one.pinned, one.archived)
+            NoteAbout(one.path, one.title, one.kind, one.tier, last_active(one), one.pinned, one.archived)
             for one in notes
-            if (not beneath or one.path.startswith(f"{beneath}/")) and (archived or not one.archived)
+            if (beneath in ("", ".") or one.path.startswith(f"{beneath}/")) and (archived or not one.archived)
         )
         return Notes(tuple(found), pending)
 
@@ -153,12 +167,13 @@ class Caretaker:
         return Collections(tuple(collections(notes)), pending)
 
     def _stats(self, days: int, limit: int) -> Stats:
+        _check_days(days)
         notes, pending = self._notes()
         since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
-        used = self._used(since)
+        used = self._usage.used(since)
         there = {note.path: note for note in notes if not note.archived}
         retrieved = [use for path, use in used.notes.items() if path in there]
-        never = [NoteUse(path, 0, "", note.last_active) for path, note in there.items() if path not in used.notes]
+        never = [NoteUse(path, 0, "", last_active(note)) for path, note in there.items() if path not in used.notes]
         return Stats(
             since=since,
             counted_since=used.counted_since,
@@ -167,25 +182,25 @@ class Caretaker:
             p50_ms=_share_of(used.milliseconds, 0.5),
             p95_ms=_share_of(used.milliseconds, 0.95),
             most_retrieved=tuple(
-                NoteUse(use.path, use.retrieved, use.last_retrieved, there[use.path].last_active)
+                NoteUse(use.path, use.retrieved, use.last_retrieved, last_active(there[use.path]))
                 for use in sorted(retrieved, key=lambda use: (-use.retrieved, use.path))[:limit]
             ),
             never_retrieved=tuple(sorted(never, key=lambda use: (use.last_active, use.path))[:limit]),
             never_count=len(never),
             growth=tuple(used.growth),
             queries=tuple(used.queries),
-            warnings=tuple(filter(None, [self._usage.fault])),
+            warnings=self._counting_faults(),
             pending_text=pending,
         )
 
-    def _used(self, since: str) -> Used:
-        try:
-            return self._usage.used(since)
-        except (OSError, sqlite3.Error) as error:
-            raise FilesystemError(
-                f"{self._usage.path} cannot be read: {error}",
-                hint="If it is damaged, move it away: counting begins anew.",
-            ) from error
+    def _counting_faults(self) -> tuple[str, ...]:
+        off = "" if self._is_counting else "nothing is counted: [usage] count is off in the settings"
+        return tuple(filter(None, [off, self._usage.fault]))
+
+
+def _check_days(days: int) -> None:
+    if not 0 <= days <= MOST_DAYS:
+        raise UsageError(f"{days} days are not from 0 to {MOST_DAYS}", hint="Name another number of days.")
 
 
 def _share_of(ordered: Sequence[float], share: float) -> float:

@@ -10,6 +10,7 @@ from memsync.answering import Answering
 from memsync.context.assemble import assemble
 from memsync.context.parts import Passage, Source
 from memsync.context.sources import (
+    day_before,
     hit_passage,
     identity_notes,
     log_notes,
@@ -59,21 +60,29 @@ class Composer:
 
     def context(self, query: str, thread: str, budget: int, day: str) -> Context:
         """See Calls.context."""
+        if budget < 0:
+            raise UsageError(f"budget {budget} is not at least 1", hint="Name the word pieces that there is room for.")
         budget = budget or self._settings["context.budget"]
         today = _day(day)
         hits, warnings, pending = self._hits(query, budget)
         with self._index.reading() as reader:
             notes = reader.notes()
-        gathered = _Gathered(self._files, self._reader)
+        gathered, kind_of = _Gathered(self._files, self._reader), self._reader.rules.kind
         share = {name: self._settings[f"context.{name}"] for name in SHARES}
         conversation = gathered.note(self._thread_path(thread)) if thread else None
         prompt = thread_prompt(conversation[0]) if conversation else []
         messages = message_passages(*conversation) if conversation else []
         logs = [passage for path in log_notes(notes, today) for passage in reversed(gathered.passages([path]))]
         sources = (
-            Source("soul", "Identity", share["soul"], gathered.passages(identity_notes(notes)), is_quoted=False),
             Source(
-                "prompts", "Instructions", share["prompts"], gathered.passages(prompt_notes(notes)), is_quoted=False
+                "soul", "Identity", share["soul"], gathered.passages(identity_notes(notes, kind_of)), is_quoted=False
+            ),
+            Source(
+                "prompts",
+                "Instructions",
+                share["prompts"],
+                gathered.passages(prompt_notes(notes, kind_of)),
+                is_quoted=False,
             ),
             Source("thread_prompt", "Instructions of this conversation", 0, prompt, is_quoted=False),
             Source("memory", "Lasting memory", share["memory"], gathered.passages(memory_notes(notes))),
@@ -92,7 +101,7 @@ class Composer:
             return [], [f"{one.path}: {one.reason}" for one in report.failed], report.pending
         mode = Mode(self._settings["search.mode"])
         asked = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
-        result = self._answering.answer(asked, tokens=None, fresh=Fresh.STRICT, generation=0)
+        result = self._answering.found(asked, tokens=None, fresh=Fresh.STRICT, generation=0)
         return [hit_passage(hit) for hit in result.hits], result.warnings, result.freshness.pending_text
 
 
@@ -134,6 +143,8 @@ class _Gathered:
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text) if text else date.today()
-    except ValueError as error:
+        day = date.fromisoformat(text) if text else date.today()
+        day_before(day)
+        return day
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{text!r} is no day", hint="Write it as 2026-11-21.") from error

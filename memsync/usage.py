@@ -8,7 +8,6 @@ database that cannot be written costs figures and nothing else.
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -16,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsync.errors import MemsyncError
+from memsync.errors import FilesystemError, MemsyncError
 from memsync.model import AskedQuery, Growth, NotePath, NoteUse
 from memsync.ports import Index
 
@@ -79,31 +78,39 @@ class Usage:
         self._lock = threading.Lock()
         self._searches: list[_Searched] = []
         self._retrieved: Counter[NotePath] = Counter()
-        self._due_at = time.monotonic() + FLUSH_SECONDS
+        self._timer: threading.Timer | None = None
         self.fault = ""
 
-    def searched(self, query: str, milliseconds: float, paths: Iterable[NotePath]) -> bool:
-        """Count one search and the notes it gave; return whether it is time to `flush`."""
+    def searched(self, query: str, milliseconds: float, paths: Iterable[NotePath]) -> None:
+        """Count one search and the notes it gave."""
         found = set(paths)
         text = query if self._keeps_queries else None
-        with self._lock:
-            if self._is_on and len(self._searches) < MOST_WAITING:
-                self._searches.append(_Searched(_now(), milliseconds, len(found), text))
-                self._retrieved.update(found)
-            return self._is_on and time.monotonic() >= self._due_at
+        self._count(found, [_Searched(_now(), milliseconds, len(found), text)])
 
     def read(self, paths: Iterable[NotePath]) -> None:
         """Count notes that were read for their own sake."""
-        if self._is_on:
-            with self._lock:
-                self._retrieved.update(set(paths))
+        self._count(set(paths), [])
+
+    def _count(self, paths: set[NotePath], searches: list[_Searched]) -> None:
+        if not self._is_on:
+            return
+        with self._lock:
+            if len(self._searches) < MOST_WAITING:
+                self._searches += searches
+                self._retrieved.update(paths)
+            if self._timer is None:
+                self._timer = threading.Timer(FLUSH_SECONDS, self.flush)
+                self._timer.daemon = True
+                self._timer.start()
 
     def flush(self) -> None:
         """Write down what was counted. What cannot be written now waits for the next time; `fault` says why."""
         with self._lock:
             searches, retrieved = self._searches, self._retrieved
             self._searches, self._retrieved = [], Counter()
-            self._due_at = time.monotonic() + FLUSH_SECONDS
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
         if not searches and not retrieved:
             return
         import sqlite3
@@ -133,34 +140,20 @@ class Usage:
     def used(self, since: str) -> Used:
         """Return what was counted, and the searches since a moment. What waits is written first.
 
-        Raises OSError, sqlite3.Error when there is a database that cannot be read.
+        Raises FilesystemError when there is a database that cannot be read.
         """
         self.flush()
         if not self._has_begun():
             return Used("", {}, (), 0, (), ())
-        with self._opened() as database:
-            database.execute("BEGIN")
-            (counted_since,) = database.execute("SELECT since FROM counted").fetchone()
-            notes = {
-                NotePath(path): NoteUse(NotePath(path), times, last)
-                for path, times, last in database.execute("SELECT path, retrieved, last FROM note")
-            }
-            rows = database.execute("SELECT ms, hits FROM search WHERE at >= ? ORDER BY ms", (since,)).fetchall()
-            growth = database.execute(
-                "SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],)
-            )
-            queries = database.execute(
-                "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
-                (since, MOST_QUERIES),
-            )
-            return Used(
-                counted_since,
-                notes,
-                [ms for ms, _ in rows],
-                sum(not hits for _, hits in rows),
-                [Growth(*row) for row in growth],
-                [AskedQuery(*row) for row in queries],
-            )
+        import sqlite3
+
+        try:
+            with self._opened() as database:
+                database.execute("BEGIN")
+                return _read(database, since)
+        except (OSError, sqlite3.Error) as error:
+            hint = "Move it away: counting begins anew." if type(error) is sqlite3.DatabaseError else "Try again."
+            raise FilesystemError(f"{self.path} cannot be read: {error}", hint=hint) from error
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -189,6 +182,25 @@ class Usage:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
             return False
+
+
+def _read(database: sqlite3.Connection, since: str) -> Used:
+    (counted_since,) = database.execute("SELECT since FROM counted").fetchone()
+    notes = database.execute("SELECT path, retrieved, last FROM note")
+    rows = database.execute("SELECT ms, hits FROM search WHERE at >= ? ORDER BY ms", (since,)).fetchall()
+    sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
+    queries = database.execute(
+        "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
+        (since, MOST_QUERIES),
+    )
+    return Used(
+        counted_since,
+        {NotePath(path): NoteUse(NotePath(path), times, last) for path, times, last in notes},
+        [ms for ms, _ in rows],
+        sum(not hits for _, hits in rows),
+        [Growth(*row) for row in sizes],
+        [AskedQuery(*row) for row in queries],
+    )
 
 
 def _now(days: int = 0) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,11 @@ from memsync.errors import UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.memory_api import MemoryApi
 from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
-from memsync.notes.dates import expires_on
+from memsync.notes.dates import expires_at
 from memsync.settings import Settings, load_settings
 from memsync.upkeep.retention import due, unused
+from memsync.writing import moving
+from memsync.writing.swap import rename_new
 from tests.conftest import Parse
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import Cli
@@ -26,10 +28,14 @@ __all__ = ["own", "served", "short_runtime_folder"]
 
 Write = Callable[[str, str | bytes], Path]
 TODAY = date(2026, 11, 21)
+NOW = datetime(2026, 11, 21, 10, 2).astimezone()
+
+
+BEGUN = date.today()
 
 
 def day(ago: int) -> str:
-    return (date.today() - timedelta(days=ago)).isoformat()
+    return (BEGUN - timedelta(days=ago)).isoformat()
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -38,7 +44,9 @@ def files(root: Path) -> dict[str, bytes]:
 
 def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> IndexedNote:
     kind = Kind.DAILY if path.startswith("daily/") else Kind.THREAD if path.startswith("threads/") else Kind.NOTE
-    plain = IndexedNote(NotePath(path), kind, tier, "", "", "", False, False, {}, 1_750_000_000 * 10**9)  # 2025-06-15
+    plain = IndexedNote(
+        NotePath(path), kind, tier, "", "", "", False, False, {}, 1_749_988_800 * 10**9
+    )  # noon of 2025-06-15
     return plain._replace(**fields)  # type: ignore[arg-type]  # because each test names the fields it is about
 
 
@@ -61,7 +69,12 @@ def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> 
         (note("threads/a.md", last_time="2026-01-20T10:00", mtime_ns=1_795_000_000 * 10**9), "task, 305 days old"),
         (note(front_matter={"expires": "2026-11-21"}), "expired 2026-11-21"),
         (note(front_matter={"expires": "2026-11-22"}), ""),
-        (note(tier=Tier.PROJECT, front_matter={"expires": "2026-11-20T10:00"}), "expired 2026-11-20"),
+        (note(tier=Tier.PROJECT, front_matter={"expires": "2026-11-21T10:00"}), "expired 2026-11-21"),
+        (note(tier=Tier.PROJECT, front_matter={"expires": "2026-11-21T23:59"}), ""),
+        (note("daily/README.md"), ""),
+        (note("README.md"), "task, 524 days old"),
+        (note(date="2020-01-01", front_matter={"created": "2020-01-01", "updated": "lately"}), "task, 524 days old"),
+        (note(front_matter={"created": "2026-11-01", "updated": "2026-11-20", "expires": "19d"}), "expired 2026-11-20"),
         (note(tier=Tier.PERSONAL, front_matter={"expires": "2026-11-20"}), ""),
         (note(pinned=True, front_matter={"expires": "2026-11-20"}), ""),
         (note(tier=Tier.PROJECT, front_matter={"expires": "30d"}), "expired 2025-07-15"),
@@ -71,14 +84,14 @@ def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> 
 )
 def test_due_is_what_is_old_or_expired(one: IndexedNote, reason: str) -> None:
     """`expires` decides where it stands, else the age of task memory; personal and pinned notes never retire."""
-    found, warnings = due([one], TODAY, 30)
+    found, warnings = due([one], NOW, 30)
     assert ([each.reason for each in found], warnings) == ([reason] if reason else [], [])
 
 
 @pytest.mark.parametrize("value", ["soon", 30, True, "2026-02-30", ["2026-01-01"]])
 def test_expiry_that_is_not_understood_keeps_its_note(value: object, parse: Parse) -> None:
     """And says so, in prune and on the note."""
-    found, warnings = due([note(front_matter={"expires": value})], TODAY, 30)
+    found, warnings = due([note(front_matter={"expires": value})], NOW, 30)
     assert (found, len(warnings)) == ([], 1)
     (warning,) = parse(f"---\nexpires: {json.dumps(value)}\n---\ntext\n").warnings
     assert "30d" in warning
@@ -86,9 +99,10 @@ def test_expiry_that_is_not_understood_keeps_its_note(value: object, parse: Pars
 
 def test_days_of_expiry_count_from_the_day_it_was_made() -> None:
     """`30d` after a day; a date is that day."""
-    assert expires_on("30d", "2026-11-01") == date(2026, 12, 1)
-    assert expires_on("2026-12-24", "2026-11-01") == date(2026, 12, 24)
-    assert expires_on("d", "2026-11-01") is None
+    assert expires_at("30d", "2026-11-01") == datetime(2026, 12, 1).astimezone()
+    assert expires_at("2026-12-24", "2026-11-01") == datetime(2026, 12, 24).astimezone()
+    assert expires_at("2026-12-24T10:00+00:00", "2026-11-01") == datetime(2026, 12, 24, 10, tzinfo=UTC)
+    assert [expires_at(text, "9999-12-31") for text in ("d", "30d", "99999d")] == [None] * 3
 
 
 # ------------------------------------------------------------------------------------------------ prune
@@ -108,6 +122,7 @@ def aged(own: MemoryApi, write: Write) -> MemoryApi:
 
 
 DUE = [f"daily/{day(100)}.md", f"daily/{day(40)}.md", "projects/trip.md"]
+"""As of the day on which the tests begin, like the notes themselves."""
 
 
 def test_prune_shows_and_changes_nothing(aged: MemoryApi, root: Path) -> None:
@@ -183,6 +198,114 @@ def test_note_that_changes_meanwhile_stays(memory: Memory, root: Path, write: Wr
     assert (root / "notes/a.md").read_text().endswith("new text\n")
 
 
+def test_undo_knows_what_a_run_really_moved(aged: MemoryApi, root: Path, write: Write) -> None:
+    """Runs that moved nothing are none; what failed and was moved by hand stays where the person put it."""
+    os.link(write("old/linked.md", "---\ntier: task\nupdated: 2020-01-01\n---\nzebra\n"), root / "other")
+    assert [one.path for one in aged.prune(apply=True, force=True).failed] == ["old/linked.md"]
+    for _ in range(3):
+        assert aged.prune(apply=True, force=True).moved == ()
+    (root / "other").unlink()
+    (root / "archive/old").mkdir()
+    (root / "old/linked.md").rename(root / "archive/old/linked.md")
+    assert [one.target for one in aged.undo_prune().moved] == DUE
+    assert (root / "archive/old/linked.md").exists()
+    with pytest.raises(UsageError, match="nothing to undo"):
+        aged.undo_prune()
+
+
+def test_run_that_was_killed_can_be_undone(
+    memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has moved comes back; where a move is two steps, one that was left half done is finished."""
+    for number in range(3):
+        write(f"old/{number}.md", "---\ntier: task\nupdated: 2020-01-01\n---\nzebra\n")
+    before = files(root)
+    moves: list[str] = []
+
+    def killed(folder: int, source: str, target: str, there: int) -> None:
+        if len(moves) == 1:
+            os.link(source, target, src_dir_fd=folder, dst_dir_fd=there)
+            raise KeyboardInterrupt
+        moves.append(source)
+        rename_new(folder, source, target, there)
+
+    monkeypatch.setattr(moving, "rename_new", killed)
+    with pytest.raises(KeyboardInterrupt):
+        memory.prune(apply=True, force=True)
+    monkeypatch.undo()
+    assert len(files(root)) == 4
+    assert len(memory.undo_prune().moved) == 2
+    assert files(root) == before
+
+
+def test_half_a_move_is_finished_by_the_next_prune(memory: Memory, root: Path, write: Write) -> None:
+    """Two names of one file are no hard link to somewhere else."""
+    path = write("old/a.md", "---\ntier: task\nupdated: 2020-01-01\n---\nzebra\n")
+    (root / "archive/old").mkdir(parents=True)
+    os.link(path, root / "archive/old/a.md")
+    assert [one.target for one in memory.prune(apply=True, force=True).moved] == ["archive/old/a.md"]
+    assert list(files(root)) == ["archive/old/a.md"]
+
+
+def test_retired_thread_is_the_one_that_is_meant(own: MemoryApi, root: Path, write: Write) -> None:
+    """Though archive/ had another of that name; writing to it brings it back, where searches find it."""
+    write("archive/threads/talk.md", "## user\n\nAnother talk.\n")
+    write("threads/talk.md", "## user @ 2020-01-01 10:00\n\nThis talk.\n")
+    own.prune(apply=True, force=True)
+    assert own.thread("talk").messages[0].text == "This talk."
+    assert own.append_message("talk", "user", "A quagga.").path == "threads/talk.md"
+    assert [one.text for one in own.thread("talk").messages] == ["This talk.", "A quagga."]
+    assert [hit.path for hit in own.search("quagga", mode="keyword").hits] == ["threads/talk.md"]
+    assert "Another" in (root / "archive/threads/talk.md").read_text()
+
+
+def test_retired_thread_that_cannot_be_written_stays_retired(own: MemoryApi, root: Path, write: Write) -> None:
+    """Nothing is half done."""
+    text = "## user @ 2020-01-01 10:00\n\n<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
+    write("threads/talk.md", text)
+    own.prune(apply=True, force=True)
+    for writes in (True, False):
+        with pytest.raises(WriteRefused, match="conflict"):
+            own.append_message("talk", "user", "x") if writes else own.set_thread_status("talk", "active")
+        assert (root / "archive/threads/talk.md").read_text() == text
+        assert not (root / "threads/talk.md").exists()
+
+
+def test_archive_that_no_search_reads_is_told(own: MemoryApi, write: Write) -> None:
+    """Else what retires would seem to be gone."""
+    write(".gitignore", "archive/\n")
+    write("daily/2020-01-01.md", "- old\n")
+    (warning,) = own.prune(apply=True, force=True).warnings
+    assert ".gitignore" in warning
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda own: own.prune(days=-5),
+        lambda own: own.stats(days=99_999_999),
+        lambda own: own.stale(days=-1),
+        lambda own: own.context(budget=-5),
+        lambda own: own.context(day="0001-01-01"),
+        lambda own: own.neighbours("a.md", 0),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(
+    own: MemoryApi, write: Write, ask: Callable[[MemoryApi], object]
+) -> None:
+    """With what would."""
+    write("a.md", "x\n")
+    with pytest.raises(UsageError):
+        ask(own)
+
+
+def test_note_of_the_last_day_holds_nobody_up(own: MemoryApi, write: Write) -> None:
+    """Days beyond the calendar are no days."""
+    write("a.md", "---\ncreated: 9999-12-31\nexpires: 30d\n---\nx\n")
+    found = own.prune()
+    assert found.due == () and "a.md stays" in found.warnings[0]
+
+
 def test_thread_that_was_retired_is_shown_costs_and_comes_back(own: MemoryApi, root: Path, write: Write) -> None:
     """Its sums go on counting; taking it up again moves it back."""
     write("threads/old.md", "## user @ 2020-01-01 10:00 {cost=0.5}\n\nWhich zebra?\n")
@@ -196,9 +319,27 @@ def test_thread_that_was_retired_is_shown_costs_and_comes_back(own: MemoryApi, r
 
 def test_what_was_appended_and_retired_is_not_missed(own: MemoryApi) -> None:
     """`recover` looks for it in the archive."""
-    own.log("saw a zebra", day="2020-01-01")
-    own.prune(apply=True, force=True)
+    for word in ("a zebra", "another"):
+        own.log(f"saw {word}", day="2020-01-01")
+        own.prune(apply=True, force=True)
+    own.log("saw a third", day="2020-01-01")
     assert own.overwritten() == ()
+
+
+def test_thread_that_comes_back_is_one_commit(root: Path, write: Write, make_memory: Callable[..., Memory]) -> None:
+    """Neither half of the move is left over."""
+    git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@b"]
+    write("threads/old.md", "## user @ 2020-01-01 10:00\n\nHi\n")
+    subprocess.run([*git, "init", "-q"], check=True)
+    for name, value in (("user.name", "A"), ("user.email", "a@b")):
+        subprocess.run([*git, "config", name, value], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
+    memory.prune(apply=True, force=True)
+    assert memory.set_thread_status("old", "active").commit
+    status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
+    assert status == ""
 
 
 def test_prune_is_one_commit_where_git_commits(root: Path, write: Write, make_memory: Callable[..., Memory]) -> None:

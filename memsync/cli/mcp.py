@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memsync.cli.common import load
 
 if TYPE_CHECKING:
+    from memsync.mcp_server.link import Link
     from memsync.settings import Settings
 
 PORT = 8737
@@ -36,7 +37,7 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
     """
     if context.invoked_subcommand is not None:
         return
-    load(context)  # a wrong setting is told before a client waits
+    settings = load(context)  # a wrong setting is told before a client waits
     gc.disable()  # the protocol's library makes thousands of classes, none of which is garbage
     from memsync.mcp_server.link import Link
     from memsync.mcp_server.server import serve_stdio
@@ -44,9 +45,10 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
     gc.freeze()
     gc.enable()
     link = Link(lambda: load(context))
+    _end_on_signals(link)
     try:
         if is_http:
-            _serve_http(link, load(context), port, read_only=read_only)
+            _serve_http(link, settings, port, read_only=read_only)
         else:
             import asyncio
 
@@ -55,11 +57,24 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
         link.close()
 
 
-def _serve_http(link: object, settings: Settings, port: int, *, read_only: bool) -> None:
-    from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
-    from memsync.mcp_server.link import Link
+def _end_on_signals(link: Link) -> None:
+    """End at once when told to: else the thread that waits for the client's next line would be waited for.
 
-    assert isinstance(link, Link)
+    A server by HTTP has its own way to end, once it runs.
+    """
+    import signal
+
+    def end(number: int, _: object) -> None:
+        link.close()
+        os._exit(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+
+
+def _serve_http(link: Link, settings: Settings, port: int, *, read_only: bool) -> None:
+    from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
+
     token = token_of(settings.keep_dir)
     bound = listening(port)
     click.echo(f"memsync: serving http://{HOST}:{bound.getsockname()[1]}{PATH}", err=True)
@@ -86,13 +101,25 @@ def install(context: click.Context, client: str, is_http: bool, port: int, read_
     if client and client not in CLIENTS:
         raise UsageError(f"client {client!r} is not known", hint=f"Write {', '.join(CLIENTS)}.")
     settings = load(context)
+    is_http = is_http or _of_group(context, "is_http")
+    read_only = read_only or _of_group(context, "read_only")
     if is_http:
+        if read_only:
+            hint = "Start it with: memsync mcp --http --read-only"
+            raise UsageError("whether a server writes is decided where it is started", hint=hint)
         from memsync.mcp_server.http import HOST, PATH, token_of
 
-        target = Target(url=f"http://{HOST}:{port}{PATH}", token=token_of(settings.keep_dir))
+        own_port = port if port != PORT else _of_group(context, "port") or PORT
+        target = Target(url=f"http://{HOST}:{own_port}{PATH}", token=token_of(settings.keep_dir))
     else:
         target = Target(command=_command(settings, read_only=read_only))
+        _say_environment()
     click.echo("\n".join(described(name, target) for name in ([client] if client else CLIENTS)), nl=False)
+
+
+def _of_group(context: click.Context, name: str) -> Any:
+    """Return an option as it was given before `install`."""
+    return context.parent.params.get(name) if context.parent is not None else None
 
 
 def _command(settings: Settings, *, read_only: bool) -> list[str]:
@@ -100,6 +127,12 @@ def _command(settings: Settings, *, read_only: bool) -> list[str]:
     own = os.path.abspath(sys.argv[0])
     is_installed = os.path.basename(own) == "memsync" and os.access(own, os.X_OK)
     start = [own] if is_installed else [sys.executable, "-P", "-m", "memsync"]
-    is_named = settings.sources["memsync.root"] == "--root" or not settings.config_name
-    where = ["--root", settings.root_name] if is_named else ["--config", settings.config_name]
-    return [*start, *where, "mcp", *(["--read-only"] if read_only else [])]
+    config = ["--config", settings.config_name] if settings.config_name else []
+    return [*start, *config, "--root", settings.root_name, "mcp", *(["--read-only"] if read_only else [])]
+
+
+def _say_environment() -> None:
+    """Say what a client will not know, as it does not have this shell's environment."""
+    names = [name for name in os.environ if name.startswith("MEMSYNC_") or name == "XDG_STATE_HOME"]
+    if names:
+        click.echo(f"memsync: give the client these variables, too: {', '.join(sorted(names))}", err=True)

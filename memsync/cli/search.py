@@ -9,10 +9,11 @@ import click
 
 from memsync.cli.asked import FILTERS, OPTIONS, Asked, Option
 from memsync.cli.common import opened
+from memsync.errors import NoteError
 
 if TYPE_CHECKING:
     from memsync.memory_api import MemoryApi
-    from memsync.model import Neighbours, SearchResult
+    from memsync.model import Hit, Neighbours, SearchResult
 
 
 def _click_option(option: Option, explanation: str) -> click.Option:
@@ -59,12 +60,14 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
 
 def _around(memory: MemoryApi, result: SearchResult, count: int) -> list[Neighbours | None]:
     """Return so many messages on both sides of each hit in a thread; None for any other, or with none asked for."""
-    return [
-        memory.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=count)
-        if count and hit.kind == "thread"
-        else None
-        for hit in result.hits
-    ]
+    return [_neighbours(memory, hit, count) if count and hit.kind == "thread" else None for hit in result.hits]
+
+
+def _neighbours(memory: MemoryApi, hit: Hit, count: int) -> Neighbours | None:
+    try:
+        return memory.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=count)
+    except NoteError:  # it has just gone
+        return None
 
 
 search.params += [_click_option(option, option.explanation) for option in OPTIONS]

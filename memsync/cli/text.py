@@ -6,6 +6,10 @@ import json
 import sys
 from typing import TextIO
 
+from memsync.model.plain import plain, printable
+
+__all__ = ["printable", "say", "say_json", "say_pending", "visible"]
+
 
 def say(text: str = "", *, err: bool = False) -> None:
     """Print one line on stdout or stderr."""
@@ -15,8 +19,6 @@ def say(text: str = "", *, err: bool = False) -> None:
 
 def say_json(value: object) -> None:
     """Print exactly one JSON document on stdout."""
-    from memsync.model.plain import plain
-
     say(json.dumps(plain(value), ensure_ascii=False, indent=2))
 
 
@@ -24,11 +26,6 @@ def say_pending(pending_text: int) -> None:
     """Say on stderr what an answer lacks, if anything."""
     if pending_text:
         say(f"memsync: {pending_text} changed files are not in this answer yet", err=True)
-
-
-def printable(path: str) -> str:
-    """Return a path as one line of a terminal can show it: control characters escaped, everything else as it is."""
-    return "".join(c if c.isprintable() or c == " " else c.encode("unicode_escape").decode() for c in path)
 
 
 def visible(text: str) -> str:

@@ -23,7 +23,9 @@ QUOTED_LINES = 3
 @click.option("--apply", "is_applied", is_flag=True, help="Move them; else they are only shown.")
 @click.option("--force", is_flag=True, help="Move them though they are more than a tenth of the notes.")
 @click.option("--undo", is_flag=True, help="Move back what the last --apply moved.")
-@click.option("--days", type=click.IntRange(1), metavar="N", help="Age of task memory. [default: prune.task_days, 30]")
+@click.option(
+    "--days", type=click.IntRange(1, 36_500), metavar="N", help="Age of task memory. [default: prune.task_days, 30]"
+)
 @_JSON
 @click.pass_context
 def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, days: int | None, as_json: bool) -> None:
@@ -68,7 +70,11 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
 
 @click.command()
 @click.option(
-    "--similarity", type=click.FloatRange(0.5, 1), default=0.95, show_default=True, help="Least cosine; 1: equal only."
+    "--similarity",
+    type=click.FloatRange(0.7, 1),
+    default=0.95,
+    show_default=True,
+    help="Least cosine; 1: equal but for links.",
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
 @_JSON
@@ -84,7 +90,7 @@ def duplicates(context: click.Context, similarity: float, limit: int, as_json: b
         if position:
             click.echo()
         for place in one.places:
-            click.echo(f"{printable(place.citation)}  {one.score:.3f}")
+            click.echo(f"{printable(place.citation)}  {'equal' if one.is_equal else f'{one.score:.3f}'}")
         lines = visible(one.text).split("\n")
         click.echo("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
         if len(lines) > QUOTED_LINES:
@@ -98,7 +104,7 @@ def duplicates(context: click.Context, similarity: float, limit: int, as_json: b
 
 @click.command()
 @click.option(
-    "--days", type=click.IntRange(0), default=90, show_default=True, help="Unchanged and unasked for so long."
+    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Unchanged and unasked for so long."
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
 @_JSON
@@ -115,8 +121,10 @@ def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
         return
     for one in found.notes:
         click.echo(f"{printable(one.path)}  {one.last_active}  {_use(one)}")
-    since = found.counted_since[:10] or "today"
-    click.echo(f"memsync: retrievals have been counted since {since}", err=True)
+    for warning in found.warnings:
+        click.echo(f"memsync: {printable(warning)}", err=True)
+    if not found.warnings:
+        click.echo(f"memsync: retrievals have been counted since {found.counted_since[:10] or 'now'}", err=True)
     say_pending(found.pending_text)
 
 
@@ -137,7 +145,9 @@ def collections(context: click.Context, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--days", type=click.IntRange(1), default=30, show_default=True, help="Searches of the last N days.")
+@click.option(
+    "--days", type=click.IntRange(1, 36_500), default=30, show_default=True, help="Searches of the last N days."
+)
 @click.option("--limit", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many notes to show.")
 @_JSON
 @click.pass_context

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from memsync.context.parts import Marks, Passage, Source, blocks, closing, label, marks_for, opening, written
 from memsync.model import Context, ContextPart, ContextPassage, LeftOut, NotePath
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
+_LONG_WORD = re.compile(r"\S{101,}")
 LONGEST_TOKEN_CHARS = 12
-"""No model reads more characters at a time; the tokenizer takes a word of any length for one unknown piece."""
+"""No model reads more letters of a word at a time; the tokenizer takes one of over a hundred for one unknown piece."""
 
 
 def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Context:
@@ -20,7 +22,7 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     """
     marks = marks_for(passage for source in sources for passage in source.passages)
     costs = _Costs(count)
-    costs.learn([passage.text for source in sources for passage in source.passages])
+    costs.learn([one.text for source in sources if not source.is_unbroken for one in source.passages])
     filled = [_Part(source, marks, costs) for source in sources]
     left, shown = budget, _Shown()
     allowance = 0.0
@@ -55,7 +57,7 @@ class _Costs:
     def learn(self, texts: Sequence[str]) -> None:
         """Count many texts at once, which is quicker."""
         counts = zip(texts, self._count(texts), strict=True)
-        self._known.update((text, max(tokens, len(text) // LONGEST_TOKEN_CHARS)) for text, tokens in counts)
+        self._known.update((text, tokens + _unread(text)) for text, tokens in counts)
 
 
 class _Part:
@@ -68,32 +70,52 @@ class _Part:
         self._marks = marks
         self._costs = costs
         self._tokens = 0
+        # Blocks of neighbours: by path and position of the first its last passage, and of the last its first.
+        self._starts: dict[tuple[str, int], Passage] = {}
+        self._ends: dict[tuple[str, int], Passage] = {}
 
     def take(self, limit: int, shown: _Shown) -> int:
         """Take what fits so many tokens and is not shown yet; return how many it took."""
         before, waiting = self._tokens, []
         is_broken = False
         for passage in self._waiting:
-            for run in shown.without(passage):
-                most = self._costs(run.text) + self._costs(label([run], self.source, self._marks))
-                most += 0 if self.taken else self._frame()
+            for run in [passage] if is_broken else shown.without(passage):
+                most = self._costs(run.text) + self._label(run, run) + (0 if self.taken else self._frame())
                 if is_broken or most > limit - (self._tokens - before):
                     waiting.append(run)
-                    is_broken = self.source.is_unbroken
+                    is_broken = is_broken or self.source.is_unbroken
                 else:
-                    self.taken.append(run)
+                    self._take(run)
                     shown.add(run)
-                    self._tokens = self._cost()  # at most what was foreseen: neighbours share a citation
         self._waiting = waiting
         return self._tokens - before
 
+    def _take(self, run: Passage) -> None:
+        """Take a passage, and count what it costs: its text, and its label or what it changes of its neighbours'.
+
+        Lines add up: no word piece goes over the end of one.
+        """
+        self._tokens += self._costs(run.text) + (0 if self.taken else self._frame())
+        self.taken.append(run)
+        first = last = run
+        if run.position >= 0 and not self.source.in_rank_order:
+            before, behind = (run.path, run.position - 1), (run.path, run.position + 1)
+            if before in self._ends:
+                first = self._ends.pop(before)
+                self._tokens -= self._label(first, self._starts.pop((run.path, first.position)))
+            if behind in self._starts:
+                last = self._starts.pop(behind)
+                self._tokens -= self._label(self._ends.pop((run.path, last.position)), last)
+            self._starts[run.path, first.position] = last
+            self._ends[run.path, last.position] = first
+        self._tokens += self._label(first, last)
+
+    def _label(self, first: Passage, last: Passage) -> int:
+        text = label(first, last, self.source, self._marks)
+        return self._costs(text) if text else 0
+
     def _frame(self) -> int:
         return self._costs(opening(self.source, self._marks)) + self._costs(closing(self.source, self._marks))
-
-    def _cost(self) -> int:
-        """Return what the part costs as it is written. Lines add up: no word piece goes over the end of one."""
-        labels = (label(block, self.source, self._marks) for block in blocks(self.source, self.taken))
-        return self._frame() + sum(map(self._costs, labels)) + sum(self._costs(one.text) for one in self.taken)
 
     def described(self) -> ContextPart:
         """Return the part as callers see it."""
@@ -106,10 +128,16 @@ class _Part:
         found: dict[NotePath, list[Passage]] = {}
         for passage in self._waiting:
             found.setdefault(passage.path, []).append(passage)
-        return [
-            LeftOut(self.source.name, path, len(passages), sum(self._costs(one.text) for one in passages))
-            for path, passages in found.items()
-        ]
+        return [LeftOut(self.source.name, path, len(passages), self._sum(passages)) for path, passages in found.items()]
+
+    def _sum(self, passages: Sequence[Passage]) -> int:
+        self._costs.learn([one.text for one in passages])
+        return sum(self._costs(one.text) for one in passages)
+
+
+def _unread(text: str) -> int:
+    """Return what long words cost beyond the one piece that they are counted as."""
+    return sum(len(word) // LONGEST_TOKEN_CHARS for word in _LONG_WORD.findall(text)) if len(text) > 100 else 0
 
 
 class _Shown:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memsync.model import NotePath
+from memsync.model.plain import printable
 
 _TICKS = re.compile(r"`{3,}")
 _MARKS = re.compile(r"(?:^|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(@+)", re.MULTILINE)
@@ -22,7 +23,7 @@ _MARKS = re.compile(r"(?:^|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(@+)", re.MULTI
 class Passage(NamedTuple):
     """Whole lines of a note. `position` counts the note's passages: neighbours are written as one.
 
-    A passage whose position is -1 has no neighbours.
+    A passage whose position is -1 has no neighbours. `about` stands behind its citation.
     """
 
     path: NotePath
@@ -30,6 +31,7 @@ class Passage(NamedTuple):
     end_line: int
     text: str
     position: int = -1
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,12 @@ def closing(source: Source, marks: Marks) -> str:
     return f"{marks.fence}\n" if source.is_quoted else ""
 
 
-def label(block: Sequence[Passage], source: Source, marks: Marks) -> str:
-    """Return the line above a block: its citation, where it is quoted."""
+def label(first: Passage, last: Passage, source: Source, marks: Marks) -> str:
+    """Return the line above a block, by its first and last passage: its citation, where it is quoted."""
     if not source.is_quoted:
         return ""
-    first, last = block[0], block[-1]
     lines = f"{first.start_line}" if first.start_line == last.end_line else f"{first.start_line}-{last.end_line}"
-    return f"{marks.citation} {printable(first.path)}:{lines}\n"
+    return f"{marks.citation} {printable(first.path)}:{lines}{first.about}\n"
 
 
 def written(source: Source, taken: Sequence[Passage], marks: Marks) -> str:
@@ -110,13 +111,8 @@ def written(source: Source, taken: Sequence[Passage], marks: Marks) -> str:
     for number, block in enumerate(blocks(source, taken)):
         if number and not source.is_quoted:
             parts.append("\n")
-        parts.append(label(block, source, marks))
+        parts.append(label(block[0], block[-1], source, marks))
         for position, passage in enumerate(block):
             is_apart = position and passage.start_line > block[position - 1].end_line + 1
             parts.append("\n" * bool(is_apart) + passage.text + "\n")
     return "".join([*parts, closing(source, marks)])
-
-
-def printable(path: str) -> str:
-    """Return a path on one line, whatever its name holds."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in path)

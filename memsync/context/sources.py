@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 
 from memsync.context.parts import Passage
 from memsync.model import Chunk, Hit, IndexedNote, Kind, Note, NotePath
+
+KindOf = Callable[[NotePath], Kind]
+"""What a note is by its path alone."""
 
 FIRST_PRIORITY = 100.0
 """Of a prompt that names none."""
@@ -40,8 +44,16 @@ def thread_prompt(note: Note) -> list[Passage]:
 
 def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages of a thread's messages, the newest first."""
-    first = note.messages[0].start_line if note.messages else len(note.lines) + 1
-    return [passage for passage in reversed(passages) if passage.start_line >= first]
+    begins = [message.start_line for message in note.messages]
+    found = []
+    for passage in passages:
+        at = bisect_right(begins, passage.start_line) - 1
+        if at >= 0:
+            message = note.messages[at]
+            is_whole = passage.start_line == message.start_line
+            said = f"{message.role} {message.time}".rstrip()
+            found.append(passage._replace(about="" if is_whole else f" ({said}, continued)"))
+    return found[::-1]
 
 
 def hit_passage(hit: Hit) -> Passage:
@@ -49,34 +61,45 @@ def hit_passage(hit: Hit) -> Passage:
     return Passage(hit.path, hit.start_line, hit.end_line, hit.text)
 
 
-def identity_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:
-    """Return the notes that say who the agent is, by path."""
-    return [note.path for note in notes if note.kind is Kind.SOUL and not note.archived]
+def identity_notes(notes: Iterable[IndexedNote], kind_of: KindOf) -> list[NotePath]:
+    """Return the notes that say who the agent is, by path.
+
+    Only where the settings place them: a note from elsewhere does not become an instruction by what its head says.
+    """
+    return [note.path for note in notes if _is_both(note, Kind.SOUL, kind_of)]
 
 
-def prompt_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:
-    """Return the active prompts, the lowest priority first, then by path."""
+def prompt_notes(notes: Iterable[IndexedNote], kind_of: KindOf) -> list[NotePath]:
+    """Return the active prompts, the lowest priority first, then by path; only where the settings place them."""
     active = [
         note
         for note in notes
-        if note.kind is Kind.PROMPT and not note.archived and note.front_matter.get("active", True) is not False
+        if _is_both(note, Kind.PROMPT, kind_of) and note.front_matter.get("active", True) is not False
     ]
     return [note.path for note in sorted(active, key=lambda note: (_priority(note), note.path))]
 
 
 def memory_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:
     """Return what lasts: pinned notes by path, then those of the kind `memory`."""
-    instructs = (Kind.SOUL, Kind.PROMPT)
-    kept = [note for note in notes if not note.archived and note.kind not in instructs]
+    kept = [note for note in notes if not note.archived]
     pinned = [note.path for note in kept if note.pinned]
     return [*pinned, *(note.path for note in kept if note.kind is Kind.MEMORY and not note.pinned)]
 
 
+def day_before(day: date) -> date:
+    """Return the day before. Raises OverflowError for the first there is."""
+    return day - timedelta(days=1)
+
+
 def log_notes(notes: Iterable[IndexedNote], today: date) -> list[NotePath]:
     """Return the logs of today and yesterday, the newest first."""
-    days = [today.isoformat(), (today - timedelta(days=1)).isoformat()]
+    days = [today.isoformat(), day_before(today).isoformat()]
     logs = [note for note in notes if note.kind is Kind.DAILY and not note.archived and note.date in days]
     return [note.path for note in sorted(logs, key=lambda note: (days.index(note.date), note.path))]
+
+
+def _is_both(note: IndexedNote, kind: Kind, kind_of: KindOf) -> bool:
+    return not note.archived and note.kind is kind and kind_of(note.path) is kind
 
 
 def _priority(note: IndexedNote) -> float:

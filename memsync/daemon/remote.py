@@ -9,6 +9,7 @@ from memsync.daemon.client import Client
 
 TAKE_MINUTES = frozenset({"duplicates", "prune", "undo_prune"})
 """What grows with the memory, the first with its square."""
+PATIENCE_SECONDS = 1_800.0
 
 
 class RemoteMemory(Client, Calls):
@@ -22,7 +23,7 @@ class RemoteMemory(Client, Calls):
         from memsync.model.shaped import shaped
 
         patience = self._socket.gettimeout()
-        self._socket.settimeout(None if name in TAKE_MINUTES else patience)
+        self._socket.settimeout(PATIENCE_SECONDS if name in TAKE_MINUTES else patience)
         try:
             answer: Answer = shaped(kind, self.call(name, arguments)["answer"])
         finally:

@@ -48,10 +48,9 @@ def _claude_code(target: Target) -> str:
 
 
 def _claude_desktop(target: Target) -> str:
-    if not target.url:
-        return _json("mcpServers", target)
-    bridge = ["npx", "-y", "mcp-remote", target.url, "--header", f"Authorization: {target.header}"]
-    return _json("mcpServers", Target(bridge))
+    if target.url:
+        return "# It starts its servers itself, without HTTP: memsync mcp install claude-desktop"
+    return _json("mcpServers", target)
 
 
 def _codex(target: Target) -> str:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
+import signal
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
+import threading
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +41,18 @@ def token_of(keep: Path) -> str:
     Raises FilesystemError.
     """
     path = keep / "mcp-token"
+    aside = keep / f"mcp-token.{os.getpid()}-{threading.get_ident()}"
     try:
         keep.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with suppress(FileExistsError):
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        if not path.exists():
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
                 os.write(descriptor, secrets.token_urlsafe(32).encode())
             finally:
                 os.close(descriptor)
+            with suppress(FileExistsError):  # another process was first: its token holds
+                os.link(aside, path)
+            aside.unlink()
         token = path.read_text().strip()
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
@@ -87,7 +93,21 @@ def serve_http(link: Link, bound: socket.socket, token: str, *, read_only: bool)
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    uvicorn.Server(config).run(sockets=[bound])
+    _Server(config).run(sockets=[bound])
+
+
+class _Server(uvicorn.Server):
+    """Ends when it is told to, and does not die of the signal afterwards: what was counted is still written down."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the two signals that end a server for as long as it runs."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class _Guarded:
@@ -98,12 +118,12 @@ class _Guarded:
         self._expected = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._is_allowed(scope):
+        if scope["type"] == "lifespan" or (scope["type"] == "http" and self._is_allowed(scope)):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
             headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": b"A token is needed: memsync mcp install --http\n"})
-            return
-        await self._app(scope, receive, send)
 
     def _is_allowed(self, scope: Scope) -> bool:
         given = [value for name, value in scope["headers"] if name == b"authorization"]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from memsync.daemon.wire import settings_digest
 from memsync.errors import DaemonUnavailable
+from memsync.model import Kind, NotePath
+from memsync.notes.rules import PathRules
 from memsync.settings import Settings
 from memsync.wiring import connect_daemon, connect_here
 
@@ -51,8 +53,17 @@ class Link:
         if self._here is None or digest != self._settings:
             if self._here is not None:
                 self._here.close()
+                self._here = None  # or else, when the next cannot be opened, this one would be asked again
             self._here, self._settings = connect_here(settings), digest
         return self._here
+
+    def instructs(self, path: str) -> bool:
+        """Tell whether a note of that path is one whose text instructs agents: what an agent writes must not.
+
+        Paths are compared without regard to case, as some file systems do.
+        """
+        globs = {glob.lower(): kind for glob, kind in self._load().kinds.items()}
+        return PathRules(globs, {}).kind(NotePath(path.lower())) in (Kind.SOUL, Kind.PROMPT)
 
     def close(self) -> None:
         """Let go of the memory in this process, if there is one that nobody is asking."""

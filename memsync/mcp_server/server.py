@@ -18,6 +18,7 @@ from memsync import __version__
 from memsync.errors import MemsyncError, NoteError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.tools import TOOLS, Tool
+from memsync.writing.beneath import note_path
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -75,13 +76,28 @@ class _Handlers:
         complaint = await anyio.to_thread.run_sync(_complaint, tool, arguments)
         if complaint:
             return _failed(complaint)
+        if tool.target and self._instructs(tool.target, arguments.get(tool.target, "")):
+            return _failed(f"{arguments[tool.target]} instructs agents: only people write to it, in an editor.")
+        arguments = _whole(tool, arguments)
         try:
             answer = await self._ask(lambda memory: tool.run(memory, arguments))
         except MemsyncError as error:
             return _failed(" ".join(filter(None, (f"{error.message}.", error.hint))))
+        except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
+            return _failed(f"memsync failed ({type(error).__name__}). Try it another way, and tell who runs it.")
+        texts = filter(None, (answer.text, "\n".join(answer.remarks)))
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=answer.text)], structured_content=answer.content
+            content=[types.TextContent(type="text", text=_sound(text)) for text in texts],
+            structured_content=answer.content,
         )
+
+    def _instructs(self, parameter: str, name: str) -> bool:
+        """Tell whether what a parameter names is a note that instructs agents."""
+        is_in_threads = parameter == "thread" and "/" not in name and not name.endswith((".md", ".markdown"))
+        try:
+            return bool(name) and not is_in_threads and self._link.instructs(note_path(name))
+        except MemsyncError:
+            return False  # it is no path of a note, which the tool itself will say
 
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
@@ -180,6 +196,12 @@ def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
     ]
     known = ", ".join(tool.parameters) or "none"
     return f"{'; '.join(wrong)}. The parameters of {tool.name} are: {known}."
+
+
+def _whole(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with whole numbers as such: JSON schema takes 3.0 for one."""
+    kinds = {name: one.get("type") for name, one in tool.parameters.items()}
+    return {name: int(value) if kinds[name] == "integer" else value for name, value in arguments.items()}
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -31,3 +31,8 @@ def plain_result(result: Any) -> dict[str, Any]:
         "warnings": list(result.warnings),
         "explain": {"filters": plain(result.filters), "timings_ms": plain(result.timings)},
     }
+
+
+def printable(text: str) -> str:
+    """Return a path, or other text, as one line can show it: what is no printable character is written as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

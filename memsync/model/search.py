@@ -103,19 +103,6 @@ class IndexedNote(NamedTuple):
     front_matter: Mapping[str, JsonValue]
     mtime_ns: int
 
-    @property
-    def last_active(self) -> str:
-        """The day on which something last happened in it (ISO 8601).
-
-        Of a daily log its name tells, of a thread its last message, of anything else `updated`, else the file's mtime.
-        """
-        told = self.front_matter.get("updated")
-        if self.kind in (Kind.DAILY, Kind.THREAD):
-            day = max(self.last_time, self.date if self.kind is Kind.DAILY else "")
-        else:
-            day = self.date if told else ""
-        return day[:10] or datetime.fromtimestamp(self.mtime_ns // 10**9).date().isoformat()
-
 
 class IndexedChunk(NamedTuple):
     """A chunk as the index knows it, with what its note says; what a hit is made of.

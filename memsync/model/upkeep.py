@@ -52,19 +52,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Passages of several notes that say the same, or nearly: `score` is their cosine, 1 for equal text.
+    """Passages of several notes that say the same, or nearly; `text` quotes the first place.
 
-    `text` quotes the first place.
+    `score` is their cosine, 1 for what differs in links, attributes or nothing; with `is_equal` every
+    character is the same.
     """
 
     score: float
     places: tuple[Place, ...]
     text: str
+    is_equal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Repetitions, the longest of the equal ones first, then the near ones by score.
+    """Repetitions, those of the highest score first, then by path.
 
     Passages that wait for their vector were compared by their text alone.
     """
@@ -90,6 +92,7 @@ class Stale:
 
     notes: tuple[NoteUse, ...]
     counted_since: str
+    warnings: tuple[str, ...] = ()
     pending_text: int = 0
 
 

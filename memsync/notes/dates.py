@@ -31,16 +31,19 @@ def leading_time(text: str) -> str:
     return f"{clock}:{found['second']}" if found["second"] else clock
 
 
-def expires_on(text: str, since: str) -> date | None:
-    """Return the day from which on something is out of date: a date or moment, or `30d` after the day `since`.
+def expires_at(text: str, since: str) -> datetime | None:
+    """Return from when on something is out of date: a date or moment, or `30d` after the day `since`, as local time.
 
-    None when the text is neither.
+    A day begins at midnight. None when the text is neither, or names a day that no calendar has.
     """
     found = _DAYS.fullmatch(text.strip())
-    if found is not None:
-        return date.fromisoformat(since[:10]) + timedelta(days=int(found.group(1)))
-    moment = parse_moment(text)
-    return date.fromisoformat(moment[:10]) if moment else None
+    try:
+        if found is not None:
+            return (datetime.fromisoformat(since[:10]) + timedelta(days=int(found.group(1)))).astimezone()
+        moment = parse_moment(text)
+        return datetime.fromisoformat(moment).astimezone() if moment else None
+    except (OverflowError, ValueError):  # beyond the year 9999, in some zone at least
+        return None
 
 
 def parse_moment(text: str) -> str | None:

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from memsync.model import Block, JsonValue, Kind, Note, NotePath, Section, Tag, Tier
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
-from memsync.notes.dates import date_in_name, expires_on, leading_time, parse_moment
+from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
@@ -66,7 +66,7 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         warnings.append("file has git conflict markers")
     values = head.values
     expires = values.get("expires")
-    if expires is not None and not (isinstance(expires, str) and expires_on(expires, "2026-01-01")):
+    if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
         warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
     note = Note(
         path=path,

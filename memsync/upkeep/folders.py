@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memsync.model import Collection, IndexedNote
+from memsync.model import Collection, IndexedNote, NotePath
+from memsync.upkeep.activity import last_active
 
 README = "readme.md"
+
+
+def describes_folder(path: NotePath) -> bool:
+    """Tell whether a note is the README.md of a folder."""
+    folder, _, name = path.rpartition("/")
+    return bool(folder) and name.lower() == README
 
 
 def collections(notes: Iterable[IndexedNote]) -> list[Collection]:
@@ -19,8 +26,8 @@ def collections(notes: Iterable[IndexedNote]) -> list[Collection]:
     for note in notes:
         if note.archived:
             continue
-        *folders, name = note.path.split("/")
-        if folders and name.lower() == README:
+        folders = note.path.split("/")[:-1]
+        if describes_folder(note.path):
             readmes["/".join(folders)] = note
         for depth in range(1, len(folders) + 1):
             held.setdefault("/".join(folders[:depth]), []).append(note)
@@ -34,5 +41,5 @@ def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | Non
         title=readme.title if readme else folder.rpartition("/")[2],
         description=" ".join(description.split()) if isinstance(description, str) else "",
         notes=len(notes),
-        last_active=max(note.last_active for note in notes),
+        last_active=max(map(last_active, notes)),
     )

@@ -24,6 +24,9 @@ from memsync.writing.journal import Appended, missing
 from memsync.writing.shape import cleaned, list_item
 from memsync.writing.writer import NoteWriter
 
+RetiredTo = Callable[[NotePath], Sequence[NotePath]]
+"""Returns where notes of a path have been moved to and still are."""
+
 IndexNow = Callable[[NotePath], tuple[int, tuple[str, ...]]]
 """Brings one note into the index: its generation (0 when that is left for later), and what has to be said about it."""
 
@@ -38,12 +41,20 @@ class Author:
     """Writes to one memory root as people ask for it; every write is indexed, and committed if `commits` is true."""
 
     def __init__(
-        self, files: NoteFiles, reader: NoteReader, writer: NoteWriter, index_now: IndexNow, *, commits: bool
+        self,
+        files: NoteFiles,
+        reader: NoteReader,
+        writer: NoteWriter,
+        index_now: IndexNow,
+        retired_to: RetiredTo,
+        *,
+        commits: bool,
     ) -> None:
         self.writer = writer
         self._files = files
         self._reader = reader
         self._index_now = index_now
+        self._retired_to = retired_to
         self._commits = commits
 
     # ------------------------------------------------------------------------------------------ writing
@@ -104,6 +115,12 @@ class Author:
 
     # ----------------------------------------------------------------------------------------- recovery
 
+    def _lines_of(self, path: NotePath) -> tuple[str, ...]:
+        """Return the lines of a note, and of those of that name that were retired since."""
+        retired = (*self._retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}"))
+        notes = (self.read(place) for place in dict.fromkeys((path, *retired)))
+        return tuple(line for note in notes if note for line in note.lines)
+
     def overwritten(self, days: int) -> tuple[Overwritten, ...]:
         """See Calls.overwritten."""
         since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
@@ -112,8 +129,7 @@ class Author:
             by_path.setdefault(one.path, []).append(one)
         lost: list[Overwritten] = []
         for path, appends in by_path.items():
-            note = self.read(path) or self.read(NotePath(f"{ARCHIVE_FOLDER}{path}"))  # retired since
-            lines = note.lines if note else ()
+            lines = self._lines_of(path)
             for one in missing(appends, "\n".join(lines)):
                 moment = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds")
                 lost.append(Overwritten(one.id, path, moment, one.text, _has_similar(one.text, lines)))
@@ -149,14 +165,20 @@ class Author:
 
     # ------------------------------------------------------------------------------------------- common
 
-    def write(self, what: str, about: str, act: Callable[[], Done]) -> Written:
-        """Do one write, commit it and bring it into the index."""
+    def write(
+        self, what: str, about: str, act: Callable[[], Done], *, moved: tuple[NotePath, NotePath] | None = None
+    ) -> Written:
+        """Do one write, commit it, with how the note was moved for it, and bring it into the index."""
         commit, complaint = "", ""
         with self.writer.lock():
             done = act()
             if self._commits:
                 first = next((line.strip() for line in about.splitlines() if line.strip()), "")
-                commit, complaint = repository.commit(self._files.root, done.path, f"memsync {what}: {first[:60]}")
+                message = f"memsync {what}: {first[:60]}"
+                if moved is not None:
+                    commit, complaint = repository.commit_moves(self._files.root, [moved], message)
+                else:
+                    commit, complaint = repository.commit(self._files.root, done.path, message)
         generation, indexing = self._index_now(done.path)
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
         return Written(done.path, done.line, generation, commit, warnings)

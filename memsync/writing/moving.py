@@ -26,10 +26,13 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
             raise
         except OSError as error:
             raise cannot_write(source, error) from error
-        check_writable(source, found)
         refuse_open_in_editor(here, source)
         if mtime_ns is not None and found.st_mtime_ns != mtime_ns:
             raise WriteRefused(f"{source} has just changed", hint="Ask again.")
+        if is_half_moved(root, source, target):
+            os.unlink(name, dir_fd=here)
+            return
+        check_writable(source, found)
         with folder_of(root, target, create=True) as there:
             try:
                 rename_new(here, name, new, there)
@@ -39,3 +42,16 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
                 raise WriteRefused(f"{target} is there already", hint="Give that one another name.") from None
             except OSError as error:
                 raise cannot_write(source, error) from error
+
+
+def is_half_moved(root: Path, source: NotePath, target: NotePath) -> bool:
+    """Tell whether both names are those of one file, and its only ones.
+
+    Where the system cannot rename without replacing, a move is a second name and then the end of the first; a process
+    that is killed in between leaves both.
+    """
+    try:
+        one, other = (os.stat(root / path, follow_symlinks=False) for path in (source, target))
+    except OSError:
+        return False
+    return (one.st_dev, one.st_ino, one.st_nlink) == (other.st_dev, other.st_ino, 2)

@@ -45,26 +45,30 @@ def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
     What the person has staged stays staged and out of the commit. A note of which something is staged is not
     committed: its staged version would seem to take back what was written.
     """
-    return _guarded(lambda: _commit(root, [path], [], path, message))
+    return _guarded(lambda: _commit(root, [path], path, message))
 
 
 def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message: str) -> tuple[str, str]:
     """Commit notes that have moved, each as (from, to), as `commit` does."""
 
     def act() -> tuple[str, str]:
-        sources, targets = [source for source, _ in moves], [target for _, target in moves]
-        tracked = _git(root, "ls-files", "-z", "--", *sources).stdout.split("\0")
-        return _commit(root, targets, [name for name in tracked if name], "what was moved", message)
+        tracked = set(_git(root, "ls-files", "-z").stdout.split("\0"))
+        gone = [source for source, _ in moves if source in tracked]
+        return _commit(root, [*(target for _, target in moves), *gone], "what was moved", message)
 
     return _guarded(act) if moves else ("", "")
 
 
-def _commit(root: Path, paths: Sequence[str], gone: Sequence[str], what: str, message: str) -> tuple[str, str]:
-    if _git(root, "diff", "--cached", "--quiet", "--", *paths, *gone).returncode:
+def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
+    """Commit notes that are there, and that are not there any more, and nothing else."""
+    staged = set(_git(root, "diff", "--cached", "--name-only", "--relative", "-z").stdout.split("\0"))
+    if not staged.isdisjoint(paths):
         return "", f"not committed: you have staged changes of {what}"
-    added = _git(root, "add", "--intent-to-add", "--", *paths)
+    listed = ("--pathspec-from-file=-", "--pathspec-file-nul")  # of any length
+    there = "\0".join(path for path in paths if os.path.lexists(root / path))
+    added = _git(root, "add", "--intent-to-add", *listed, given=there)
     if added.returncode == 0:
-        done = _git(root, "commit", "--quiet", "--only", "--no-verify", "-m", message, "--", *paths, *gone)
+        done = _git(root, "commit", "--quiet", "--only", "--no-verify", "-m", message, *listed, given="\0".join(paths))
         if done.returncode == 0:
             return _git(root, "rev-parse", "HEAD").stdout.strip(), ""
         added = done
@@ -77,21 +81,23 @@ def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
         return act()
     except FileNotFoundError:
         return "", "not committed: there is no git"
+    except OSError as error:
+        return "", f"not committed: {error.strerror}"
     except subprocess.TimeoutExpired:
         return "", f"not committed: git took over {GIT_SECONDS:.0f} s"
 
 
-def _git(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _git(root: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", *_NO_PROGRAMS, "--literal-pathspecs", *arguments]  # where git is, is the person's choice
     return subprocess.run(  # noqa: S603 (because no shell reads them, and `--` stands before what a person names)
         command,
         cwd=root,
         env={**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
+        input=given,
         capture_output=True,
-        text=True,
-        errors="replace",
+        encoding="utf-8",
+        errors="surrogateescape",
         timeout=GIT_SECONDS,
         check=False,
     )

@@ -1,4 +1,8 @@
-"""Notes that leave for archive/ and come back: every run is written down before it begins, so that it can be undone."""
+"""Notes that leave for archive/ and come back: every run is written down before it begins, so that it can be undone.
+
+The record has a line before each run, with what it is to move, and one after it, with what it moved. A run without the
+second was killed; what of it has moved is then told by the files themselves.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from memsync.errors import FilesystemError, MemsyncError, UsageError
 from memsync.model import Failure, NotePath, Retirement
 from memsync.writing import repository
-from memsync.writing.moving import move
+from memsync.writing.moving import is_half_moved, move
 from memsync.writing.writer import NoteWriter
 
 Move = tuple[NotePath, NotePath]
@@ -43,7 +48,7 @@ class Retiring:
         found = []
         for one in due:
             target, number = one.target, 1
-            while target in taken or os.path.lexists(self._root / target):
+            while target in taken or (self._is_there(target) and not is_half_moved(self._root, one.path, target)):
                 number += 1
                 stem, dot, suffix = one.target.rpartition(".")
                 target = NotePath(f"{stem}-{number}{dot}{suffix}")
@@ -55,25 +60,36 @@ class Retiring:
         """Move notes, each if it is as it was when it was judged. Raises FilesystemError before the first is moved."""
         if not due:
             return Moved()
+        run, moves = f"{time.time_ns():x}", [(one.path, one.target) for one in due]
         with self._writer.lock():
-            self._write({"run": f"{time.time_ns():x}", "moves": [(one.path, one.target) for one in due]})
-            return self._move(
-                [(one.path, one.target) for one in due],
+            self._write({"run": run, "moves": moves})
+            moved = self._move(
+                moves,
                 lambda source, target: move(self._root, source, target, mtime_ns=mtimes_ns[source]),
                 f"memsync prune: {len(due)} notes",
             )
+            self._write({"done": run, "moves": moved.moves})
+            return moved
 
     def undo(self) -> Moved:
         """Move back what the last run moved that was not undone. Raises UsageError when there is none."""
         with self._writer.lock():
-            run, moves = self._last_run()
-            back = [(target, source) for source, target in moves if os.path.lexists(self._root / target)]
+            runs = self._runs()
+            if not runs:
+                raise UsageError("there is nothing to undo", hint="Only what prune --apply moved can be moved back.")
+            run, moves = list(runs.items())[-1]
+            back = [(target, source) for source, target in moves if self._is_there(target)]
             moved = self._move(back, lambda source, target: move(self._root, source, target), "memsync prune --undo")
             gone = [path for path, target in moves if not self._is_there(path) and not self._is_there(target)]
             moved.failed += [Failure(path, "it is neither here nor in archive/ any more") for path in gone]
             if len(moved.failed) == len(gone):
                 self._write({"undone": run})
             return moved
+
+    def retired_to(self, path: NotePath) -> list[NotePath]:
+        """Return where notes of that path have been moved to and still are, the latest first."""
+        targets = [target for moves in self._runs().values() for source, target in moves if source == path]
+        return [target for target in dict.fromkeys(reversed(targets)) if self._is_there(target)]
 
     def _is_there(self, path: NotePath) -> bool:
         return os.path.lexists(self._root / path)
@@ -94,20 +110,29 @@ class Retiring:
 
     # ------------------------------------------------------------------------------------------ record
 
-    def _last_run(self) -> tuple[str, list[Move]]:
+    def _runs(self) -> dict[str, list[Move]]:
+        """Return what each run moved that is not undone, the oldest first.
+
+        Of one that was killed it is what it was to move, of one that moved nothing it is nothing.
+        """
         runs: dict[str, list[Move]] = {}
+        for entry in self._entries():
+            moves = [(NotePath(source), NotePath(target)) for source, target in entry.get("moves", ())]
+            if "run" in entry:
+                runs[entry["run"]] = moves
+            elif "undone" in entry or not moves:
+                runs.pop(entry.get("undone") or entry.get("done", ""), None)
+            else:
+                runs[entry["done"]] = moves
+        return runs
+
+    def _entries(self) -> list[dict[str, Any]]:
+        found = []
         with suppress(FileNotFoundError):
             for line in self._record.read_bytes().splitlines():
                 with suppress(ValueError):  # half a line, of a process that died over it: nothing was moved after it
-                    entry = json.loads(line)
-                    runs.pop(entry.get("undone"), None)
-                    if "run" in entry:
-                        runs[entry["run"]] = [(NotePath(a), NotePath(b)) for a, b in entry["moves"]]
-        if not runs:
-            raise UsageError(
-                "there is nothing to undo", hint="Only what memsync prune --apply moved can be moved back."
-            )
-        return list(runs.items())[-1]
+                    found.append(json.loads(line))
+        return found
 
     def _write(self, entry: object) -> None:
         """Append a line to the record and wait for the disk. Raises FilesystemError."""

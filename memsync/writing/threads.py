@@ -6,14 +6,16 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from memsync.errors import NoteError, UsageError
+from memsync.errors import MemsyncError, NoteError, NoThread, UsageError
 from memsync.model import Conversation, JsonValue, Message, Neighbours, Note, NotePath, Thread, ThreadMessage, Written
 from memsync.notes.dates import parse_moment
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.threads import body_of, read_message_heading
+from memsync.writing.attempts import Done
 from memsync.writing.author import Author, tags_of
 from memsync.writing.beneath import note_path
 from memsync.writing.head import head_of, set_field
@@ -26,11 +28,17 @@ MOST_SLUG_CHARS = 60
 
 
 class ThreadAuthor:
-    """Writes the threads of one memory root; `known` returns what the index says of one."""
+    """Writes the threads of one memory root; `known` returns what the index says of one, `retired_to` where one is."""
 
-    def __init__(self, author: Author, known: Callable[[NotePath], Thread | None]) -> None:
+    def __init__(
+        self,
+        author: Author,
+        known: Callable[[NotePath], Thread | None],
+        retired_to: Callable[[NotePath], Sequence[NotePath]],
+    ) -> None:
         self._author = author
         self._known = known
+        self._retired_to = retired_to
 
     def new(self, title: str, session: str, user: str, project: str, prompt: str, tags: Sequence[str]) -> Written:
         """See Calls.new_thread."""
@@ -55,7 +63,6 @@ class ThreadAuthor:
         self, thread: str, role: str, text: str, time: str, attributes: Sequence[str], *, force: bool
     ) -> Written:
         """See Calls.append_message."""
-        path = self.existing(thread)
         if role == "" or read_message_heading(role) != (role, ""):
             raise UsageError(
                 f"{role!r} is no role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
@@ -63,32 +70,42 @@ class ThreadAuthor:
         if time and parse_moment(time) is None:
             raise UsageError(f"{time!r} is no time", hint="Write it as 2026-11-21 10:02, or with a zone.")
         addition = message(role, text, time or f"{datetime.now():%Y-%m-%d %H:%M:%S}", _pairs(attributes))
-        return self._author.write(
-            "thread", f"{role}: {text}", lambda: self._author.writer.append(path, addition, force=force)
+        return self._write(
+            thread, f"{role}: {text}", lambda path: self._author.writer.append(path, addition, force=force)
         )
 
     def set_status(self, thread: str, status: str) -> Written:
         """See Calls.set_thread_status."""
         if status not in STATUSES:
             raise UsageError(f"status {status!r} is not known", hint=f"Write {', '.join(STATUSES)}.")
-        path = self.existing(thread)
-        if status != "archived" and path.startswith(ARCHIVE_FOLDER):
-            path = self._back(path)
 
-        def edit(text: str) -> str:
+        def edit(path: NotePath, text: str) -> str:
             changed = set_field(text, "status", status)
             was_archived = self._author.parse(path, text.encode("utf-8", "surrogateescape")).archived
             is_archived = status == "archived"
             return set_field(changed, "archived", is_archived) if is_archived or was_archived else changed
 
-        return self._author.write("thread", f"{status}: {path}", lambda: self._author.writer.rewrite(path, edit))
+        return self._write(
+            thread,
+            f"{status}: {thread}",
+            lambda path: self._author.writer.rewrite(path, lambda text: edit(path, text)),
+            comes_back=status != "archived",
+        )
 
-    def _back(self, path: NotePath) -> NotePath:
-        """Move a thread out of archive/, to where it came from."""
-        target = NotePath(path.removeprefix(ARCHIVE_FOLDER))
+    def _write(self, thread: str, about: str, act: Callable[[NotePath], Done], *, comes_back: bool = True) -> Written:
+        """Write to a thread; one that was retired comes back for it, and goes again if it cannot be written."""
         with self._author.writer.lock():
+            path = self.existing(thread)
+            if not comes_back or not path.startswith(ARCHIVE_FOLDER):
+                return self._author.write("thread", about, lambda: act(path))
+            target = self._came_from(thread, path)
             move(self._author.root, path, target)
-        return target
+            try:
+                return self._author.write("thread", about, lambda: act(target), moved=(path, target))
+            except MemsyncError:
+                with suppress(MemsyncError, FileNotFoundError):
+                    move(self._author.root, target, path)
+                raise
 
     def show(self, thread: str, last: int) -> Conversation:
         """See Calls.thread."""
@@ -96,7 +113,7 @@ class ThreadAuthor:
         note = self._author.read(path)
         known = self._known(path)
         if note is None or known is None:
-            raise _no_thread(thread)
+            raise NoteError(f"{path} has just gone, or is no thread", hint="See: memsync thread list")
         chosen = note.messages[-last:] if last else note.messages
         head = note.front_matter
         messages = tuple(_message(note, one) for one in chosen)
@@ -104,6 +121,8 @@ class ThreadAuthor:
 
     def neighbours(self, path: str, start_line: int, end_line: int, count: int) -> Neighbours:
         """See Calls.neighbours."""
+        if start_line < 1 or end_line < 0 or count < 0:
+            raise UsageError("lines count from 1, and messages from 0", hint="Name the lines as a hit does.")
         note = self._author.read(note_path(path))
         if note is None:
             raise NoteError(f"{path} does not exist", hint="Name it as search results do.")
@@ -114,17 +133,29 @@ class ThreadAuthor:
     def existing(self, thread: str) -> NotePath:
         """Return the path of a thread that is there, named by its path, as in threads/ or by its title.
 
-        What was retired is looked for in archive/. Raises NoteError.
+        What was retired is looked for where it was moved to. Raises NoThread.
 
         Nothing is read for that: an append to a long thread must not cost a reading of it.
         """
-        paths = [thread_path(thread)]
-        if "/" not in thread and (slug := slug_of(thread)):
-            paths.append(NotePath(f"{FOLDER}{slug}.md"))
-        for path in (*paths, *(NotePath(f"{ARCHIVE_FOLDER}{path}") for path in paths)):
+        paths = _paths(thread)
+        retired = (place for path in paths for place in (*self._retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
+        for path in (*paths, *retired):
             if self._author.has(path):
                 return path
-        raise _no_thread(thread)
+        raise NoThread(
+            f"there is no thread {thread!r}", hint="See: memsync thread list; or begin it: memsync thread new"
+        )
+
+    def _came_from(self, thread: str, place: NotePath) -> NotePath:
+        """Return the path that a retired thread had."""
+        known = (path for path in _paths(thread) if place in self._retired_to(path))
+        return next(known, NotePath(place.removeprefix(ARCHIVE_FOLDER)))
+
+
+def _paths(thread: str) -> list[NotePath]:
+    """Return what a thread may be called that is named by its path, as in threads/ or by its title."""
+    slug = slug_of(thread)
+    return [thread_path(thread), *([NotePath(f"{FOLDER}{slug}.md")] if slug else [])]
 
 
 def _message(note: Note, one: Message) -> ThreadMessage:
@@ -146,10 +177,6 @@ def free_path(root: Path, slug: str) -> NotePath:
         if not os.path.lexists(root / path):
             return path
         number += 1
-
-
-def _no_thread(thread: str) -> NoteError:
-    return NoteError(f"there is no thread {thread!r}", hint="See: memsync thread list; or begin it: memsync thread new")
 
 
 def _pairs(attributes: Sequence[str]) -> dict[str, str]:

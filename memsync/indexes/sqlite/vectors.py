@@ -85,5 +85,6 @@ def near_pairs(values: Sequence[bytes], homes: Sequence[str], least: float, most
         found = np.concatenate([found, np.column_stack([-scores, start + rows, start + columns])])
         if len(found) > most:
             found = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))[:most]]
+            least = max(least, -float(found[-1, 0]))  # what is worse than all of these cannot be among them any more
     ordered = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))]
     return [(-float(score), int(one), int(other)) for score, one, other in ordered]

@@ -1,0 +1,33 @@
+"""When something last happened in a note, and when it was begun. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from memsync.model import IndexedNote, Kind
+from memsync.notes.dates import parse_moment
+
+
+def last_active(note: IndexedNote) -> str:
+    """Return the day on which something last happened in a note (ISO 8601).
+
+    Of a daily log its name tells, of a thread its last message, of anything else `updated`, else the file's mtime. What
+    is not understood tells nothing.
+    """
+    if note.kind is Kind.DAILY:
+        told = max(note.last_time, note.date)
+    elif note.kind is Kind.THREAD:
+        told = note.last_time
+    else:
+        told = _told(note, "updated")
+    return told[:10] or datetime.fromtimestamp(note.mtime_ns // 10**9).date().isoformat()
+
+
+def begun(note: IndexedNote) -> str:
+    """Return the day that a number of days counts from: `created`, else that of the last activity (ISO 8601)."""
+    return _told(note, "created")[:10] or last_active(note)
+
+
+def _told(note: IndexedNote, key: str) -> str:
+    value = note.front_matter.get(key)
+    return (parse_moment(value) if isinstance(value, str) else None) or ""
