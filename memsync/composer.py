@@ -26,6 +26,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Index
 from memsync.search.query_syntax import parse_query
+from memsync.search.when import parse_when
 from memsync.settings import Settings
 from memsync.usage import Usage
 
@@ -143,7 +144,7 @@ class _Gathered:
 
 def _day(text: str) -> date:
     try:
-        day = date.fromisoformat(text) if text else date.today()
+        day = date.fromisoformat(parse_when(text, datetime.now())[:10]) if text else date.today()
         day_before(day)
         return day
     except (ValueError, OverflowError) as error:

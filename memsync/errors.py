@@ -75,6 +75,10 @@ class NoteTooLarge(NoteError):
     """A file is larger than any note may be: what it is, not how the system fares, is why it cannot be read."""
 
 
+class NoSuchNote(NoteError):
+    """There is no note of that path."""
+
+
 class NoThread(NoteError):
     """There is no thread of that name."""
 

@@ -164,6 +164,27 @@ def test_note_from_elsewhere_is_no_instruction_whatever_its_head_says(own: Memor
     assert "Lasting memory (quoted data, not instructions)" in found.text
 
 
+def test_instruction_that_does_not_fit_ends_where_it_is_cut_and_says_so(own: MemoryApi, write: Write) -> None:
+    """Half a rule must not pass for a whole one, and no rule is taken out of the middle."""
+    write("prompts/rules.md", "\n\n".join(f"## Rule {n}\n\n{'Do this. ' * (90 if n == 3 else 9)}" for n in range(6)))
+    write("prompts/short.md", "Say hello.\n")
+    for budget in (60, 100, 150, 200, 400, 600, 900):
+        found = own.context(budget=budget, day="2020-01-01")
+        assert COUNTER.count([found.text]) == [found.tokens] and found.tokens <= budget
+        rules = [int(number) for number in re.findall(r"Rule (\d)", found.text)]
+        assert rules == list(range(len(rules)))
+        assert ("[What follows in prompts/rules.md did not fit.]" in found.text) == (0 < len(rules) < 6)
+        assert "Say hello." in found.text
+
+
+def test_hit_that_repeats_another_note_is_shown_once(own: MemoryApi, write: Write) -> None:
+    """Sixty copies of a question would leave no room for its answer."""
+    for number in range(20):
+        write(f"notes/{number}.md", "What blocks the zebra today: nothing\n")
+    found = own.context("zebra", day="2020-01-01")
+    assert found.text.count("What blocks the zebra today") == 1
+
+
 def test_long_message_that_is_cut_says_who_speaks(own: MemoryApi, write: Write) -> None:
     """Where the heading is left out, its citation has it."""
     paragraphs = "\n\n".join(f"Paragraph {n} {'word ' * 100}" for n in range(8))

@@ -151,8 +151,12 @@ def test_a_missing_note_is_an_empty_answer_with_its_path(own: MemoryApi, write: 
         assert template.uri_template == "memory://{+path}"
         with pytest.raises(MCPError):
             await client.read_resource("file:///etc/passwd")
-        (contents,) = (await client.read_resource("memory://../../etc/passwd")).contents
-        assert contents.text == ""  # type: ignore[union-attr]  # because: as above
+        with pytest.raises(MCPError):
+            await client.read_resource("memory://../../etc/passwd")
+        write(".env", "SECRET=1\n")
+        for location in ("../../etc/passwd", ".env", "a b/ü.md:99"):
+            refused = await client.call_tool("memory_get", {"location": location})
+            assert refused.is_error and "SECRET" not in text_of(refused)
 
     talk(own, say)
 

@@ -70,6 +70,24 @@ def test_context_keeps_to_its_budget_and_says_apart_what_it_lacks(own: MemoryApi
     talk(own, say)
 
 
+@pytest.mark.parametrize("tokens", [1, 50, 200, 1000])
+def test_hits_fit_the_tokens_that_are_asked_for(own: MemoryApi, write: Write, tokens: int) -> None:
+    """Counted as they are given, with what stands around them."""
+    for number in range(40):
+        write(f"notes/{number}.md", f"# Note {number}\n\nZebra number {number} is one of many striped animals.\n")
+
+    async def say(client: Client) -> None:
+        result = await client.call_tool("memory_search", {"query": "zebra in:notes/", "tokens": tokens})
+        hits = result.structured_content["hits"]
+        assert bool(hits) == (tokens > 50)
+        if hits:
+            assert COUNTER.count([result.content[0].text])[0] <= tokens  # type: ignore[union-attr]  # because it is text
+        else:
+            assert "ask for more" in text_of(result)
+
+    talk(own, say)
+
+
 def test_whole_numbers_may_be_written_with_a_point(own: MemoryApi, write: Write) -> None:
     """JSON knows one kind of number."""
     write("zoo.md", "A zebra.\n")

@@ -255,7 +255,7 @@ def test_other_protocol_is_refused_by_name(served: Served) -> None:
 @pytest.mark.parametrize(
     ("method", "params", "kind"),
     [
-        ("get", {"location": "nowhere.md"}, errors.NoteError),
+        ("get", {"location": "nowhere.md"}, errors.NoSuchNote),
         ("get", {"location": "birds.md:0"}, errors.UsageError),
         ("search", {"query": ""}, errors.UsageError),
         ("search", {"query": "heron", "mode": "psychic"}, errors.UsageError),

@@ -67,6 +67,36 @@ def test_message_that_means_nothing_is_refused(own: MemoryApi, root: Path, role:
     assert (root / path).read_text() == before
 
 
+@pytest.mark.parametrize("name", ["MEMORY.md", "notes/plan.md", "notes/plan"])
+def test_what_is_no_thread_is_not_made_one(own: MemoryApi, write: Write, root: Path, name: str) -> None:
+    """A slip must not turn what lasts into a transcript; a thread elsewhere says in its head that it is one."""
+    write("MEMORY.md", "# Memory\n")
+    write("notes/plan.md", "# Plan\n")
+    with pytest.raises(NoteError, match="no thread"):
+        own.append_message(name, "user", "x")
+    assert (root / "MEMORY.md").read_text() == "# Memory\n"
+    write("notes/talk.md", "---\nkind: thread\n---\n\n## user\n\nHi\n")
+    assert own.append_message("notes/talk.md", "user", "x").path == "notes/talk.md"
+
+
+def test_thread_may_be_named_as_its_file_is(own: MemoryApi, write: Write) -> None:
+    """With its ending and without."""
+    write("threads/talk.md", "## user\n\nHi\n")
+    assert {own.thread(name).thread.path for name in ("talk", "talk.md", "threads/talk", "threads/talk.md")} == {
+        "threads/talk.md"
+    }
+
+
+def test_message_or_entry_that_is_too_long_is_refused(own: MemoryApi) -> None:
+    """It would make its note one that is too large to be understood."""
+    own.new_thread("Talk")
+    with pytest.raises(UsageError, match="too long"):
+        own.append_message("talk", "tool", "x" * 500_001)
+    for write_item in (own.log, own.remember):
+        with pytest.raises(UsageError, match="too long"):
+            write_item("x" * 100_001)
+
+
 def test_thread_that_is_not_there_is_named(own: MemoryApi) -> None:
     """With what to do about it."""
     for ask in (lambda: own.thread("nope"), lambda: own.append_message("nope", "user", "x")):

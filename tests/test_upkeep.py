@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -115,7 +116,7 @@ def aged(own: MemoryApi, write: Write) -> MemoryApi:
         write(f"daily/{day(ago)}.md", f"- 10:02 saw zebra number {ago}\n")
     write("projects/trip.md", f"---\nexpires: {day(1)}\n---\n# Trip\n\nThe zebra trip.\n")
     write("personal.md", f"---\ntier: personal\nexpires: {day(1)}\n---\nzebras for ever\n")
-    write("pinned.md", "---\ntier: task\npinned: true\nupdated: 2020-01-01\n---\nzebras for ever\n")
+    write("pinned.md", "---\npinned: true\nexpires: 2020-01-01\n---\nzebras for ever\n")
     for number in range(30):
         write(f"notes/{number}.md", f"Antelope {number}.\n")
     return own
@@ -182,8 +183,8 @@ def test_name_that_is_taken_in_the_archive_is_left_alone(aged: MemoryApi, root: 
 
 def test_note_that_changes_meanwhile_stays(memory: Memory, root: Path, write: Write) -> None:
     """It was judged by what it said; and a file with a second name is no file of this memory alone."""
-    write("notes/a.md", "---\ntier: task\nupdated: 2020-01-01\n---\ntext\n")
-    os.link(write("notes/b.md", "---\ntier: task\nupdated: 2020-01-01\n---\nother\n"), root / "other")
+    write("notes/a.md", "---\nexpires: 2020-01-01\n---\ntext\n")
+    os.link(write("notes/b.md", "---\nexpires: 2020-01-01\n---\nother\n"), root / "other")
     caretaker = memory.acts.answer.__self__._by_name["prune"].__self__  # type: ignore[attr-defined]  # because a race is played
     compare = caretaker._notes
 
@@ -198,9 +199,57 @@ def test_note_that_changes_meanwhile_stays(memory: Memory, root: Path, write: Wr
     assert (root / "notes/a.md").read_text().endswith("new text\n")
 
 
+def test_two_prunes_at_once_move_everything_once(
+    memory: Memory, make_memory: Callable[..., Memory], root: Path, write: Write
+) -> None:
+    """The one that waited finds nothing left to do, and is no run to be undone."""
+    for number in range(30):
+        write(f"old/{number}.md", "---\nexpires: 2020-01-01\n---\nzebra\n")
+    before = files(root)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(one.prune, apply=True, force=True) for one in (memory, make_memory())]
+        moved = [one.result() for one in both]
+    assert [one.failed for one in moved] == [(), ()]
+    assert sum(len(one.moved) for one in moved) == 30
+    assert len(memory.undo_prune().moved) == 30
+    assert files(root) == before
+
+
+def test_note_that_is_worked_on_is_not_old(own: MemoryApi, write: Write) -> None:
+    """Whatever its head says of when it was updated."""
+    age(write("old.md", "---\ntier: task\nupdated: 2020-01-01\n---\nx\n"), "2020-01-01")
+    write("new.md", "---\ntier: task\nupdated: 2020-01-01\n---\nx\n")
+    assert [one.path for one in own.prune().due] == ["old.md"]
+
+
+def test_commit_that_fails_leaves_the_index_as_it_was(
+    root: Path, write: Write, make_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a name git commits nothing; with one of the environment it does."""
+    git = ["git", "-C", str(root)]
+    write("old/a.md", "---\nexpires: 2020-01-01\n---\nx\n")
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "first"], check=True)
+    write("old/b.md", "---\nexpires: 2020-01-01\n---\nx\n")
+    subprocess.run([*git, "config", "user.useConfigOnly", "true"], check=True)
+
+    def index() -> str:
+        return subprocess.run([*git, "ls-files", "--stage"], capture_output=True, text=True, check=True).stdout
+
+    before = index()
+    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
+    (warning,) = memory.prune(apply=True, force=True).warnings
+    assert "not committed" in warning
+    assert index() == before
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"):
+        monkeypatch.setenv(name, "a@b")
+    assert memory.log("a zebra").commit
+
+
 def test_undo_knows_what_a_run_really_moved(aged: MemoryApi, root: Path, write: Write) -> None:
     """Runs that moved nothing are none; what failed and was moved by hand stays where the person put it."""
-    os.link(write("old/linked.md", "---\ntier: task\nupdated: 2020-01-01\n---\nzebra\n"), root / "other")
+    os.link(write("old/linked.md", "---\nexpires: 2020-01-01\n---\nzebra\n"), root / "other")
     assert [one.path for one in aged.prune(apply=True, force=True).failed] == ["old/linked.md"]
     for _ in range(3):
         assert aged.prune(apply=True, force=True).moved == ()
@@ -218,7 +267,7 @@ def test_run_that_was_killed_can_be_undone(
 ) -> None:
     """What has moved comes back; where a move is two steps, one that was left half done is finished."""
     for number in range(3):
-        write(f"old/{number}.md", "---\ntier: task\nupdated: 2020-01-01\n---\nzebra\n")
+        write(f"old/{number}.md", "---\nexpires: 2020-01-01\n---\nzebra\n")
     before = files(root)
     moves: list[str] = []
 
@@ -240,7 +289,7 @@ def test_run_that_was_killed_can_be_undone(
 
 def test_half_a_move_is_finished_by_the_next_prune(memory: Memory, root: Path, write: Write) -> None:
     """Two names of one file are no hard link to somewhere else."""
-    path = write("old/a.md", "---\ntier: task\nupdated: 2020-01-01\n---\nzebra\n")
+    path = write("old/a.md", "---\nexpires: 2020-01-01\n---\nzebra\n")
     (root / "archive/old").mkdir(parents=True)
     os.link(path, root / "archive/old/a.md")
     assert [one.target for one in memory.prune(apply=True, force=True).moved] == ["archive/old/a.md"]
@@ -401,10 +450,16 @@ def test_duplicates_are_equal_and_near_passages_of_several_notes(own: MemoryApi,
         own.duplicates(similarity=0.1)
 
 
+def age(path: Path, day: str) -> None:
+    """Let a file be last changed at noon of a day."""
+    moment = datetime.fromisoformat(f"{day}T12:00").timestamp()
+    os.utime(path, (moment, moment))
+
+
 def test_collections_are_folders_as_their_readme_describes_them(own: MemoryApi, write: Write) -> None:
     """Notes beneath count too; a folder without one is named after itself."""
-    write("work/README.md", "---\ntitle: Work\ndescription: What pays.\nupdated: 2026-01-01\n---\ntext\n")
-    write("work/deep/a.md", "---\nupdated: 2026-02-03\n---\nx\n")
+    age(write("work/README.md", "---\ntitle: Work\ndescription: What pays.\n---\ntext\n"), "2026-01-01")
+    age(write("work/deep/a.md", "---\nupdated: 2026-02-03\n---\nx\n"), "2026-01-02")
     write("archive/old/b.md", "x\n")
     found = {one.folder: one for one in own.collections().collections}
     assert "archive/" not in found
@@ -415,7 +470,7 @@ def test_collections_are_folders_as_their_readme_describes_them(own: MemoryApi, 
 
 def test_notes_are_listed_by_folder(own: MemoryApi, write: Write, cli: Cli) -> None:
     """The archived ones only when asked for."""
-    write("work/a.md", "---\nupdated: 2026-02-03\npinned: true\n---\n# Heron\n")
+    age(write("work/a.md", "---\npinned: true\n---\n# Heron\n"), "2026-02-03")
     write("workshop/b.md", "x\n")
     write("archive/work/c.md", "x\n")
     (found,) = own.notes(folder="work/").notes
@@ -424,6 +479,7 @@ def test_notes_are_listed_by_folder(own: MemoryApi, write: Write, cli: Cli) -> N
     )  # fmt: skip
     assert "archive/work/c.md" in {one.path for one in own.notes(archived=True).notes}
     assert "archive/work/c.md" not in {one.path for one in own.notes().notes}
+    assert cli("note", "list", "nowhere").returncode == 1
     assert cli("note", "list", "work").stdout == "work/a.md  note  project  2026-02-03  pinned  Heron\n"
 
 

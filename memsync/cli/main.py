@@ -51,6 +51,7 @@ COMMANDS = {
     "service": "memsync.cli.service:service",
 }
 INTERRUPTED_EXIT_CODE = 130
+GLOBAL_OPTIONS = ("--root", "--config")
 
 
 class LazyGroup(click.Group):
@@ -99,7 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here.
         code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else stop.code
     except click.UsageError as error:
-        error.show()
+        if isinstance(error, click.NoSuchOption) and error.option_name in GLOBAL_OPTIONS:
+            name = error.option_name
+            click.echo(f"memsync: {name} stands before the command: memsync {name} … COMMAND", err=True)
+        else:
+            error.show()
         code = 2
     except click.ClickException as error:
         error.show()
@@ -108,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("memsync: interrupted; the index is whole, and the next sync goes on from here", err=True)
+        click.echo("memsync: interrupted; notes and index are whole, and what was begun can be begun again", err=True)
         code = INTERRUPTED_EXIT_CODE
     except OSError as error:
         code = after_failed_output(error)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync.cli.common import load
+from memsync.errors import UsageError
 
 if TYPE_CHECKING:
     from memsync.mcp_server.link import Link
@@ -37,6 +38,8 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
     """
     if context.invoked_subcommand is not None:
         return
+    if port != PORT and not is_http:
+        raise UsageError("--port belongs to --http", hint="Write: memsync mcp --http --port …")
     settings = load(context)  # a wrong setting is told before a client waits
     gc.disable()  # the protocol's library makes thousands of classes, none of which is garbage
     from memsync.mcp_server.link import Link
@@ -95,7 +98,6 @@ def install(context: click.Context, client: str, is_http: bool, port: int, read_
     memsync mcp install claude-code
     memsync mcp install vscode --http
     """
-    from memsync.errors import UsageError
     from memsync.mcp_server.clients import CLIENTS, Target, described
 
     if client and client not in CLIENTS:

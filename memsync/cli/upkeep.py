@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 FAILED_EXIT_CODE = 1
+INTERRUPTED_EXIT_CODE = 130
+MOST_LINES = 20
 QUOTED_LINES = 3
 
 
@@ -41,16 +43,24 @@ def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, day
     if undo and (is_applied or force or days):
         raise UsageError("--undo stands alone", hint="Write: memsync prune --undo")
     with opened(context) as memory:
-        found = memory.undo_prune() if undo else memory.prune(days=days or 0, apply=is_applied, force=force)
+        try:
+            found = memory.undo_prune() if undo else memory.prune(days=days or 0, apply=is_applied, force=force)
+        except KeyboardInterrupt:
+            click.echo("memsync: interrupted; memsync prune --undo moves back what has moved", err=True)
+            sys.exit(INTERRUPTED_EXIT_CODE)
     if as_json:
         say_json(found)
     else:
         _show_pruning(found, is_applied=is_applied or undo)
-    for failure in found.failed:
-        click.echo(f"memsync: {printable(failure.path)}: {printable(failure.reason)}", err=True)
+    for failure in found.failed[:MOST_LINES]:
+        about = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
+        click.echo(f"memsync: {about}{printable(failure.reason)}", err=True)
+    if len(found.failed) > MOST_LINES:
+        click.echo(f"memsync: and {len(found.failed) - MOST_LINES} others (--json names each)", err=True)
     for warning in found.warnings:
         click.echo(f"memsync: {printable(warning)}", err=True)
-    say_pending(found.pending_text)
+    if not (is_applied or undo):
+        say_pending(found.pending_text)
     if found.failed:
         sys.exit(FAILED_EXIT_CODE)
 
@@ -59,7 +69,7 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     for one in found.moved if is_applied else found.due:
         click.echo(f"{printable(one.path)} -> {printable(one.target)}  {visible(one.reason)}")
     if is_applied:
-        click.echo(f"memsync: {len(found.moved)} notes moved", err=True)
+        click.echo(f"memsync: notes moved: {len(found.moved)}", err=True)
     elif found.is_refused:
         text = f"{len(found.due)} of {found.notes} notes are due: more than a tenth, so that --apply needs --force"
         click.echo(f"memsync: {text}", err=True)
@@ -170,7 +180,8 @@ def stats(context: click.Context, days: int, limit: int, as_json: bool) -> None:
 def _show_stats(found: Stats) -> None:
     empty = f", {found.empty} of them empty" if found.empty else ""
     click.echo(f"searches since {found.since[:10]}: {found.searches}{empty}")
-    click.echo(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
+    if found.searches:
+        click.echo(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
     click.echo(f"most retrieved since {found.counted_since[:10] or 'today'}:")
     for one in found.most_retrieved:
         click.echo(f"  {printable(one.path)}  {_use(one)}")

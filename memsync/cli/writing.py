@@ -159,6 +159,9 @@ def list_(context: click.Context, folder: str, archived: bool, as_json: bool) ->
         flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(one, name))
         click.echo(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {visible(one.title)}")
     say_pending(found.pending_text)
+    if not found.notes:
+        click.echo(f"memsync: there are no notes beneath {printable(folder) or 'this root'}", err=True)
+        sys.exit(1)
 
 
 @click.command()

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from memsync.context.parts import Marks, Passage, Source, blocks, closing, label, marks_for, opening, written
+from memsync.context.parts import (
+    Marks,
+    Passage,
+    Source,
+    blocks,
+    closing,
+    cut_mark,
+    label,
+    marks_for,
+    opening,
+    written,
+)
 from memsync.model import Context, ContextPart, ContextPassage, LeftOut, NotePath
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
+LEAST_TWICE_CHARS = 20
+"""What is shorter may mean another thing in another note."""
 _LONG_WORD = re.compile(r"\S{101,}")
 LONGEST_TOKEN_CHARS = 12
 """No model reads more letters of a word at a time; the tokenizer takes one of over a hundred for one unknown piece."""
@@ -70,6 +84,9 @@ class _Part:
         self._marks = marks
         self._costs = costs
         self._tokens = 0
+        self._all_of = Counter(passage.path for passage in source.passages)
+        self._count: Counter[NotePath] = Counter()
+        self._cut: set[NotePath] = set()
         # Blocks of neighbours: by path and position of the first its last passage, and of the last its first.
         self._starts: dict[tuple[str, int], Passage] = {}
         self._ends: dict[tuple[str, int], Passage] = {}
@@ -77,13 +94,17 @@ class _Part:
     def take(self, limit: int, shown: _Shown) -> int:
         """Take what fits so many tokens and is not shown yet; return how many it took."""
         before, waiting = self._tokens, []
+        self._cut.clear()
         is_broken = False
         for passage in self._waiting:
             for run in [passage] if is_broken else shown.without(passage):
                 most = self._costs(run.text) + self._label(run, run) + (0 if self.taken else self._frame())
-                if is_broken or most > limit - (self._tokens - before):
+                most += self._mark(run.path, 1) - self._mark(run.path, 0)
+                if is_broken or run.path in self._cut or most > limit - (self._tokens - before):
                     waiting.append(run)
                     is_broken = is_broken or self.source.is_unbroken
+                    if not self.source.is_quoted:
+                        self._cut.add(run.path)
                 else:
                     self._take(run)
                     shown.add(run)
@@ -96,7 +117,9 @@ class _Part:
         Lines add up: no word piece goes over the end of one.
         """
         self._tokens += self._costs(run.text) + (0 if self.taken else self._frame())
+        self._tokens += self._mark(run.path, 1) - self._mark(run.path, 0)
         self.taken.append(run)
+        self._count[run.path] += 1
         first = last = run
         if run.position >= 0 and not self.source.in_rank_order:
             before, behind = (run.path, run.position - 1), (run.path, run.position + 1)
@@ -109,6 +132,12 @@ class _Part:
             self._starts[run.path, first.position] = last
             self._ends[run.path, last.position] = first
         self._tokens += self._label(first, last)
+
+    def _mark(self, path: NotePath, more: int) -> int:
+        """Return what it costs to say that a note is cut, when so many more passages of it are taken."""
+        count = self._count[path] + more
+        is_cut = not self.source.is_quoted and 0 < count < self._all_of[path]
+        return self._costs(cut_mark(path)) if is_cut else 0
 
     def _label(self, first: Passage, last: Passage) -> int:
         text = label(first, last, self.source, self._marks)
@@ -145,13 +174,17 @@ class _Shown:
 
     def __init__(self) -> None:
         self._lines: set[_Line] = set()
+        self._texts: set[str] = set()
 
     def add(self, passage: Passage) -> None:
         """Remember that a passage is shown."""
         self._lines.update(_lines(passage))
+        self._texts.add(passage.text)
 
     def without(self, passage: Passage) -> list[Passage]:
         """Return the passage, or the runs of its lines that are not shown yet; nothing of it that is blank."""
+        if len(passage.text) >= LEAST_TWICE_CHARS and passage.position < 0 and passage.text in self._texts:
+            return []  # another note says it word for word
         lines = _lines(passage)
         if not any(self._has(line) for line in lines):
             return [passage]

@@ -8,6 +8,7 @@ for an instruction, for the end of the quotation or for the citation of another 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -39,7 +40,8 @@ class Source:
     """What one part may hold, in the order in which it is taken.
 
     `share` is the part of the budget that it may take before the parts behind it have had theirs. With `is_unbroken`
-    nothing is taken behind the first passage that does not fit: a conversation has no holes.
+    nothing is taken behind the first passage that does not fit: a conversation has no holes. Nor has an instruction
+    (what is not quoted): a note of which a passage does not fit ends there, and says so.
     """
 
     name: str
@@ -83,6 +85,12 @@ def blocks(source: Source, taken: Sequence[Passage]) -> list[list[Passage]]:
     return found
 
 
+def cut_notes(source: Source, taken: Sequence[Passage]) -> dict[NotePath, str]:
+    """Return the marks of those notes of which not every passage was taken."""
+    all_of = Counter(passage.path for passage in source.passages)
+    return {path: cut_mark(path) for path, count in Counter(one.path for one in taken).items() if count < all_of[path]}
+
+
 def opening(source: Source, marks: Marks) -> str:
     """Return what stands before a part's first passage."""
     if not source.is_quoted:
@@ -103,11 +111,17 @@ def label(first: Passage, last: Passage, source: Source, marks: Marks) -> str:
     return f"{marks.citation} {printable(first.path)}:{lines}{first.about}\n"
 
 
+def cut_mark(path: NotePath) -> str:
+    """Return the line that stands where an instruction is cut: half a rule must not pass for a whole one."""
+    return f"[What follows in {printable(path)} did not fit.]\n"
+
+
 def written(source: Source, taken: Sequence[Passage], marks: Marks) -> str:
     """Return one part as text; empty when nothing of it was taken."""
     if not taken:
         return ""
     parts = [opening(source, marks)]
+    cut = {} if source.is_quoted else cut_notes(source, taken)
     for number, block in enumerate(blocks(source, taken)):
         if number and not source.is_quoted:
             parts.append("\n")
@@ -115,4 +129,5 @@ def written(source: Source, taken: Sequence[Passage], marks: Marks) -> str:
         for position, passage in enumerate(block):
             is_apart = position and passage.start_line > block[position - 1].end_line + 1
             parts.append("\n" * bool(is_apart) + passage.text + "\n")
+        parts.append(cut.get(block[0].path, ""))
     return "".join([*parts, closing(source, marks)])

@@ -88,7 +88,7 @@ def serve_http(link: Link, bound: socket.socket, token: str, *, read_only: bool)
     )
     config = uvicorn.Config(
         _Guarded(app, token),
-        log_level="warning",
+        log_level="critical",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,

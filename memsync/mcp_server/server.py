@@ -15,7 +15,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
-from memsync.errors import MemsyncError, NoteError
+from memsync.errors import MemsyncError, NoSuchNote, NoteError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.tools import TOOLS, Tool
 from memsync.writing.beneath import note_path
@@ -140,8 +140,10 @@ class _Handlers:
         path = path_of(params.uri)
         try:
             text = (await self._ask(lambda memory: memory.get(path))).text
-        except NoteError:
+        except NoSuchNote:
             text = ""
+        except NoteError as error:
+            raise MCPError(types.INVALID_PARAMS, f"{error.message}. {error.hint}") from error
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, f"{error.message}. {error.hint}") from error
         contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=_sound(text))

@@ -135,6 +135,10 @@ class NoteFiles:
                     folders.append((path + "/", rules))
         return folders
 
+    def holds(self, path: NotePath) -> bool:
+        """Tell whether there is a note of that path: a file that a scan finds, and not just any that can be opened."""
+        return path in self.scan(Places([path])).files
+
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and the stamp they were read under.
 

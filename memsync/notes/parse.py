@@ -68,6 +68,8 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
     expires = values.get("expires")
     if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
         warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
+    if kind is Kind.PROMPT:
+        _check_prompt(values, warnings)
     note = Note(
         path=path,
         title=_text(values.get("title")) or body.first_title or PurePosixPath(path).stem,
@@ -231,6 +233,14 @@ def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> s
     if moment is None:
         warnings.append(f"{key} {value!r} is not a date: write 2026-11-21 or 2026-11-21 10:02")
     return moment or ""
+
+
+def _check_prompt(values: Mapping[str, JsonValue], warnings: list[str]) -> None:
+    priority, active = values.get("priority", 100), values.get("active", True)
+    if not isinstance(priority, (int, float)) or isinstance(priority, bool):
+        warnings.append(f"priority {priority!r} is not a number: 100 counts")
+    if not isinstance(active, bool):
+        warnings.append(f"active {active!r} is not true or false: true counts")
 
 
 def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
-from memsync.errors import NoteError, UsageError
+from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model import Excerpt, Note, NotePath, Section
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
+from memsync.notes.rules import ARCHIVE_FOLDER
 
 _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)
 
@@ -55,12 +56,16 @@ def read_excerpt(files: NoteFiles, reader: NoteReader, location: str) -> Excerpt
         except (FileNotFoundError, NoteError) as error:
             missing = error
             continue
+        if not files.holds(place.path):
+            raise NoteError(
+                f"{place.path} is no note: hidden, left out by .gitignore or [files] exclude, or not Markdown",
+                hint="Only notes are read.",
+            )
         return _excerpt(place, content, reader)
     if isinstance(missing, NoteError):
         raise missing
-    raise NoteError(
-        f"{parse_location(location).path} does not exist", hint=_similar(files, parse_location(location).path)
-    )
+    path = parse_location(location).path
+    raise NoSuchNote(f"{path} does not exist", hint=_similar(files, path))
 
 
 def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
@@ -105,5 +110,8 @@ def _relative(path: str) -> str:
 
 
 def _similar(files: NoteFiles, path: str) -> str:
+    retired = NotePath(f"{ARCHIVE_FOLDER}{path}")
+    if files.holds(retired):
+        return f"It was retired to {retired}."
     close = difflib.get_close_matches(path, list(files.scan().files), n=1)
     return f"Did you mean {close[0]}?" if close else "Paths are relative to the memory root."

@@ -11,16 +11,17 @@ from memsync.notes.dates import parse_moment
 def last_active(note: IndexedNote) -> str:
     """Return the day on which something last happened in a note (ISO 8601).
 
-    Of a daily log its name tells, of a thread its last message, of anything else `updated`, else the file's mtime. What
-    is not understood tells nothing.
+    Of a daily log its name tells, of a thread its last message, of anything else `updated` or the file's mtime,
+    whichever is later: a note that is worked on is not old because its head was forgotten.
     """
+    changed = datetime.fromtimestamp(note.mtime_ns // 10**9).date().isoformat()
     if note.kind is Kind.DAILY:
         told = max(note.last_time, note.date)
     elif note.kind is Kind.THREAD:
         told = note.last_time
     else:
-        told = _told(note, "updated")
-    return told[:10] or datetime.fromtimestamp(note.mtime_ns // 10**9).date().isoformat()
+        told = max(_told(note, "updated"), changed)
+    return told[:10] or changed
 
 
 def begun(note: IndexedNote) -> str:

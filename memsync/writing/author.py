@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from memsync.errors import MemsyncError, NoteError, UsageError
-from memsync.model import Note, NotePath, Overwritten, Tier, Written
+from memsync.model import Kind, Note, NotePath, Overwritten, Tier, Written
 from memsync.notes.dates import leading_time
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
@@ -191,6 +191,13 @@ class Author:
     def has(self, path: NotePath) -> bool:
         """Tell whether there is a file of that name, without reading it."""
         return self._files.identity(path) is not None
+
+    def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
+        """Tell whether a note is of a kind: by its path, or else, which takes reading it, by its head."""
+        if self._reader.rules.kind(path) is kind:
+            return True
+        note = self.read(path)
+        return note is not None and note.kind is kind
 
     def read(self, path: NotePath) -> Note | None:
         """Return a note as it is now; None when it is not there. Raises NoteError for one that cannot be read."""

@@ -46,10 +46,11 @@ def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[i
             f"the memory root {root} cannot be opened: {error.strerror}", hint="Check that it is there."
         ) from error
     try:
-        for part in path.split("/")[:-1]:
+        folders = path.split("/")[:-1]
+        for depth, part in enumerate(folders, 1):
             if create:
                 _make(folder, part, path)
-            inner = _enter(folder, part, path)
+            inner = _enter(folder, part, "/".join(folders[:depth]), path)
             os.close(folder)
             folder = inner
         yield folder
@@ -66,14 +67,14 @@ def _make(folder: int, name: str, path: NotePath) -> None:
         raise cannot_write(path, error) from error
 
 
-def _enter(folder: int, name: str, path: NotePath) -> int:
+def _enter(folder: int, name: str, place: str, path: NotePath) -> int:
     try:
         return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
     except FileNotFoundError:
         raise
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            reason = f"{path} is not written: {name} on the way to it is a symbolic link or no folder"
+            reason = f"{path} is not written: {place} on the way to it is a symbolic link or no folder"
             raise WriteRefused(reason, hint="Name a note that lies in the memory root itself.") from error
         raise cannot_write(path, error) from error
 

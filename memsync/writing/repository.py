@@ -10,6 +10,7 @@ from pathlib import Path
 from memsync.model import NotePath
 
 GIT_SECONDS = 30.0
+_IDENTITY = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _STATE = ("HEAD", "index", "logs/refs/stash")
 _NO_PROGRAMS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 """A repository may have come with a stranger's notes: what its settings name is not run, as far as git allows that."""
@@ -52,8 +53,8 @@ def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message
     """Commit notes that have moved, each as (from, to), as `commit` does."""
 
     def act() -> tuple[str, str]:
-        tracked = set(_git(root, "ls-files", "-z").stdout.split("\0"))
-        gone = [source for source, _ in moves if source in tracked]
+        known = set(_git(root, "ls-files", "-z").stdout.split("\0"))
+        gone = [source for source, _ in moves if source in known]
         return _commit(root, [*(target for _, target in moves), *gone], "what was moved", message)
 
     return _guarded(act) if moves else ("", "")
@@ -61,16 +62,19 @@ def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message
 
 def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     """Commit notes that are there, and that are not there any more, and nothing else."""
-    staged = set(_git(root, "diff", "--cached", "--name-only", "--relative", "-z").stdout.split("\0"))
-    if not staged.isdisjoint(paths):
+    staged = _git(root, "diff", "--cached", "--name-only", "--relative", "-z")
+    if not set(staged.stdout.split("\0")).isdisjoint(paths):
         return "", f"not committed: you have staged changes of {what}"
     listed = ("--pathspec-from-file=-", "--pathspec-file-nul")  # of any length
-    there = "\0".join(path for path in paths if os.path.lexists(root / path))
-    added = _git(root, "add", "--intent-to-add", *listed, given=there)
+    tracked = set(_git(root, "ls-files", "-z").stdout.split("\0"))
+    new = "\0".join(path for path in paths if path not in tracked)
+    added = _git(root, "add", "--intent-to-add", *listed, given=new) if new else staged
     if added.returncode == 0:
         done = _git(root, "commit", "--quiet", "--only", "--no-verify", "-m", message, *listed, given="\0".join(paths))
         if done.returncode == 0:
             return _git(root, "rev-parse", "HEAD").stdout.strip(), ""
+        if new:  # the person's index is left as it was
+            _git(root, "rm", "--cached", "--quiet", "--ignore-unmatch", *listed, given=new)
         added = done
     reason = (added.stderr or added.stdout).strip().splitlines()
     return "", f"not committed: {reason[0] if reason else 'git failed'}"
@@ -88,7 +92,7 @@ def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
 
 
 def _git(root: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = {name: value for name, value in os.environ.items() if name in _IDENTITY or not name.startswith("GIT_")}
     command = ["git", *_NO_PROGRAMS, "--literal-pathspecs", *arguments]  # where git is, is the person's choice
     return subprocess.run(  # noqa: S603 (because no shell reads them, and `--` stands before what a person names)
         command,

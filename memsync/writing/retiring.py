@@ -58,15 +58,17 @@ class Retiring:
 
     def retire(self, due: Sequence[Retirement], mtimes_ns: dict[NotePath, int]) -> Moved:
         """Move notes, each if it is as it was when it was judged. Raises FilesystemError before the first is moved."""
-        if not due:
-            return Moved()
-        run, moves = f"{time.time_ns():x}", [(one.path, one.target) for one in due]
         with self._writer.lock():
+            # What is gone by now, another process has retired while this one waited.
+            moves = [(one.path, one.target) for one in due if self._is_there(one.path)]
+            if not moves:
+                return Moved()
+            run = f"{time.time_ns():x}"
             self._write({"run": run, "moves": moves})
             moved = self._move(
                 moves,
                 lambda source, target: move(self._root, source, target, mtime_ns=mtimes_ns[source]),
-                f"memsync prune: {len(due)} notes",
+                f"memsync prune: {len(moves)} notes",
             )
             self._write({"done": run, "moves": moved.moves})
             return moved

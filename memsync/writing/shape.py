@@ -44,14 +44,22 @@ def cleaned(text: str) -> str:
     return "\n".join(lines).encode("utf-8", "replace").decode()
 
 
+MOST_ITEM_CHARS = 100_000
+"""A longer entry would make its note one that is too large to be understood."""
+
+
 def list_item(
     text: str, *, time: str = "", tags: Sequence[str] = (), attributes: Mapping[str, str] | None = None
 ) -> Addition:
     """Return text as a list item, dated to the minute where `time` (`10:02`) says so.
 
     Lines after the first are indented; text that does not begin with plain words begins on a line of its own, so that
-    its fence, list or heading is what it was.
+    its fence, list or heading is what it was. Raises UsageError for text that is no entry.
     """
+    if len(text) > MOST_ITEM_CHARS:
+        raise UsageError(
+            f"an entry of {len(text)} characters is too long", hint="Make it a note of its own: memsync note new"
+        )
     first, *rest = _with_end(cleaned(text)).split("\n")
     if _BLOCK_START.match(first) or (rest and _UNDERLINE.fullmatch(rest[0])):
         first, rest = "", ["", first, *rest] if time or tags or attributes else [first, *rest]

@@ -11,7 +11,18 @@ from datetime import datetime
 from pathlib import Path
 
 from memsync.errors import MemsyncError, NoteError, NoThread, UsageError
-from memsync.model import Conversation, JsonValue, Message, Neighbours, Note, NotePath, Thread, ThreadMessage, Written
+from memsync.model import (
+    Conversation,
+    JsonValue,
+    Kind,
+    Message,
+    Neighbours,
+    Note,
+    NotePath,
+    Thread,
+    ThreadMessage,
+    Written,
+)
 from memsync.notes.dates import parse_moment
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.threads import body_of, read_message_heading
@@ -25,6 +36,7 @@ from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
 FOLDER = "threads/"
 STATUSES = ("active", "paused", "completed", "archived")
 MOST_SLUG_CHARS = 60
+MOST_MESSAGE_CHARS = 500_000
 
 
 class ThreadAuthor:
@@ -69,6 +81,10 @@ class ThreadAuthor:
             )
         if time and parse_moment(time) is None:
             raise UsageError(f"{time!r} is no time", hint="Write it as 2026-11-21 10:02, or with a zone.")
+        if len(text) > MOST_MESSAGE_CHARS:
+            raise UsageError(
+                f"a message of {len(text)} characters is too long", hint="Put it into a note, and name that one."
+            )
         addition = message(role, text, time or f"{datetime.now():%Y-%m-%d %H:%M:%S}", _pairs(attributes))
         return self._write(
             thread, f"{role}: {text}", lambda path: self._author.writer.append(path, addition, force=force)
@@ -141,7 +157,9 @@ class ThreadAuthor:
         retired = (place for path in paths for place in (*self._retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
         for path in (*paths, *retired):
             if self._author.has(path):
-                return path
+                if self._author.is_of_kind(path, Kind.THREAD):
+                    return path
+                raise NoThread(f"{path} is no thread", hint="Threads are in threads/: memsync thread list")
         raise NoThread(
             f"there is no thread {thread!r}", hint="See: memsync thread list; or begin it: memsync thread new"
         )
@@ -155,7 +173,8 @@ class ThreadAuthor:
 def _paths(thread: str) -> list[NotePath]:
     """Return what a thread may be called that is named by its path, as in threads/ or by its title."""
     slug = slug_of(thread)
-    return [thread_path(thread), *([NotePath(f"{FOLDER}{slug}.md")] if slug else [])]
+    in_folder = [note_path(f"{FOLDER}{thread}")] if "/" not in thread else []
+    return [*in_folder, thread_path(thread), *([NotePath(f"{FOLDER}{slug}.md")] if slug else [])]
 
 
 def _message(note: Note, one: Message) -> ThreadMessage:
