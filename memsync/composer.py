@@ -65,35 +65,35 @@ class Composer:
             raise UsageError(f"budget {budget} is not at least 1", hint="Name the word pieces that there is room for.")
         budget = budget or self._settings["context.budget"]
         today = _day(day)
+        path = self._thread_path(thread) if thread else None
         hits, warnings, pending = self._hits(query, budget)
+        gathered = _Gathered(self._files, self._reader)
+        found = assemble(self._sources(gathered, path, today, hits), budget, self._reader.count_tokens)
+        self._usage.read(passage.path for part in found.parts for passage in part.passages)
+        return replace(found, warnings=(*warnings, *gathered.warnings), pending_text=pending)
+
+    def _sources(
+        self, gathered: _Gathered, thread: NotePath | None, today: date, hits: Sequence[Passage]
+    ) -> Sequence[Source]:
+        """Return the parts of a context in their order (docs/context.md)."""
         with self._index.reading() as reader:
             notes = reader.notes()
-        gathered, kind_of = _Gathered(self._files, self._reader), self._reader.rules.kind
+        kind_of, passages = self._reader.rules.kind, gathered.passages
         share = {name: self._settings[f"context.{name}"] for name in SHARES}
-        conversation = gathered.note(self._thread_path(thread)) if thread else None
-        prompt = thread_prompt(conversation[0]) if conversation else []
+        soul, prompts = passages(identity_notes(notes, kind_of)), passages(prompt_notes(notes, kind_of))
+        conversation = gathered.note(thread) if thread else None
+        own_prompt = thread_prompt(conversation[0]) if conversation else []
         messages = message_passages(*conversation) if conversation else []
-        logs = [passage for path in log_notes(notes, today) for passage in reversed(gathered.passages([path]))]
-        sources = (
-            Source(
-                "soul", "Identity", share["soul"], gathered.passages(identity_notes(notes, kind_of)), is_quoted=False
-            ),
-            Source(
-                "prompts",
-                "Instructions",
-                share["prompts"],
-                gathered.passages(prompt_notes(notes, kind_of)),
-                is_quoted=False,
-            ),
-            Source("thread_prompt", "Instructions of this conversation", 0, prompt, is_quoted=False),
-            Source("memory", "Lasting memory", share["memory"], gathered.passages(memory_notes(notes))),
+        logs = [passage for path in log_notes(notes, today) for passage in reversed(passages([path]))]
+        return (
+            Source("soul", "Identity", share["soul"], soul, is_quoted=False),
+            Source("prompts", "Instructions", share["prompts"], prompts, is_quoted=False),
+            Source("thread_prompt", "Instructions of this conversation", 0, own_prompt, is_quoted=False),
+            Source("memory", "Lasting memory", share["memory"], passages(memory_notes(notes))),
             Source("messages", "This conversation", share["messages"], messages, is_unbroken=True),
             Source("logs", "Today and yesterday", share["logs"], logs),
             Source("hits", "Found in memory", 1, hits, in_rank_order=True),
         )
-        found = assemble(sources, budget, self._reader.count_tokens)
-        self._usage.read(passage.path for part in found.parts for passage in part.passages)
-        return replace(found, warnings=(*warnings, *gathered.warnings), pending_text=pending)
 
     def _hits(self, query: str, budget: int) -> tuple[list[Passage], Sequence[str], int]:
         """Return what is found (nothing without a query), warnings, and how many changed files are not in it."""

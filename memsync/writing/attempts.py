@@ -17,11 +17,15 @@ TRY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a write did: the line on which the new text begins, and what has to be said about it."""
+    """What a write did: the line on which the new text begins, and what has to be said about it.
+
+    `moved_from` is where the note was until then, if that was another place.
+    """
 
     path: NotePath
     line: int
     warnings: tuple[str, ...] = ()
+    moved_from: NotePath | None = None
 
 
 class Replaced(Exception):

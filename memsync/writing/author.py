@@ -165,20 +165,19 @@ class Author:
 
     # ------------------------------------------------------------------------------------------- common
 
-    def write(
-        self, what: str, about: str, act: Callable[[], Done], *, moved: tuple[NotePath, NotePath] | None = None
-    ) -> Written:
-        """Do one write, commit it, with how the note was moved for it, and bring it into the index."""
+    def write(self, what: str, about: str, act: Callable[[], Done]) -> Written:
+        """Do one write, commit it and bring it into the index."""
         commit, complaint = "", ""
         with self.writer.lock():
             done = act()
             if self._commits:
                 first = next((line.strip() for line in about.splitlines() if line.strip()), "")
                 message = f"memsync {what}: {first[:60]}"
-                if moved is not None:
-                    commit, complaint = repository.commit_moves(self._files.root, [moved], message)
-                else:
-                    commit, complaint = repository.commit(self._files.root, done.path, message)
+                commit, complaint = (
+                    repository.commit_moves(self._files.root, [(done.moved_from, done.path)], message)
+                    if done.moved_from
+                    else repository.commit(self._files.root, done.path, message)
+                )
         generation, indexing = self._index_now(done.path)
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
         return Written(done.path, done.line, generation, commit, warnings)

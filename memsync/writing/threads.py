@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -110,18 +111,21 @@ class ThreadAuthor:
 
     def _write(self, thread: str, about: str, act: Callable[[NotePath], Done], *, comes_back: bool = True) -> Written:
         """Write to a thread; one that was retired comes back for it, and goes again if it cannot be written."""
-        with self._author.writer.lock():
+
+        def once_it_is_there() -> Done:
             path = self.existing(thread)
             if not comes_back or not path.startswith(ARCHIVE_FOLDER):
-                return self._author.write("thread", about, lambda: act(path))
+                return act(path)
             target = self._came_from(thread, path)
             move(self._author.root, path, target)
             try:
-                return self._author.write("thread", about, lambda: act(target), moved=(path, target))
+                return replace(act(target), moved_from=path)
             except MemsyncError:
                 with suppress(MemsyncError, FileNotFoundError):
                     move(self._author.root, target, path)
                 raise
+
+        return self._author.write("thread", about, once_it_is_there)
 
     def show(self, thread: str, last: int) -> Conversation:
         """See Calls.thread."""
@@ -151,7 +155,7 @@ class ThreadAuthor:
 
         What was retired is looked for where it was moved to. Raises NoThread.
 
-        Nothing is read for that: an append to a long thread must not cost a reading of it.
+        Nothing of one in threads/ is read for that: an append to a long thread must not cost a reading of it.
         """
         paths = _paths(thread)
         retired = (place for path in paths for place in (*self._retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
