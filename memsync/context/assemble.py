@@ -46,7 +46,7 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
         allowance, left = allowance - used, left - used
     for part in filled:
         left -= part.take(left, shown)
-    text = "\n".join(filter(None, (written(part.source, part.taken, marks) for part in filled)))
+    text = "\n".join(filter(None, (written(part.source, part.taken, marks, part.cut) for part in filled)))
     return Context(
         text=text,
         tokens=budget - left,
@@ -97,7 +97,7 @@ class _Part:
         self._cut.clear()
         is_broken = False
         for passage in self._waiting:
-            for run in [passage] if is_broken else shown.without(passage):
+            for run in [passage] if is_broken else self._unseen(passage, shown):
                 most = self._costs(run.text) + self._label(run, run) + (0 if self.taken else self._frame())
                 most += self._mark(run.path, 1) - self._mark(run.path, 0)
                 if is_broken or run.path in self._cut or most > limit - (self._tokens - before):
@@ -132,6 +132,19 @@ class _Part:
             self._starts[run.path, first.position] = last
             self._ends[run.path, last.position] = first
         self._tokens += self._label(first, last)
+
+    def _unseen(self, passage: Passage, shown: _Shown) -> list[Passage]:
+        """Return what of a passage is not shown yet: a note that lacks only what stands elsewhere is not cut."""
+        runs = shown.without(passage)
+        self._tokens -= self._mark(passage.path, 0)
+        self._all_of[passage.path] += len(runs) - 1
+        self._tokens += self._mark(passage.path, 0)
+        return runs
+
+    @property
+    def cut(self) -> list[NotePath]:
+        """The notes that are to be marked as cut."""
+        return [path for path in self._count if self._mark(path, 0)]
 
     def _mark(self, path: NotePath, more: int) -> int:
         """Return what it costs to say that a note is cut, when so many more passages of it are taken."""

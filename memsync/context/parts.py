@@ -8,8 +8,7 @@ for an instruction, for the end of the quotation or for the citation of another 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -85,12 +84,6 @@ def blocks(source: Source, taken: Sequence[Passage]) -> list[list[Passage]]:
     return found
 
 
-def cut_notes(source: Source, taken: Sequence[Passage]) -> dict[NotePath, str]:
-    """Return the marks of those notes of which not every passage was taken."""
-    all_of = Counter(passage.path for passage in source.passages)
-    return {path: cut_mark(path) for path, count in Counter(one.path for one in taken).items() if count < all_of[path]}
-
-
 def opening(source: Source, marks: Marks) -> str:
     """Return what stands before a part's first passage."""
     if not source.is_quoted:
@@ -116,18 +109,20 @@ def cut_mark(path: NotePath) -> str:
     return f"[What follows in {printable(path)} did not fit.]\n"
 
 
-def written(source: Source, taken: Sequence[Passage], marks: Marks) -> str:
-    """Return one part as text; empty when nothing of it was taken."""
+def written(source: Source, taken: Sequence[Passage], marks: Marks, cut: Collection[NotePath] = ()) -> str:
+    """Return one part as text, the notes of `cut` marked as such; empty when nothing of it was taken."""
     if not taken:
         return ""
     parts = [opening(source, marks)]
-    cut = {} if source.is_quoted else cut_notes(source, taken)
-    for number, block in enumerate(blocks(source, taken)):
+    found = blocks(source, taken)
+    ends = {block[0].path: number for number, block in enumerate(found)}
+    for number, block in enumerate(found):
         if number and not source.is_quoted:
             parts.append("\n")
         parts.append(label(block[0], block[-1], source, marks))
         for position, passage in enumerate(block):
             is_apart = position and passage.start_line > block[position - 1].end_line + 1
             parts.append("\n" * bool(is_apart) + passage.text + "\n")
-        parts.append(cut.get(block[0].path, ""))
+        path = block[0].path
+        parts.append(cut_mark(path) if path in cut and ends[path] == number else "")
     return "".join([*parts, closing(source, marks)])
