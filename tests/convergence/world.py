@@ -133,6 +133,8 @@ class World:
         known = self.stamps().get(NotePath(path))
         indexed = known is not None and known.digest == hashlib.sha256(old).digest()
         indexed = indexed and now - self._emptied.get(path, 0.0) > FORGOTTEN_SECONDS
+        # What has just been ignored may leave the index at any moment, and rightly.
+        indexed = indexed and not any(name.endswith(".gitignore") for name in self.tree.now)
         self._emptied[path] = now
         if rename:
             self.tree.rename(path, f"{path}~")
