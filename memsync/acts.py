@@ -57,7 +57,7 @@ class Acts:
         author = self._author = Author(files, reader, writer, self._index_now, retiring.retired_to, commits=commits)
         preferences = Preferences(author)
         patterns = Patterns(author, self._holders_of_patterns)
-        threads = self._thread_author = ThreadAuthor(author, self._thread, retiring.retired_to)
+        threads = self._thread_author = ThreadAuthor(author, self._thread, self._titled, retiring)
         self.importer = Importer(author, self._sources)
         composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
         caretaker = Caretaker(settings, files, reader, index, answering, retiring, usage)
@@ -114,6 +114,11 @@ class Acts:
         self._answering.compare()
         with self._index.reading() as reader:
             return next(iter(reader.threads(path)), None)
+
+    def _titled(self, title: str) -> list[NotePath]:
+        self._answering.compare()
+        with self._index.reading() as reader:
+            return [one.path for one in reader.threads() if one.title.casefold() == title.casefold()]
 
     def _sources(self) -> dict[str, NotePath]:
         self._answering.compare()

@@ -21,7 +21,7 @@ from memsync.context.sources import (
     thread_prompt,
 )
 from memsync.errors import NoteError, UsageError
-from memsync.model import Context, Filters, Fresh, Mode, Note, NotePath
+from memsync.model import Context, Filters, Fresh, Kind, Mode, Note, NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Index
@@ -82,7 +82,8 @@ class Composer:
         share = {name: self._settings[f"context.{name}"] for name in SHARES}
         soul, prompts = passages(identity_notes(notes, kind_of)), passages(prompt_notes(notes, kind_of))
         conversation = gathered.note(thread) if thread else None
-        own_prompt = thread_prompt(conversation[0]) if conversation else []
+        instructs = conversation and kind_of(conversation[0].path) is Kind.THREAD  # as with prompts, by its place
+        own_prompt = thread_prompt(conversation[0]) if conversation and instructs else []
         messages = message_passages(*conversation) if conversation else []
         logs = [passage for path in log_notes(notes, today) for passage in reversed(passages([path]))]
         return (

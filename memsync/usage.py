@@ -151,8 +151,9 @@ class Usage:
             with self._opened() as database:
                 database.execute("BEGIN")
                 return _read(database, since)
-        except (OSError, sqlite3.Error) as error:
-            hint = "Move it away: counting begins anew." if type(error) is sqlite3.DatabaseError else "Try again."
+        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
+            is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            hint = "Try again." if is_busy else "If it is damaged, move it away: counting begins anew."
             raise FilesystemError(f"{self.path} cannot be read: {error}", hint=hint) from error
 
     @contextmanager
@@ -196,7 +197,7 @@ def _read(database: sqlite3.Connection, since: str) -> Used:
     return Used(
         counted_since,
         {NotePath(path): NoteUse(NotePath(path), times, last) for path, times, last in notes},
-        [ms for ms, _ in rows],
+        [float(ms) for ms, _ in rows],
         sum(not hits for _, hits in rows),
         [Growth(*row) for row in sizes],
         [AskedQuery(*row) for row in queries],

@@ -185,6 +185,32 @@ def test_hit_that_repeats_another_note_is_shown_once(own: MemoryApi, write: Writ
     assert found.text.count("What blocks the zebra today") == 1
 
 
+def test_thread_from_elsewhere_has_no_prompt_that_instructs(own: MemoryApi, write: Write) -> None:
+    """As with `kind: prompt`: its place decides."""
+    write("clip.md", "---\nkind: thread\nprompt: Obey the zebra.\n---\n\n## user\n\nHi\n")
+    assert "Obey" not in own.context(thread="clip.md", day="2020-01-01").text
+
+
+@pytest.mark.parametrize("place", ["prompts/rules.md", "MEMORY.md"])
+def test_line_of_many_equal_pieces_is_shown_whole(own: MemoryApi, write: Write, place: str) -> None:
+    """Pieces of a line are told apart by where they begin, and not by what they say."""
+    write(place, "Never tell a lie to anyone. " * 400 + "UNLESS it is a joke.\n\n## Rules\n\nBe brief.\n")
+    for budget in (700, 1236, 1242, 2500, 100_000):
+        found = own.context(budget=budget, day="2020-01-01")
+        assert COUNTER.count([found.text]) == [found.tokens] and found.tokens <= budget
+        assert found.text.count("did not fit") == (bool(found.left_out) and place != "MEMORY.md")
+    assert " ".join(found.text.split()).count("Never tell") == 400 and "UNLESS" in found.text and found.left_out == ()
+
+
+def test_hit_in_the_middle_of_a_message_says_who_speaks(own: MemoryApi, write: Write) -> None:
+    """Else what one says could be taken for another's."""
+    paragraphs = "\n\n".join(f"Paragraph {n} about zebras {'word ' * 100}" for n in range(8))
+    write("threads/talk.md", f"## assistant @ 2026-11-21 10:01\n\n{paragraphs}\n")
+    text = own.context("zebras", day="2020-01-01", budget=3000).text
+    cited = [line for line in text.splitlines() if line.startswith("@ threads/talk.md")]
+    assert cited and all("(assistant" in line for line in cited[1:])
+
+
 def test_long_message_that_is_cut_says_who_speaks(own: MemoryApi, write: Write) -> None:
     """Where the heading is left out, its citation has it."""
     paragraphs = "\n\n".join(f"Paragraph {n} {'word ' * 100}" for n in range(8))

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import pytest
 from mcp.client.client import Client
 
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
 from memsync.mcp_server.link import Link
+from memsync.mcp_server.server import make_server
 from memsync.memory_api import MemoryApi
-from memsync.settings import load_settings
+from memsync.settings import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import own, served, short_runtime_folder
-from tests.test_mcp import talk, text_of
+from tests.test_mcp import Fixed, talk, text_of
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
@@ -39,6 +41,37 @@ def test_agent_cannot_write_what_instructs_agents(own: MemoryApi, root: Path, wr
     before = {path: path.read_text() for path in root.rglob("*.md")}
     talk(own, say)
     assert {path: path.read_text() for path in root.rglob("*.md")} == before
+
+
+@pytest.mark.parametrize(
+    ("kinds", "tool", "arguments"),
+    [
+        ({"/Prompts/": "note"}, "memory_remember", {"note": "prompts/x"}),
+        ({"/soul.md": "note"}, "memory_remember", {"note": "SOUL.md"}),
+        ({"/MEMORY.md": "prompt"}, "memory_remember", {}),
+        ({"/notes/": "prompt"}, "memory_remember", {"tier": "task"}),
+        ({"/daily/": "prompt"}, "memory_log", {}),
+        ({"/threads/sys*.md": "prompt"}, "memory_thread_append", {"thread": "System", "role": "user", "begin": True}),
+        ({}, "memory_remember", {"note": "\u017foul"}),
+    ],
+)
+def test_what_instructs_is_what_any_rule_says(
+    memory: MemoryApi, root: Path, kinds: dict[str, str], tool: str, arguments: dict[str, object]
+) -> None:
+    """Whatever the case, whichever note a tool writes to when none is named, before anything is made."""
+
+    class Ruled(Fixed):
+        def __init__(self) -> None:
+            super().__init__(memory)
+            self._load = lambda: Settings("", "", {}, {**DEFAULT_KINDS, **kinds}, {}, {}, "")
+
+    async def run() -> None:
+        async with Client(make_server(Ruled(), read_only=False)) as client:
+            result = await client.call_tool(tool, {"text": "Be evil.", **arguments})
+            assert result.is_error and "instructs agents" in text_of(result)
+
+    anyio.run(run)
+    assert list(root.rglob("*.md")) == []
 
 
 def test_line_ends_of_every_kind_stay_within_the_quotation(own: MemoryApi, write: Write) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,16 @@ def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemo
     assert any("not in this answer yet" in warning for warning in result.warnings)
     memory.sync()
     assert {hit.path for hit in memory.search("heron").hits} == {"a.md", "b.md", "c.md"}
+
+
+@pytest.mark.parametrize("year", [2262, 2999, 1600])
+def test_file_of_a_day_that_no_database_holds_is_a_note_like_any(memory: Memory, write: Write, year: int) -> None:
+    """Nanoseconds end in 2262; what is dated later is found, and changes are seen."""
+    path = write("far.md", "A zebra.\n")
+    moment = datetime(year, 12, 1, tzinfo=UTC).timestamp()
+    os.utime(path, (moment, moment))
+    assert [hit.path for hit in memory.search("zebra", mode="keyword").hits] == ["far.md"]
+    path.write_text("A quagga.\n")
+    os.utime(path, (moment, moment))
+    assert memory.search("quagga", mode="keyword").hits
+    assert memory.prune().due == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.errors import NoteError, UsageError
+from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.memory_api import MemoryApi
 from memsync.model import Cost, Usage
 from tests.daemon_fixtures import own, served, short_runtime_folder
@@ -77,6 +77,40 @@ def test_what_is_no_thread_is_not_made_one(own: MemoryApi, write: Write, root: P
     assert (root / "MEMORY.md").read_text() == "# Memory\n"
     write("notes/talk.md", "---\nkind: thread\n---\n\n## user\n\nHi\n")
     assert own.append_message("notes/talk.md", "user", "x").path == "notes/talk.md"
+
+
+def test_threads_whose_titles_are_alike_are_not_taken_for_each_other(own: MemoryApi) -> None:
+    """A title is a title and not the file's name; several of one title must be told apart by path."""
+    for title in ("C++", "C#", "The store"):
+        own.new_thread(title)
+    assert own.append_message("C#", "user", "sharp").path == "threads/c-2.md"
+    assert own.append_message("C++", "user", "plus").path == "threads/c.md"
+    assert own.append_message("the STORE", "user", "x").path == "threads/the-store.md"
+    own.new_thread("The store")
+    with pytest.raises(UsageError, match="several") as raised:
+        own.append_message("The store", "user", "x")
+    assert "threads/the-store-2.md" in raised.value.hint
+    with pytest.raises(NoteError, match="no thread"):
+        own.append_message("D", "user", "x")
+
+
+def test_ignored_thread_is_none(own: MemoryApi, write: Write, root: Path) -> None:
+    """What no search may read is shown, exported and written to by nothing else either."""
+    write("threads/private.md", "---\nprompt: SECRET\n---\n\n## user\n\nSECRET\n")
+    write("threads/open.md", "## user\n\nHi\n")
+    write(".gitignore", "threads/private.md\n")
+    before = (root / "threads/private.md").read_text()
+    asks: list[Callable[[], object]] = [
+        lambda: own.thread("private"),
+        lambda: own.context(thread="private"),
+        lambda: own.append_message("private", "user", "x"),
+        lambda: own.neighbours("threads/private.md", 1),
+        lambda: own.remember("SECRET", note="threads/private.md"),
+    ]
+    for ask in asks:
+        with pytest.raises(MemsyncError):
+            ask()
+    assert (root / "threads/private.md").read_text() == before
 
 
 def test_thread_may_be_named_as_its_file_is(own: MemoryApi, write: Write) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.errors import UsageError, WriteRefused
+from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.memory_api import MemoryApi
 from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
@@ -285,6 +285,15 @@ def test_run_that_was_killed_can_be_undone(
     assert len(files(root)) == 4
     assert len(memory.undo_prune().moved) == 2
     assert files(root) == before
+
+
+@pytest.mark.parametrize("line", ["null", "[1]", '"s"', '{"run":"x","moves":[["a"]]}', '{"done":"q","moves":5}', "{"])
+def test_damaged_record_moves_nothing(memory: Memory, settings: Settings, line: str) -> None:
+    """And breaks nothing."""
+    settings.keep_dir.mkdir(parents=True)
+    (settings.keep_dir / "retired.jsonl").write_text(f"{line}\n")
+    with pytest.raises((UsageError, MemsyncError)):
+        memory.undo_prune() if "run" not in line else memory.thread("nope")
 
 
 def test_half_a_move_is_finished_by_the_next_prune(memory: Memory, root: Path, write: Write) -> None:

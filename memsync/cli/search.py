@@ -9,7 +9,7 @@ import click
 
 from memsync.cli.asked import FILTERS, OPTIONS, Asked, Option
 from memsync.cli.common import opened
-from memsync.errors import NoteError
+from memsync.errors import NoteError, UsageError
 
 if TYPE_CHECKING:
     from memsync.memory_api import MemoryApi
@@ -49,6 +49,10 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
 
     Everything in WORDS that is no filter, "phrase" or -exclusion is text. Exits with 1 when nothing matches.
     """
+    misplaced = next((word for word in words if word.partition("=")[0] in ("--root", "--config")), "")
+    if misplaced:
+        name = misplaced.partition("=")[0]
+        raise UsageError(f"{name} stands before the command", hint=f"Write: memsync {name} … search …")
     asked = Asked(words, {name.removeprefix("option_"): value for name, value in options.items()})
     with opened(context) as memory:
         result = asked.of(memory)

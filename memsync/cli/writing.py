@@ -154,8 +154,7 @@ def list_(context: click.Context, folder: str, archived: bool, as_json: bool) ->
         found = memory.notes(folder=folder, archived=archived)
     if as_json:
         say_json(found)
-        return
-    for one in found.notes:
+    for one in () if as_json else found.notes:
         flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(one, name))
         click.echo(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {visible(one.title)}")
     say_pending(found.pending_text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from memsync.context.parts import (
     Marks,
@@ -187,38 +188,57 @@ class _Shown:
 
     def __init__(self) -> None:
         self._lines: set[_Line] = set()
+        self._said: set[tuple[str, int, str]] = set()
         self._texts: set[str] = set()
 
     def add(self, passage: Passage) -> None:
         """Remember that a passage is shown."""
-        self._lines.update(_lines(passage))
+        lines = _lines(passage)
+        self._lines.update(lines)
+        self._said.update((line.path, line.number, line.text) for line in lines)
         self._texts.add(passage.text)
 
     def without(self, passage: Passage) -> list[Passage]:
         """Return the passage, or the runs of its lines that are not shown yet; nothing of it that is blank."""
-        if len(passage.text) >= LEAST_TWICE_CHARS and passage.position < 0 and passage.text in self._texts:
+        is_hit = passage.position < 0
+        if is_hit and len(passage.text) >= LEAST_TWICE_CHARS and passage.text in self._texts:
             return []  # another note says it word for word
         lines = _lines(passage)
-        if not any(self._has(line) for line in lines):
+        if not any(self._has(line, is_hit=is_hit) for line in lines):
             return [passage]
         runs: list[list[_Line]] = [[]]
         for line in lines:
-            if self._has(line):
+            if self._has(line, is_hit=is_hit):
                 runs.append([])
             else:
                 runs[-1].append(line)
         return [
-            Passage(passage.path, run[0][1], run[-1][1], "\n".join(text for _, _, text in run))
+            passage._replace(
+                start_line=run[0].number,
+                end_line=run[-1].number,
+                text="\n".join(line.text for line in run),
+                position=-1,
+            )
             for run in map(_trimmed, runs)
             if run
         ]
 
-    def _has(self, line: _Line) -> bool:
-        return line in self._lines or (*line[:2], ANY_TEXT) in self._lines
+    def _has(self, line: _Line, *, is_hit: bool) -> bool:
+        """Tell whether a line is shown; a hit does not know where in its line a piece of it begins."""
+        if (line.path, line.number, ANY_TEXT) in self._said:
+            return True
+        return (line.path, line.number, line.text) in self._said if is_hit else line in self._lines
 
 
-_Line = tuple[str, int, str]
-"""path, number, text: a line that is cut into several passages is several of them."""
+class _Line(NamedTuple):
+    """A line, or a piece of one that begins at `column`: one that is cut into several passages is several of them."""
+
+    path: str
+    number: int
+    column: int
+    text: str
+
+
 ANY_TEXT = "\0"
 """Stands for whatever a line says, where a passage is what lines mean and not what they say."""
 
@@ -228,9 +248,9 @@ def _lines(passage: Passage) -> list[_Line]:
     count = passage.end_line - passage.start_line + 1
     if len(texts) != count:
         texts = [ANY_TEXT] * count
-    return [(passage.path, number, text) for number, text in enumerate(texts, passage.start_line)]
+    return [_Line(passage.path, number, passage.column, text) for number, text in enumerate(texts, passage.start_line)]
 
 
 def _trimmed(run: Sequence[_Line]) -> Sequence[_Line]:
-    filled = [at for at, (_, _, text) in enumerate(run) if text.strip() and text != ANY_TEXT]
+    filled = [at for at, line in enumerate(run) if line.text.strip() and line.text != ANY_TEXT]
     return run[filled[0] : filled[-1] + 1] if filled else []

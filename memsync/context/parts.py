@@ -23,7 +23,8 @@ _MARKS = re.compile(r"(?:^|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(@+)", re.MULTI
 class Passage(NamedTuple):
     """Whole lines of a note. `position` counts the note's passages: neighbours are written as one.
 
-    A passage whose position is -1 has no neighbours. `about` stands behind its citation.
+    A passage whose position is -1 has no neighbours. `about` stands behind its citation; `column` is where a piece of a
+    line begins, from 0.
     """
 
     path: NotePath
@@ -32,6 +33,7 @@ class Passage(NamedTuple):
     text: str
     position: int = -1
     about: str = ""
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def passages_of(note: Note, chunks: Sequence[Chunk]) -> list[Passage]:
     single = [chunk for chunk in chunks if len(chunk.entries) == 1 and chunk.start_line > note.head_lines]
     ordered = sorted(single, key=lambda chunk: (chunk.start_line, chunk.start_column))
     return [
-        Passage(note.path, chunk.start_line, chunk.end_line, _text(note, chunk), position)
+        Passage(note.path, chunk.start_line, chunk.end_line, _text(note, chunk), position, column=chunk.start_column)
         for position, chunk in enumerate(ordered)
     ]
 
@@ -58,7 +58,9 @@ def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
 
 def hit_passage(hit: Hit) -> Passage:
     """Return what a search found as a passage."""
-    return Passage(hit.path, hit.start_line, hit.end_line, hit.text)
+    speaks = hit.role and not hit.text.startswith("## ")
+    about = f" ({hit.role} {hit.date}, continued)" if speaks else ""
+    return Passage(hit.path, hit.start_line, hit.end_line, hit.text, about=about)
 
 
 def identity_notes(notes: Iterable[IndexedNote], kind_of: KindOf) -> list[NotePath]:

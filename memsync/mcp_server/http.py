@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 import signal
 import socket
@@ -56,7 +57,9 @@ def token_of(keep: Path) -> str:
         token = path.read_text().strip()
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
-    if len(token) < 32:
+    except UnicodeDecodeError:
+        token = ""
+    if not re.fullmatch(r"[\w-]{32,200}", token, re.ASCII):
         raise FilesystemError(f"{path} holds no token", hint="Remove it; a new one is made.")
     return token
 

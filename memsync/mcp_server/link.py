@@ -60,10 +60,10 @@ class Link:
     def instructs(self, path: str) -> bool:
         """Tell whether a note of that path is one whose text instructs agents: what an agent writes must not.
 
-        Paths are compared without regard to case, as some file systems do.
+        Paths are compared without regard to case, as some file systems do, and whatever other rules say of them.
         """
-        globs = {glob.lower(): kind for glob, kind in self._load().kinds.items()}
-        return PathRules(globs, {}).kind(NotePath(path.lower())) in (Kind.SOUL, Kind.PROMPT)
+        kinds = {glob.casefold(): kind for glob, kind in self._load().kinds.items() if kind in (Kind.SOUL, Kind.PROMPT)}
+        return PathRules(kinds, {}).kind(NotePath(path.casefold())) is not Kind.NOTE
 
     def close(self) -> None:
         """Let go of the memory in this process, if there is one that nobody is asking."""

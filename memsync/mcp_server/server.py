@@ -18,7 +18,6 @@ from memsync import __version__
 from memsync.errors import MemsyncError, NoSuchNote, NoteError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.tools import TOOLS, Tool
-from memsync.writing.beneath import note_path
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -76,8 +75,9 @@ class _Handlers:
         complaint = await anyio.to_thread.run_sync(_complaint, tool, arguments)
         if complaint:
             return _failed(complaint)
-        if tool.target and self._instructs(tool.target, arguments.get(tool.target, "")):
-            return _failed(f"{arguments[tool.target]} instructs agents: only people write to it, in an editor.")
+        instructing = self._instructing(tool, arguments)
+        if instructing:
+            return _failed(f"{instructing} instructs agents: only people write to it, in an editor.")
         arguments = _whole(tool, arguments)
         try:
             answer = await self._ask(lambda memory: tool.run(memory, arguments))
@@ -91,13 +91,12 @@ class _Handlers:
             structured_content=answer.content,
         )
 
-    def _instructs(self, parameter: str, name: str) -> bool:
-        """Tell whether what a parameter names is a note that instructs agents."""
-        is_in_threads = parameter == "thread" and "/" not in name and not name.endswith((".md", ".markdown"))
+    def _instructing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
+        """Return the note that instructs agents and that a tool would write to; empty when there is none."""
         try:
-            return bool(name) and not is_in_threads and self._link.instructs(note_path(name))
+            return next((path for path in tool.targets(arguments) if self._link.instructs(path)), "")
         except MemsyncError:
-            return False  # it is no path of a note, which the tool itself will say
+            return ""  # it is no path of a note, or the settings are wrong, which the tool itself will say
 
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None

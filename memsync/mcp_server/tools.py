@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.mcp_server import answers
@@ -23,8 +23,8 @@ class Tool(NamedTuple):
     run: Callable[[MemoryApi, Arguments], Answer]
     is_read_only: bool = True
     is_idempotent: bool = True
-    target: str = ""
-    """The parameter that names the note to write to, if there is one."""
+    targets: Callable[[Arguments], Sequence[str]] = lambda arguments: ()
+    """Returns what the tool may write to, by its arguments."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -101,6 +101,7 @@ TOOLS = (
         ("text",),
         answers.log,
         is_read_only=False,
+        targets=answers.targets_of_log,
         is_idempotent=False,
     ),
     Tool(
@@ -120,7 +121,7 @@ TOOLS = (
         ("text",),
         answers.remember,
         is_read_only=False,
-        target="note",
+        targets=answers.targets_of_remember,
     ),
     Tool(
         "memory_thread_append",
@@ -142,7 +143,7 @@ TOOLS = (
         answers.thread_append,
         is_read_only=False,
         is_idempotent=False,
-        target="thread",
+        targets=answers.targets_of_thread,
     ),
     Tool(
         "memory_status",

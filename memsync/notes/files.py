@@ -20,6 +20,7 @@ from memsync.notes.filesystem import file_system_of
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
 from memsync.notes.places import Places
 
+LATEST_NS = 2**63 - 1
 MAX_NOTE_BYTES = 64_000_000
 _READ_ATTEMPTS = 3
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -126,7 +127,7 @@ class NoteFiles:
                     found.cannot_stat(folder + name, error)
                     continue
                 if info.st_mode & _TYPE_MASK == stat.S_IFREG:
-                    found.add(folder + name, (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino))
+                    found.add(folder + name, _identity(info))
                     continue
             if name[0] != "." and _is_folder(entry):
                 path = folder + name
@@ -224,7 +225,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _identity(info: os.stat_result) -> Identity:
-    return (info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+    mtime_ns = info.st_mtime_ns
+    if not -LATEST_NS <= mtime_ns <= LATEST_NS:  # a day beyond 2262, which no database holds in nanoseconds
+        mtime_ns = LATEST_NS
+    return (info.st_size, mtime_ns, info.st_ctime_ns, info.st_ino)
 
 
 def _read_all(descriptor: int, size: int) -> bytes:

@@ -32,7 +32,7 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
         else:
             moment = expires_at(expires, begun(note)) if isinstance(expires, str) else None
             if moment is None:
-                warnings.append(f"{note.path} stays: expires {expires!r} is not a date or a number of days like 30d")
+                warnings.append(f"{note.path} stays: expires {expires!r} names no day: write 2026-11-21 or 30d")
             reason = f"expired {moment:%Y-%m-%d}" if moment is not None and moment <= now else ""
         if reason:
             target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from memsync.errors import MemsyncError, NoteError, UsageError
+from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
 from memsync.model import Kind, Note, NotePath, Overwritten, Tier, Written
 from memsync.notes.dates import leading_time
 from memsync.notes.files import NoteFiles
@@ -93,6 +93,8 @@ class Author:
     ) -> Done:
         """Put an item at the end of a section, which is made if it is not there; none is put there twice."""
         note = self.read(path)
+        if note is not None and not self._files.holds(path):
+            raise WriteRefused(f"{path} is no note: .gitignore or [files] exclude leaves it out", hint="Name another.")
         section = find_section(note, heading) if note else None
         if note is None or section is None:
             new = Addition(f"## {heading}\n\n{addition.text}")
@@ -187,9 +189,9 @@ class Author:
         """The memory root."""
         return self._files.root
 
-    def has(self, path: NotePath) -> bool:
-        """Tell whether there is a file of that name, without reading it."""
-        return self._files.identity(path) is not None
+    def holds(self, path: NotePath) -> bool:
+        """Tell whether there is a note of that path, without reading it; what is ignored is none."""
+        return self._files.identity(path) is not None and self._files.holds(path)
 
     def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
         """Tell whether a note is of a kind: by its path, or else, which takes reading it, by its head."""

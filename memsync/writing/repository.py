@@ -75,6 +75,8 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
             return _git(root, "rev-parse", "HEAD").stdout.strip(), ""
         if new:  # the person's index is left as it was
             _git(root, "rm", "--cached", "--quiet", "--ignore-unmatch", *listed, given=new)
+        if done.returncode == 1 and not done.stderr.strip():
+            return "", ""  # there is nothing to commit: what was moved away came back
         added = done
     reason = (added.stderr or added.stdout).strip().splitlines()
     return "", f"not committed: {reason[0] if reason else 'git failed'}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from memsync.errors import FilesystemError, MemsyncError, UsageError
 from memsync.model import Failure, NotePath, Retirement
+from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.writing import repository
 from memsync.writing.moving import is_half_moved, move
 from memsync.writing.writer import NoteWriter
@@ -93,6 +94,11 @@ class Retiring:
         targets = [target for moves in self._runs().values() for source, target in moves if source == path]
         return [target for target in dict.fromkeys(reversed(targets)) if self._is_there(target)]
 
+    def came_from(self, target: NotePath) -> NotePath:
+        """Return the path that a note in archive/ had: as the last run that moved it there has it, else by its name."""
+        sources = [source for moves in self._runs().values() for source, to in moves if to == target]
+        return sources[-1] if sources else NotePath(target.removeprefix(ARCHIVE_FOLDER))
+
     def _is_there(self, path: NotePath) -> bool:
         return os.path.lexists(self._root / path)
 
@@ -119,7 +125,7 @@ class Retiring:
         """
         runs: dict[str, list[Move]] = {}
         for entry in self._entries():
-            moves = [(NotePath(source), NotePath(target)) for source, target in entry.get("moves", ())]
+            moves = _moves_of(entry)
             if "run" in entry:
                 runs[entry["run"]] = moves
             elif "undone" in entry or not moves:
@@ -134,7 +140,7 @@ class Retiring:
             for line in self._record.read_bytes().splitlines():
                 with suppress(ValueError):  # half a line, of a process that died over it: nothing was moved after it
                     found.append(json.loads(line))
-        return found
+        return [entry for entry in found if isinstance(entry, dict)]
 
     def _write(self, entry: object) -> None:
         """Append a line to the record and wait for the disk. Raises FilesystemError."""
@@ -152,3 +158,12 @@ class Retiring:
             raise FilesystemError(
                 f"{self._record} cannot be written: {error.strerror}", hint="Free some space."
             ) from error
+
+
+def _moves_of(entry: Mapping[str, Any]) -> list[Move]:
+    """Return the moves of a line of the record; of one that is damaged none, so that nothing is moved by guessing."""
+    moves = entry.get("moves", [])
+    are_sound = isinstance(moves, list) and all(
+        isinstance(one, list) and len(one) == 2 and all(isinstance(path, str) for path in one) for one in moves
+    )
+    return [(NotePath(source), NotePath(target)) for source, target in moves] if are_sound else []

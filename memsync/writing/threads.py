@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from memsync.errors import MemsyncError, NoteError, NoThread, UsageError
+from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
 from memsync.model import (
     Conversation,
     JsonValue,
@@ -32,6 +32,7 @@ from memsync.writing.author import Author, tags_of
 from memsync.writing.beneath import note_path
 from memsync.writing.head import head_of, set_field
 from memsync.writing.moving import move
+from memsync.writing.retiring import Retiring
 from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
 
 FOLDER = "threads/"
@@ -41,17 +42,19 @@ MOST_MESSAGE_CHARS = 500_000
 
 
 class ThreadAuthor:
-    """Writes the threads of one memory root; `known` returns what the index says of one, `retired_to` where one is."""
+    """Writes the threads of one memory root; `known` returns what the index says of one, `titled` those of a title."""
 
     def __init__(
         self,
         author: Author,
         known: Callable[[NotePath], Thread | None],
-        retired_to: Callable[[NotePath], Sequence[NotePath]],
+        titled: Callable[[str], Sequence[NotePath]],
+        retiring: Retiring,
     ) -> None:
         self._author = author
         self._known = known
-        self._retired_to = retired_to
+        self._titled = titled
+        self._retiring = retiring
 
     def new(self, title: str, session: str, user: str, project: str, prompt: str, tags: Sequence[str]) -> Written:
         """See Calls.new_thread."""
@@ -116,7 +119,7 @@ class ThreadAuthor:
             path = self.existing(thread)
             if not comes_back or not path.startswith(ARCHIVE_FOLDER):
                 return act(path)
-            target = self._came_from(thread, path)
+            target = self._retiring.came_from(path)
             move(self._author.root, path, target)
             try:
                 return replace(act(target), moved_from=path)
@@ -143,42 +146,41 @@ class ThreadAuthor:
         """See Calls.neighbours."""
         if start_line < 1 or end_line < 0 or count < 0:
             raise UsageError("lines count from 1, and messages from 0", hint="Name the lines as a hit does.")
-        note = self._author.read(note_path(path))
+        place = note_path(path)
+        note = self._author.read(place) if self._author.holds(place) else None
         if note is None:
-            raise NoteError(f"{path} does not exist", hint="Name it as search results do.")
+            raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.")
         before = [one for one in note.messages if one.end_line < start_line][-count:] if count else []
         after = [one for one in note.messages if one.start_line > max(start_line, end_line)][:count]
         return Neighbours(*(tuple(_message(note, one) for one in side) for side in (before, after)))
 
     def existing(self, thread: str) -> NotePath:
-        """Return the path of a thread that is there, named by its path, as in threads/ or by its title.
+        """Return the path of a thread that is there, named by its path, as in threads/, or by its title.
 
-        What was retired is looked for where it was moved to. Raises NoThread.
+        What was retired is looked for where it was moved to. Raises NoThread, UsageError when several have that title.
 
         Nothing of one in threads/ is read for that: an append to a long thread must not cost a reading of it.
         """
-        paths = _paths(thread)
-        retired = (place for path in paths for place in (*self._retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
+        paths = thread_paths(thread)
+        retired = (p for path in paths for p in (*self._retiring.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
         for path in (*paths, *retired):
-            if self._author.has(path):
+            if self._author.holds(path):
                 if self._author.is_of_kind(path, Kind.THREAD):
                     return path
                 raise NoThread(f"{path} is no thread", hint="Threads are in threads/: memsync thread list")
-        raise NoThread(
-            f"there is no thread {thread!r}", hint="See: memsync thread list; or begin it: memsync thread new"
-        )
+        titled = self._titled(" ".join(thread.split()))
+        if len(titled) > 1:
+            raise UsageError(f"several threads are called {thread!r}", hint=f"Name one: {', '.join(titled)}")
+        if not titled:
+            hint = "See: memsync thread list; or begin it: memsync thread new"
+            raise NoThread(f"there is no thread {thread!r}", hint=hint)
+        return titled[0]
 
-    def _came_from(self, thread: str, place: NotePath) -> NotePath:
-        """Return the path that a retired thread had."""
-        known = (path for path in _paths(thread) if place in self._retired_to(path))
-        return next(known, NotePath(place.removeprefix(ARCHIVE_FOLDER)))
 
-
-def _paths(thread: str) -> list[NotePath]:
-    """Return what a thread may be called that is named by its path, as in threads/ or by its title."""
-    slug = slug_of(thread)
+def thread_paths(thread: str) -> list[NotePath]:
+    """Return what a thread may be called that is named by its path or as in threads/. Raises UsageError."""
     in_folder = [note_path(f"{FOLDER}{thread}")] if "/" not in thread else []
-    return [*in_folder, thread_path(thread), *([NotePath(f"{FOLDER}{slug}.md")] if slug else [])]
+    return [*in_folder, thread_path(thread)]
 
 
 def _message(note: Note, one: Message) -> ThreadMessage:
