@@ -196,4 +196,4 @@ def _show_stats(found: Stats) -> None:
 
 
 def _use(one: NoteUse) -> str:
-    return f"{one.retrieved} times, last {one.last_retrieved[:10]}" if one.retrieved else "never retrieved"
+    return f"retrieved {one.retrieved} ×, last {one.last_retrieved[:10]}" if one.retrieved else "never retrieved"
