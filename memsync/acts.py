@@ -60,7 +60,7 @@ class Acts:
         threads = self._thread_author = ThreadAuthor(author, self._thread, self._titled, retiring)
         self.importer = Importer(author, self._sources)
         composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
-        caretaker = Caretaker(settings, files, reader, index, answering, retiring, usage)
+        caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,
@@ -106,23 +106,19 @@ class Acts:
     # -------------------------------------------------------------------------------------------- views
 
     def _holders_of_patterns(self) -> list[NotePath]:
-        self._answering.compare()
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, _):
             return reader.notes_where("class", "pattern")
 
     def _thread(self, path: NotePath) -> Thread | None:
-        self._answering.compare()
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, _):
             return next(iter(reader.threads(path)), None)
 
     def _titled(self, title: str) -> list[NotePath]:
-        self._answering.compare()
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, _):
             return [one.path for one in reader.threads() if one.title.casefold() == title.casefold()]
 
     def _sources(self) -> dict[str, NotePath]:
-        self._answering.compare()
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, _):
             return {one.source: one.path for one in reader.threads() if one.source}
 
     def export(self, names: Sequence[str]) -> Iterator[str]:
@@ -130,8 +126,7 @@ class Acts:
         if names:
             paths = [self._thread_author.existing(name) for name in names]
         else:
-            self._answering.compare()
-            with self._index.reading() as reader:
+            with self._answering.as_of_now() as (reader, _):
                 paths = [one.path for one in reader.threads()]
         for path in paths:
             note = self._author.read(path)
@@ -139,8 +134,7 @@ class Acts:
                 yield from export_lines(note)
 
     def _threads(self, session: str, status: str, user: str) -> Threads:
-        pending = self._answering.compare().pending
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, pending):
             found = reader.threads()
         wanted = [
             one
@@ -150,8 +144,7 @@ class Acts:
         return Threads(tuple(sorted(wanted, key=lambda one: one.last_active, reverse=True)), pending)
 
     def _sessions(self, user: str, status: str, project: str) -> Sessions:
-        pending = self._answering.compare().pending
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, pending):
             found = sessions_of(reader.threads())
         wanted = (
             one
@@ -162,12 +155,10 @@ class Acts:
 
     def _costs(self, by: str, since: str) -> Costs:
         moment = parse_when(since, datetime.now()) if since else ""
-        pending = self._answering.compare().pending
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, pending):
             costs = reader.costs(by, moment)
         return Costs(tuple(costs), total(one.usage for one in costs), pending)
 
     def _messages(self, role: str, session: str, limit: int) -> Messages:
-        pending = self._answering.compare().pending
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, pending):
             return Messages(tuple(reader.messages(role, session)[:limit]), pending)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from memsync.errors import EmbedderError, FilesystemError, IndexBusy
 from memsync.model import Failure, Fresh, Freshness, Mode, Query, SearchResult, WatcherState
-from memsync.ports import Clock, Index, Live
+from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.searcher import Near, Searcher
 from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
@@ -78,6 +78,13 @@ class Answering:
         """Index what changed, as a strict search does first, and return what is missing still."""
         with self._syncer.gate.searching():
             return self._freshen(Fresh.STRICT)
+
+    @contextmanager
+    def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
+        """Yield a view of the index that was just compared with the files, and how many changed ones it lacks."""
+        pending = self.compare().pending
+        with self._index.reading() as reader:
+            yield reader, pending
 
     def _answer(self, query: Query, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         started = time.perf_counter()

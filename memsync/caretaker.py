@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -25,7 +26,6 @@ from memsync.model import (
 )
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
-from memsync.ports import Index
 from memsync.settings import Settings
 from memsync.upkeep.activity import last_active
 from memsync.upkeep.folders import collections
@@ -48,14 +48,12 @@ class Caretaker:
         settings: Settings,
         files: NoteFiles,
         reader: NoteReader,
-        index: Index,
         answering: Answering,
         retiring: Retiring,
         usage: Usage,
     ) -> None:
         self._files = files
         self._reader = reader
-        self._index = index
         self._answering = answering
         self._usage = usage
         self._task_days: int = settings["prune.task_days"]
@@ -73,8 +71,7 @@ class Caretaker:
 
     def _notes(self) -> tuple[list[IndexedNote], int]:
         """Return every note as the files are now, and how many changed files are not in that."""
-        pending = self._answering.compare().pending
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, pending):
             return reader.notes(), pending
 
     # --------------------------------------------------------------------------------------- retirement
@@ -94,26 +91,28 @@ class Caretaker:
                 f"{len(found)} of {kept} notes are due, more than a tenth, and none was moved",
                 hint="Look at them with memsync prune; if that is right: memsync prune --apply --force",
             )
-        moved = self._retiring.retire(found, {note.path: note.mtime_ns for note in notes})
-        return self._pruning(moved, found, kept, warnings)
+        return self._done(plan, self._retiring.retire(found, {note.path: note.mtime_ns for note in notes}))
 
     def _undo_prune(self) -> Pruning:
         moved = self._retiring.undo()
-        back = [Retirement(source, target, "", "moved back") for source, target in moved.moves]
-        return self._pruning(moved, back, 0, [])
+        back = tuple(Retirement(source, target, "", "moved back") for source, target in moved.moves)
+        return self._done(Pruning(back, (), 0), moved)
 
-    def _pruning(self, moved: Moved, due: Sequence[Retirement], kept: int, warnings: Sequence[str]) -> Pruning:
-        """Return what a run did, once the index has it."""
+    def _done(self, plan: Pruning, moved: Moved) -> Pruning:
+        """Return what became of a plan, once the index has it."""
         notes, pending = self._notes()
-        done = {source for source, _ in moved.moves}
+        sources = {source for source, _ in moved.moves}
         known = {note.path for note in notes}
-        unseen = [target for _, target in moved.moves if target not in known]
-        if unseen and not pending:
-            warnings = [*warnings, f"no search finds {unseen[0]}: .gitignore or [files] exclude leaves it out"]
-        complaints = (*warnings, *filter(None, [moved.complaint]))
-        in_effect = tuple(one for one in due if one.path in done)
-        kept = kept or sum(not note.archived for note in notes)
-        return Pruning(tuple(due), in_effect, kept, False, tuple(moved.failed), complaints, pending)
+        unseen = next((target for _, target in moved.moves if target not in known), "") if not pending else ""
+        left_out = f"no search finds {unseen}: .gitignore or [files] exclude leaves it out" if unseen else ""
+        return replace(
+            plan,
+            moved=tuple(one for one in plan.due if one.path in sources),
+            notes=plan.notes or sum(not note.archived for note in notes),
+            failed=tuple(moved.failed),
+            warnings=(*plan.warnings, *filter(None, (left_out, moved.complaint))),
+            pending_text=pending,
+        )
 
     # -------------------------------------------------------------------------------------- repetitions
 
@@ -123,8 +122,7 @@ class Caretaker:
                 f"similarity {similarity:g} is not from {LEAST_SIMILARITY:g} to 1",
                 hint="Below that, passages are only about the same matter.",
             )
-        pending = self._answering.compare().pending
-        with self._index.reading() as reader:
+        with self._answering.as_of_now() as (reader, pending):
             found = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS)
             space = reader.active_space()
             waiting = reader.pending(space) if space else reader.counts().passages

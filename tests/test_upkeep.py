@@ -531,3 +531,10 @@ def test_search_prints_neighbours(cli: Cli, write: Write) -> None:
     by_path = {hit["path"]: hit.get("context") for hit in hits}
     assert by_path["note.md"] is None
     assert [one["text"] for one in by_path["threads/talk.md"]["after"]] == ["The striped one."]
+
+
+def test_note_of_a_far_day_retires_like_any(memory: Memory, root: Path, write: Write) -> None:
+    """That it is as it was judged is told by the same figures that the index has of it."""
+    path = write("far.md", "---\nexpires: 2020-01-01\n---\nx\n")
+    age(path, "2999-01-01")
+    assert [one.path for one in memory.prune(apply=True, force=True).moved] == ["far.md"]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from memsync.settings import Settings
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
 def load(context: click.Context) -> Settings:
     """Return the settings that the global options name."""
     from memsync.settings import load_settings

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from memsync.cli.common import load
+from memsync.cli.common import json_option, load
 from memsync.cli.text import say_json
 
 
@@ -16,7 +16,7 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def show(context: click.Context, as_json: bool) -> None:
     """Print every setting, its value and where that came from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from memsync.cli.common import opened
+from memsync.cli.common import json_option, opened
 from memsync.cli.text import printable, say_json, say_pending, visible
 
 
@@ -13,7 +13,7 @@ from memsync.cli.text import printable, say_json, say_pending, visible
 @click.option("--thread", default="", metavar="NAME", help="With this thread's own prompt and its last messages.")
 @click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Word pieces. [default: context.budget, 4000]")
 @click.option("--day", default="", metavar="DATE", help="The day whose log is read, with that before; else today.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def context(
     context: click.Context, words: tuple[str, ...], thread: str, budget: int | None, day: str, as_json: bool

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened_here, progress_on_stderr
+from memsync.cli.common import json_option, opened_here, progress_on_stderr
 from memsync.cli.text import printable, say_json
 from memsync.errors import FilesystemError
 
 if TYPE_CHECKING:
     from memsync.writing.importing import ImportReport
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 WRONG_EXIT_CODE = 1
 
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
-@_JSON
+@json_option
 @click.pass_context
 def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
     """Write the conversations of FILES into threads. What is there already is left as it is.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from memsync import __version__
-from memsync.cli.common import load
+from memsync.cli.common import json_option, load
 from memsync.cli.text import printable, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 FOLLOW_SECONDS = 0.2
 START_ATTEMPTS = 3
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _WAIT = click.option(
     "--wait",
     type=click.FloatRange(0),
@@ -36,7 +35,7 @@ _WAIT = click.option(
 
 @click.command()
 @_WAIT
-@_JSON
+@json_option
 @click.pass_context
 def start(context: click.Context, wait: float, as_json: bool) -> None:
     """Start the daemon in the background and wait until it answers.
@@ -57,7 +56,7 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
 
 
 @click.command()
-@_JSON
+@json_option
 @click.pass_context
 def stop(context: click.Context, as_json: bool) -> None:
     """Stop the daemon and wait until it has ended. When there is none, that is said and nothing is done."""
@@ -72,7 +71,7 @@ def stop(context: click.Context, as_json: bool) -> None:
 
 @click.command()
 @_WAIT
-@_JSON
+@json_option
 @click.pass_context
 def restart(context: click.Context, wait: float, as_json: bool) -> None:
     """Stop the daemon if there is one, and start it with the present settings and version."""

@@ -6,13 +6,13 @@ import sys
 
 import click
 
-from memsync.cli.common import opened
+from memsync.cli.common import json_option, opened
 from memsync.cli.text import say_json, visible
 
 
 @click.command()
 @click.argument("location")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def get(context: click.Context, location: str, as_json: bool) -> None:
     """Print the lines that LOCATION names, from the file as it is now.

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from memsync.cli.common import json_option
 from memsync.cli.text import printable, say_json
 
 
 @click.command()
 @click.argument("directory", default=".", metavar="[DIR]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def init(directory: str, as_json: bool) -> None:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 

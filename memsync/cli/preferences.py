@@ -6,11 +6,10 @@ import sys
 
 import click
 
-from memsync.cli.common import opened
+from memsync.cli.common import json_option, opened
 from memsync.cli.text import printable, say_json, visible
 from memsync.cli.writing import say_written
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _USER = click.option("--user", default="", metavar="NAME", help="Of this user, else for everybody.")
 NOT_SET_EXIT_CODE = 1
 
@@ -22,7 +21,7 @@ def pref() -> None:
 
 @pref.command("list")
 @_USER
-@_JSON
+@json_option
 @click.pass_context
 def list_(context: click.Context, user: str, as_json: bool) -> None:
     """Print every preference."""
@@ -38,7 +37,7 @@ def list_(context: click.Context, user: str, as_json: bool) -> None:
 @pref.command()
 @click.argument("key")
 @_USER
-@_JSON
+@json_option
 @click.pass_context
 def get(context: click.Context, key: str, user: str, as_json: bool) -> None:
     """Print the value of KEY; exits with 1 when it is not set."""
@@ -56,7 +55,7 @@ def get(context: click.Context, key: str, user: str, as_json: bool) -> None:
 @click.argument("key")
 @click.argument("value", nargs=-1, required=True)
 @_USER
-@_JSON
+@json_option
 @click.pass_context
 def set_(context: click.Context, key: str, value: tuple[str, ...], user: str, as_json: bool) -> None:
     """Set KEY to VALUE, in its place if it has one, and print where it stands."""
@@ -71,7 +70,7 @@ def pattern() -> None:
 
 
 @pattern.command("list")
-@_JSON
+@json_option
 @click.pass_context
 def list_patterns(context: click.Context, as_json: bool) -> None:
     """Print every pattern, the surest first."""
@@ -90,7 +89,7 @@ def list_patterns(context: click.Context, as_json: bool) -> None:
 @click.option("--type", "pattern_type", default="", help="What sort of pattern it is: style, habit, …")
 @click.option("--key", default="", help="What it is about; equal keys are one pattern.")
 @click.option("--confidence", type=click.FloatRange(0, 1), default=0.0, help="How sure it is; else it grows by itself.")
-@_JSON
+@json_option
 @click.pass_context
 def observe(
     context: click.Context, text: tuple[str, ...], pattern_type: str, key: str, confidence: float, as_json: bool

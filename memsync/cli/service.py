@@ -6,10 +6,8 @@ import sys
 
 import click
 
-from memsync.cli.common import load
+from memsync.cli.common import json_option, load
 from memsync.cli.text import printable, say_json
-
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group()
@@ -56,7 +54,7 @@ def uninstall(context: click.Context, dry_run: bool) -> None:
 
 
 @service.command()
-@_JSON
+@json_option
 @click.pass_context
 def status(context: click.Context, as_json: bool) -> None:
     """Say whether a service is installed and runs, and what systemd finds wrong with it. Exits with 1 if not."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import load, opened
+from memsync.cli.common import json_option, load, opened
 from memsync.cli.text import printable, say_json
 from memsync.errors import MemsyncError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def status(context: click.Context, as_json: bool) -> None:
     """Print what the index holds and how the daemon fares. Only a search or a sync looks for changed files itself."""
@@ -60,7 +60,7 @@ def _print_daemon(daemon: DaemonStatus | None) -> None:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
     """Check everything memsync depends on, and say what to do about each fault. Exits with 1 if there is one."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened, opened_here, progress_on_stderr, waiting_on_stderr
+from memsync.cli.common import json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
 from memsync.cli.text import printable, say_json
 
 if TYPE_CHECKING:
@@ -21,13 +21,12 @@ _WAIT = click.option(
     metavar="SECONDS",
     help="How long to wait for another sync.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.command()
 @_WAIT
 @click.option("--accept-root", is_flag=True, help="The root was replaced by another folder on purpose.")
-@_JSON
+@json_option
 @click.pass_context
 def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) -> None:
     """Make the index equal to the files: text first, then vectors.
@@ -42,7 +41,7 @@ def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) 
 @click.command()
 @_WAIT
 @click.option("--drop-vectors", is_flag=True, help="Compute every vector again.")
-@_JSON
+@json_option
 @click.pass_context
 def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bool) -> None:
     """Build the index anew from the files; the old one answers until the new one is complete."""
@@ -56,7 +55,7 @@ def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bo
 @click.command()
 @_WAIT
 @click.option("--recompute", is_flag=True, help="Compute every vector again instead of comparing cached ones.")
-@_JSON
+@json_option
 @click.pass_context
 def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) -> None:
     """Check that the index is what the files say: build a second one beside it and compare.

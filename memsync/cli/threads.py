@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened
+from memsync.cli.common import json_option, opened
 from memsync.cli.text import printable, say_json, say_pending, visible
 from memsync.cli.writing import say_written, text_of
 
 if TYPE_CHECKING:
     from memsync.model import Conversation, Messages, Usage, Written
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _USER = click.option("--user", default="", metavar="NAME", help="Only of this user.")
 _SESSION = click.option("--session", default="", metavar="NAME", help="Only of this session.")
 _LIMIT = click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="How many of the newest.")
@@ -32,7 +31,7 @@ def thread() -> None:
 @click.option("--project", default="", help="What it is about.")
 @click.option("--prompt", default="", metavar="TEXT", help="Its own system prompt.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag it; may be given several times.")
-@_JSON
+@json_option
 @click.pass_context
 def new(
     context: click.Context,
@@ -64,7 +63,7 @@ def new(
 @click.option("--attr", "attributes", multiple=True, metavar="KEY=VALUE", help="Any other attribute.")
 @click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
 @click.option("--force", is_flag=True, help="Write though an editor has the thread open.")
-@_JSON
+@json_option
 @click.pass_context
 def append(
     context: click.Context,
@@ -98,7 +97,7 @@ def append(
 @thread.command()
 @click.argument("name")
 @click.option("--last", type=click.IntRange(0), default=0, metavar="N", help="Only the last N messages.")
-@_JSON
+@json_option
 @click.pass_context
 def show(context: click.Context, name: str, last: int, as_json: bool) -> None:
     """Print the messages of the thread NAME, from its file as it is now."""
@@ -114,7 +113,7 @@ def show(context: click.Context, name: str, last: int, as_json: bool) -> None:
 @_SESSION
 @_STATUS
 @_USER
-@_JSON
+@json_option
 @click.pass_context
 def list_(context: click.Context, session: str, status: str, user: str, as_json: bool) -> None:
     """Print the threads, the last active first; archived ones only with --status archived."""
@@ -132,7 +131,7 @@ def list_(context: click.Context, session: str, status: str, user: str, as_json:
 
 @thread.command()
 @click.argument("name")
-@_JSON
+@json_option
 @click.pass_context
 def archive(context: click.Context, name: str, as_json: bool) -> None:
     """Retire the thread NAME: searches pass over it unless they ask for what is archived."""
@@ -143,7 +142,7 @@ def archive(context: click.Context, name: str, as_json: bool) -> None:
 
 @thread.command()
 @click.argument("name")
-@_JSON
+@json_option
 @click.pass_context
 def resume(context: click.Context, name: str, as_json: bool) -> None:
     """Take the thread NAME up again: it is active, and found."""
@@ -159,7 +158,7 @@ def resume(context: click.Context, name: str, as_json: bool) -> None:
 @_USER
 @_STATUS
 @click.option("--project", default="", help="Only of this project.")
-@_JSON
+@json_option
 @click.pass_context
 def sessions(context: click.Context, user: str, status: str, project: str, as_json: bool) -> None:
     """Print the sessions that threads share, the last active first."""
@@ -183,7 +182,7 @@ def sessions(context: click.Context, user: str, status: str, project: str, as_js
     help="Per what.",
 )
 @click.option("--since", default="", metavar="WHEN", help='From then on: 2026-11-01, yesterday, "2 weeks ago".')
-@_JSON
+@json_option
 @click.pass_context
 def costs(context: click.Context, by: str, since: str, as_json: bool) -> None:
     """Print tokens and dollars, as the messages of all threads name them."""
@@ -198,40 +197,35 @@ def costs(context: click.Context, by: str, since: str, as_json: bool) -> None:
     say_pending(found.pending_text)
 
 
-@click.command()
-@_SESSION
-@_LIMIT
-@_JSON
-@click.pass_context
-def agents(context: click.Context, session: str, limit: int, as_json: bool) -> None:
-    """Print what agents ran, the newest first: their task, how it ended, what it used."""
-    with opened(context) as memory:
-        found = memory.messages("agent", session=session, limit=limit)
-    _say_messages(found, ("task", "status", "model"), as_json=as_json)
+def _messages_command(role: str, names: tuple[str, ...], explanation: str) -> click.Command:
+    """Return a command that lists the newest messages of a role with these of their attributes."""
+
+    @click.command(help=explanation)
+    @_SESSION
+    @_LIMIT
+    @json_option
+    @click.pass_context
+    def command(context: click.Context, session: str, limit: int, as_json: bool) -> None:
+        with opened(context) as memory:
+            found = memory.messages(role, session=session, limit=limit)
+        _say_messages(found, names, as_json=as_json)
+
+    return command
 
 
-@click.command()
-@_SESSION
-@_LIMIT
-@_JSON
-@click.pass_context
-def routes(context: click.Context, session: str, limit: int, as_json: bool) -> None:
-    """Print how questions were routed, the newest first."""
-    with opened(context) as memory:
-        found = memory.messages("router", session=session, limit=limit)
-    _say_messages(found, ("intent", "complexity", "workflow", "method", "confidence"), as_json=as_json)
-
-
-@click.command()
-@_SESSION
-@_LIMIT
-@_JSON
-@click.pass_context
-def handoff(context: click.Context, session: str, limit: int, as_json: bool) -> None:
-    """Print what sessions handed over to each other, the newest first."""
-    with opened(context) as memory:
-        found = memory.messages("handoff", session=session, limit=limit)
-    _say_messages(found, ("from", "to", "status"), as_json=as_json)
+agents = _messages_command(
+    "agent",
+    ("task", "status", "model"),
+    "Print what agents ran, the newest first: their task, how it ended, what it used.",
+)
+routes = _messages_command(
+    "router",
+    ("intent", "complexity", "workflow", "method", "confidence"),
+    "Print how questions were routed, the newest first.",
+)
+handoff = _messages_command(
+    "handoff", ("from", "to", "status"), "Print what sessions handed over to each other, the newest first."
+)
 
 
 def _show(found: Conversation) -> None:

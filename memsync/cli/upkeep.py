@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import opened
+from memsync.cli.common import json_option, opened
 from memsync.cli.text import printable, say_json, say_pending, visible
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
     from memsync.model import NoteUse, Pruning, Stats
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 FAILED_EXIT_CODE = 1
-INTERRUPTED_EXIT_CODE = 130
 MOST_LINES = 20
 QUOTED_LINES = 3
 
@@ -28,7 +26,7 @@ QUOTED_LINES = 3
 @click.option(
     "--days", type=click.IntRange(1, 36_500), metavar="N", help="Age of task memory. [default: prune.task_days, 30]"
 )
-@_JSON
+@json_option
 @click.pass_context
 def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, days: int | None, as_json: bool) -> None:
     """Show what is due to retire: task memory that is old, and what has expired. With --apply, move it to archive/.
@@ -46,8 +44,8 @@ def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, day
         try:
             found = memory.undo_prune() if undo else memory.prune(days=days or 0, apply=is_applied, force=force)
         except KeyboardInterrupt:
-            click.echo("memsync: interrupted; memsync prune --undo moves back what has moved", err=True)
-            sys.exit(INTERRUPTED_EXIT_CODE)
+            click.echo("memsync: memsync prune --undo moves back what has moved", err=True)
+            raise
     if as_json:
         say_json(found)
     else:
@@ -87,7 +85,7 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     help="Least cosine; 1: equal but for links.",
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
-@_JSON
+@json_option
 @click.pass_context
 def duplicates(context: click.Context, similarity: float, limit: int, as_json: bool) -> None:
     """Print what stands in several notes, word for word or nearly so, the surest first."""
@@ -117,7 +115,7 @@ def duplicates(context: click.Context, similarity: float, limit: int, as_json: b
     "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Unchanged and unasked for so long."
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
-@_JSON
+@json_option
 @click.pass_context
 def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
     """Print notes in which nothing happens and that no search has given, the oldest first.
@@ -139,7 +137,7 @@ def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
 
 
 @click.command()
-@_JSON
+@json_option
 @click.pass_context
 def collections(context: click.Context, as_json: bool) -> None:
     """Print the folders that hold notes, as the front matter of their README.md describes them."""
@@ -159,7 +157,7 @@ def collections(context: click.Context, as_json: bool) -> None:
     "--days", type=click.IntRange(1, 36_500), default=30, show_default=True, help="Searches of the last N days."
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=10, show_default=True, help="How many notes to show.")
-@_JSON
+@json_option
 @click.pass_context
 def stats(context: click.Context, days: int, limit: int, as_json: bool) -> None:
     """Print how the memory is used: searches and their latency, notes most and never retrieved, growth.

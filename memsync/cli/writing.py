@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import opened
+from memsync.cli.common import json_option, opened
 from memsync.cli.text import printable, say_json, say_pending, visible
 from memsync.errors import UsageError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from memsync.model import Overwritten, Written
 
 _WORDS = click.argument("words", nargs=-1, metavar="[TEXT]...")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _EDIT = click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
 _FORCE = click.option("--force", is_flag=True, help="Write though an editor has the note open.")
 _TIER = click.option("--tier", default="", metavar="TIER", help="personal, project or task.")
@@ -54,7 +53,7 @@ def say_written(written: Written, *, as_json: bool) -> None:
 @_tags("the entry")
 @_EDIT
 @_FORCE
-@_JSON
+@json_option
 @click.pass_context
 def log(
     context: click.Context,
@@ -86,7 +85,7 @@ def log(
 @_tags("it")
 @_EDIT
 @_FORCE
-@_JSON
+@json_option
 @click.pass_context
 def remember(
     context: click.Context,
@@ -124,7 +123,7 @@ def note() -> None:
 @_TIER
 @_tags("the note")
 @_EDIT
-@_JSON
+@json_option
 @click.pass_context
 def new(
     context: click.Context,
@@ -146,7 +145,7 @@ def new(
 @note.command("list")
 @click.argument("folder", default="")
 @click.option("--archived", is_flag=True, help="Those in archive/, too.")
-@_JSON
+@json_option
 @click.pass_context
 def list_(context: click.Context, folder: str, archived: bool, as_json: bool) -> None:
     """Print every note beneath FOLDER, or all of them, with its kind, its tier and the day it was last active."""
@@ -168,7 +167,7 @@ def list_(context: click.Context, folder: str, archived: bool, as_json: bool) ->
 @click.option("--apply", "is_applied", is_flag=True, help="Append them again: these, or all that were not edited.")
 @click.option("--dismiss", is_flag=True, help="Forget these: they were deleted on purpose.")
 @click.option("--days", type=click.IntRange(0), default=30, show_default=True, help="How far back to look.")
-@_JSON
+@json_option
 @click.pass_context
 def recover(
     context: click.Context, ids: tuple[str, ...], is_applied: bool, dismiss: bool, days: int, as_json: bool

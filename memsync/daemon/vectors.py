@@ -154,7 +154,7 @@ class VectorKeeper:
         try:
             self._memory.models.configured().embed_query("warm")
             self._memory.models.note_use()
-        except Exception as error:  # noqa: BLE001 (because, as in step, nothing that a model does ends this thread)
+        except Exception as error:  # noqa: BLE001 (because whatever a model raises, this thread must go on)
             log.info("the model is not loaded yet: %s", type(error).__name__)
 
     def _failed(self, reason: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -57,13 +57,14 @@ class Link:
             self._here, self._settings = connect_here(settings), digest
         return self._here
 
-    def instructs(self, path: str) -> bool:
-        """Tell whether a note of that path is one whose text instructs agents: what an agent writes must not.
+    def instructing(self, paths: Iterable[str]) -> str:
+        """Return the first path of a note whose text instructs agents, which what an agent writes must not; or nothing.
 
         Paths are compared without regard to case, as some file systems do, and whatever other rules say of them.
         """
         kinds = {glob.casefold(): kind for glob, kind in self._load().kinds.items() if kind in (Kind.SOUL, Kind.PROMPT)}
-        return PathRules(kinds, {}).kind(NotePath(path.casefold())) is not Kind.NOTE
+        rules = PathRules(kinds, {})
+        return next((path for path in paths if rules.kind(NotePath(path.casefold())) is not Kind.NOTE), "")
 
     def close(self) -> None:
         """Let go of the memory in this process, if there is one that nobody is asking."""

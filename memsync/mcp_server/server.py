@@ -109,7 +109,7 @@ class _Handlers:
         try:
             answer = await self._ask(lambda memory: tool.run(memory, arguments))
         except MemsyncError as error:
-            return _failed(" ".join(filter(None, (f"{error.message}.", error.hint))))
+            return _failed(_said(error))
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
             return _failed(f"memsync failed ({type(error).__name__}). Try it another way, and tell who runs it.")
         texts = filter(None, (answer.text, "\n".join(answer.remarks)))
@@ -121,7 +121,7 @@ class _Handlers:
     def _instructing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
         """Return the note that instructs agents and that a tool would write to; empty when there is none."""
         try:
-            return next((path for path in tool.targets(arguments) if self._link.instructs(path)), "")
+            return self._link.instructing(tool.targets(arguments))
         except MemsyncError:
             return ""  # it is no path of a note, or the settings are wrong, which the tool itself will say
 
@@ -132,7 +132,7 @@ class _Handlers:
         try:
             found = await self._ask(lambda memory: memory.notes())
         except MemsyncError as error:
-            raise MCPError(types.INTERNAL_ERROR, f"{error.message}. {error.hint}") from error
+            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
         notes = [note for note in found.notes if note.path > after]
         page = notes[:RESOURCES_A_PAGE]
         resources = [
@@ -169,9 +169,9 @@ class _Handlers:
         except NoSuchNote:
             text = ""
         except NoteError as error:
-            raise MCPError(types.INVALID_PARAMS, f"{error.message}. {error.hint}") from error
+            raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except MemsyncError as error:
-            raise MCPError(types.INTERNAL_ERROR, f"{error.message}. {error.hint}") from error
+            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=_sound(text))
         return types.ReadResourceResult(contents=[contents])
 
@@ -230,6 +230,11 @@ def _whole(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with whole numbers as such: JSON schema takes 3.0 for one."""
     kinds = {name: one.get("type") for name, one in tool.parameters.items()}
     return {name: int(value) if kinds[name] == "integer" else value for name, value in arguments.items()}
+
+
+def _said(error: MemsyncError) -> str:
+    """Return what is wrong and what to do about it, in sentences."""
+    return " ".join(filter(None, (f"{error.message}.", error.hint)))
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -101,8 +101,8 @@ TOOLS = (
         ("text",),
         answers.log,
         is_read_only=False,
-        targets=answers.targets_of_log,
         is_idempotent=False,
+        targets=answers.targets_of_log,
     ),
     Tool(
         "memory_remember",

@@ -21,6 +21,7 @@ from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_
 from memsync.notes.places import Places
 
 LATEST_NS = 2**63 - 1
+"""Of nanoseconds since 1970, in the whole numbers of a database: in the year 2262."""
 MAX_NOTE_BYTES = 64_000_000
 _READ_ATTEMPTS = 3
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -127,7 +128,7 @@ class NoteFiles:
                     found.cannot_stat(folder + name, error)
                     continue
                 if info.st_mode & _TYPE_MASK == stat.S_IFREG:
-                    found.add(folder + name, _identity(info))
+                    found.add(folder + name, identity_of(info))
                     continue
             if name[0] != "." and _is_folder(entry):
                 path = folder + name
@@ -156,8 +157,8 @@ class NoteFiles:
                     raise NoteTooLarge(f"{path} is over {most} MB", hint="Exclude it in [files].")
                 content = _read_all(descriptor, before.st_size)
                 after = os.fstat(descriptor)
-                if _identity(before) == _identity(after) and len(content) == after.st_size:
-                    return content, FileStamp(*_identity(after), hashlib.sha256(content).digest(), stamped_ns)
+                if identity_of(before) == identity_of(after) and len(content) == after.st_size:
+                    return content, FileStamp(*identity_of(after), hashlib.sha256(content).digest(), stamped_ns)
                 os.lseek(descriptor, 0, os.SEEK_SET)
         except OSError as error:
             raise NoteError(f"{path} cannot be read: {error.strerror}") from error
@@ -171,7 +172,7 @@ class NoteFiles:
             found = os.stat(os.path.join(self.root, path), follow_symlinks=False)
         except (OSError, ValueError):
             return None
-        return _identity(found) if stat.S_ISREG(found.st_mode) else None
+        return identity_of(found) if stat.S_ISREG(found.st_mode) else None
 
     def last_touched_ns(self, path: NotePath) -> int:
         """Return when a file's state, or that of the nearest folder above it that is there, last changed (ctime)."""
@@ -224,9 +225,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _identity(info: os.stat_result) -> Identity:
+def identity_of(info: os.stat_result) -> Identity:
+    """Return what of `stat` tells two states of a file apart; a day beyond 2262 as the last that databases hold."""
     mtime_ns = info.st_mtime_ns
-    if not -LATEST_NS <= mtime_ns <= LATEST_NS:  # a day beyond 2262, which no database holds in nanoseconds
+    if not -LATEST_NS <= mtime_ns <= LATEST_NS:
         mtime_ns = LATEST_NS
     return (info.st_size, mtime_ns, info.st_ctime_ns, info.st_ino)
 

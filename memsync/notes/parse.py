@@ -52,24 +52,12 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         warnings.append(head.warning)
     kind, tier = _kind(head, rules.kind(path), warnings), _tier(head, rules.tier(path), warnings)
     date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
-    body = None
-    if len(content) > max_structured_bytes:
+    is_large = len(content) > max_structured_bytes
+    if is_large:
         warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
-    else:
-        body = _parse_body(lines, head.line_count + 1, kind, date)
-        if body is None:
-            warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
-    body = body or _plain_body(lines, head.line_count + 1, kind)
-    if body.inline.skipped:
-        warnings.append(f"line {body.inline.skipped[0]}: too long or too involved to be searched for tags and links")
-    if any(_CONFLICT.match(line) for line in lines):
-        warnings.append("file has git conflict markers")
+    body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
     values = head.values
-    expires = values.get("expires")
-    if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
-        warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
-    if kind is Kind.PROMPT:
-        _check_prompt(values, warnings)
+    _check_values(values, kind, warnings)
     note = Note(
         path=path,
         title=_text(values.get("title")) or body.first_title or PurePosixPath(path).stem,
@@ -96,6 +84,21 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
 
 
 # ----------------------------------------------------------------------------------------------- body
+
+
+def _body(
+    lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
+) -> _Body:
+    """Return what the body gives, and warn of what was not understood of it."""
+    body = None if is_large else _parse_body(lines, first_line, kind, date)
+    if body is None and not is_large:
+        warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
+    body = body or _plain_body(lines, first_line, kind)
+    if body.inline.skipped:
+        warnings.append(f"line {body.inline.skipped[0]}: too long or too involved to be searched for tags and links")
+    if any(_CONFLICT.match(line) for line in lines):
+        warnings.append("file has git conflict markers")
+    return body
 
 
 def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
@@ -233,6 +236,15 @@ def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> s
     if moment is None:
         warnings.append(f"{key} {value!r} is not a date: write 2026-11-21 or 2026-11-21 10:02")
     return moment or ""
+
+
+def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[str]) -> None:
+    """Warn of values that mean nothing to whoever will ask for them: `prune`, and a prompt's context."""
+    expires = values.get("expires")
+    if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
+        warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
+    if kind is Kind.PROMPT:
+        _check_prompt(values, warnings)
 
 
 def _check_prompt(values: Mapping[str, JsonValue], warnings: list[str]) -> None:

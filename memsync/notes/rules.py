@@ -41,5 +41,5 @@ class PathRules:
 
 
 def _last_match(specs: list[tuple[GitIgnoreSpec, str]], path: str) -> str | None:
-    came_from = path.removeprefix(ARCHIVE_FOLDER)
-    return next((value for spec, value in reversed(specs) if spec.match_file(path) or spec.match_file(came_from)), None)
+    places = {path, path.removeprefix(ARCHIVE_FOLDER)}
+    return next((value for spec, value in reversed(specs) if any(map(spec.match_file, places))), None)

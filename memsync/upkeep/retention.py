@@ -23,7 +23,7 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
     """
     found, warnings = [], []
     for note in notes:
-        if note.archived or note.pinned or note.tier is Tier.PERSONAL or describes_folder(note.path):
+        if _is_for_good(note) or describes_folder(note.path):
             continue
         expires = note.front_matter.get("expires")
         if expires is None:
@@ -52,12 +52,17 @@ def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today
     """
     found = []
     for note in notes:
-        if note.archived or note.pinned or note.tier is Tier.PERSONAL or age_days(note, today) <= days:
+        if _is_for_good(note) or age_days(note, today) <= days:
             continue
         use = used.get(note.path, NoteUse(note.path))
         if not use.last_retrieved or (today - date.fromisoformat(use.last_retrieved[:10])).days > days:
             found.append(NoteUse(note.path, use.retrieved, use.last_retrieved, last_active(note)))
     return sorted(found, key=lambda one: (one.last_active, one.path))
+
+
+def _is_for_good(note: IndexedNote) -> bool:
+    """Tell whether a note stays where it is: personal, pinned, or in the archive already."""
+    return note.archived or note.pinned or note.tier is Tier.PERSONAL
 
 
 def age_days(note: IndexedNote, today: date) -> int:

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
@@ -31,6 +32,14 @@ def note_path(text: str) -> NotePath:
     if any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in parts):
         raise UsageError(f"{text[:80]!r}… has a name of over {_MAX_NAME_BYTES} bytes", hint="Write a shorter one.")
     return NotePath(path)
+
+
+def numbered(path: NotePath) -> Iterator[NotePath]:
+    """Yield a path, and then the same with a number: a.md, a-2.md, a-3.md."""
+    stem, dot, suffix = path.rpartition(".")
+    yield path
+    for number in count(2):
+        yield NotePath(f"{stem}-{number}{dot}{suffix}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from memsync.conversations import ConversationText, Turn, Unusable
 from memsync.errors import MemsyncError, UsageError
@@ -24,8 +25,6 @@ from memsync.writing.head import head_of
 from memsync.writing.join import Addition
 from memsync.writing.shape import WRITING_ATTRIBUTES, exact_message, text_of_message
 from memsync.writing.threads import FOLDER, free_path, slug_of, thread_path
-
-_ROLES: dict[str, bool] = {}
 
 
 @dataclass(slots=True)
@@ -175,9 +174,7 @@ def _content(head: Mapping[str, JsonValue], turns: Iterable[Turn]) -> bytes:
 
 
 def _message(turn: Turn) -> str:
-    if turn.role not in _ROLES:
-        _ROLES[turn.role] = read_message_heading(turn.role) == (turn.role, "")
-    if not _ROLES[turn.role]:
+    if not _is_role(turn.role):
         raise Unusable(f"{turn.role!r} is no role")
     if turn.time and not _is_time(turn.time):
         raise Unusable(f"{turn.time!r} is no time")
@@ -200,3 +197,9 @@ def _is_time(text: str) -> bool:
 
 def _name(path: NotePath) -> str:
     return path.rpartition("/")[2]
+
+
+@lru_cache(maxsize=256)
+def _is_role(role: str) -> bool:
+    """Tell whether a message heading may name it; a file of many messages asks for few."""
+    return read_message_heading(role) == (role, "")

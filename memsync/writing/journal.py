@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memsync.errors import FilesystemError
 from memsync.model import NotePath
+from memsync.writing.json_lines import append_line
 
 _BLOCK_BYTES = 65_536
 KEEP_DAYS = 30
@@ -53,20 +53,9 @@ class Journal:
 
     def _write(self, at: float, line: object) -> None:
         path = self._folder / f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}.jsonl"
-        content = json.dumps(line, ensure_ascii=True).encode() + b"\n"
-        try:
-            if not path.exists():
-                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                self._prune(at)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                if os.write(descriptor, content) != len(content):
-                    os.write(descriptor, b"\n")  # half a line is passed over, and must not spoil the next
-                    raise FilesystemError(f"{path} cannot be written: no space left", hint="Free some space.")
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Free some space.") from error
+        if not path.exists():
+            self._prune(at)
+        append_line(path, line)
 
     def _prune(self, now: float) -> None:
         """Remove what is older than is kept; called once a day, with the first append of it."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from memsync.errors import WriteRefused
 from memsync.model import NotePath
+from memsync.notes.files import identity_of
 from memsync.writing.beneath import cannot_write, check_writable, folder_of
 from memsync.writing.swap import rename_new
 from memsync.writing.traces import refuse_open_in_editor
@@ -27,7 +28,7 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
         except OSError as error:
             raise cannot_write(source, error) from error
         refuse_open_in_editor(here, source)
-        if mtime_ns is not None and found.st_mtime_ns != mtime_ns:
+        if mtime_ns is not None and identity_of(found)[1] != mtime_ns:
             raise WriteRefused(f"{source} has just changed", hint="Ask again.")
         if is_half_moved(root, source, target):
             os.unlink(name, dir_fd=here)

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from memsync.errors import FilesystemError, MemsyncError, UsageError
+from memsync.errors import MemsyncError, UsageError
 from memsync.model import Failure, NotePath, Retirement
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.writing import repository
+from memsync.writing.beneath import numbered
+from memsync.writing.json_lines import append_line
 from memsync.writing.moving import is_half_moved, move
 from memsync.writing.writer import NoteWriter
 
@@ -48,11 +50,11 @@ class Retiring:
         taken: set[str] = set()
         found = []
         for one in due:
-            target, number = one.target, 1
-            while target in taken or (self._is_there(target) and not is_half_moved(self._root, one.path, target)):
-                number += 1
-                stem, dot, suffix = one.target.rpartition(".")
-                target = NotePath(f"{stem}-{number}{dot}{suffix}")
+            target = next(
+                path
+                for path in numbered(one.target)
+                if path not in taken and (not self._is_there(path) or is_half_moved(self._root, one.path, path))
+            )
             taken.add(target)
             found.append(replace(one, target=target))
         return found
@@ -144,20 +146,7 @@ class Retiring:
 
     def _write(self, entry: object) -> None:
         """Append a line to the record and wait for the disk. Raises FilesystemError."""
-        content = b"\n" + json.dumps(entry, ensure_ascii=True).encode() + b"\n"  # whatever half a line stands before
-        try:
-            self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                if os.write(descriptor, content) != len(content):
-                    raise FilesystemError(f"{self._record} cannot be written: no space", hint="Free some space.")
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise FilesystemError(
-                f"{self._record} cannot be written: {error.strerror}", hint="Free some space."
-            ) from error
+        append_line(self._record, entry, sync=True)
 
 
 def _moves_of(entry: Mapping[str, Any]) -> list[Move]:

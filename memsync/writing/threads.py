@@ -29,7 +29,7 @@ from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.threads import body_of, read_message_heading
 from memsync.writing.attempts import Done
 from memsync.writing.author import Author, tags_of
-from memsync.writing.beneath import note_path
+from memsync.writing.beneath import note_path, numbered
 from memsync.writing.head import head_of, set_field
 from memsync.writing.moving import move
 from memsync.writing.retiring import Retiring
@@ -114,9 +114,10 @@ class ThreadAuthor:
 
     def _write(self, thread: str, about: str, act: Callable[[NotePath], Done], *, comes_back: bool = True) -> Written:
         """Write to a thread; one that was retired comes back for it, and goes again if it cannot be written."""
+        named = self.existing(thread)  # by its title that takes a comparison of files, for which no writer should wait
 
         def once_it_is_there() -> Done:
-            path = self.existing(thread)
+            path = self.existing(named)
             if not comes_back or not path.startswith(ARCHIVE_FOLDER):
                 return act(path)
             target = self._retiring.came_from(path)
@@ -179,8 +180,8 @@ class ThreadAuthor:
 
 def thread_paths(thread: str) -> list[NotePath]:
     """Return what a thread may be called that is named by its path or as in threads/. Raises UsageError."""
-    in_folder = [note_path(f"{FOLDER}{thread}")] if "/" not in thread else []
-    return [*in_folder, thread_path(thread)]
+    in_folder = thread if "/" in thread else f"{FOLDER}{thread}"
+    return list(dict.fromkeys((note_path(in_folder), thread_path(thread))))
 
 
 def _message(note: Note, one: Message) -> ThreadMessage:
@@ -196,12 +197,7 @@ def thread_path(name: str) -> NotePath:
 
 def free_path(root: Path, slug: str) -> NotePath:
     """Return the first name in threads/ that nothing has: the slug, then with a number."""
-    number = 1
-    while True:
-        path = NotePath(f"{FOLDER}{slug}{f'-{number}' if number > 1 else ''}.md")
-        if not os.path.lexists(root / path):
-            return path
-        number += 1
+    return next(path for path in numbered(NotePath(f"{FOLDER}{slug}.md")) if not os.path.lexists(root / path))
 
 
 def _pairs(attributes: Sequence[str]) -> dict[str, str]:

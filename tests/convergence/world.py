@@ -9,7 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+
+from pathspec import GitIgnoreSpec
 
 from memsync.errors import RootError
 from memsync.memory import Memory
@@ -134,7 +137,7 @@ class World:
         indexed = known is not None and known.digest == hashlib.sha256(old).digest()
         indexed = indexed and now - self._emptied.get(path, 0.0) > FORGOTTEN_SECONDS
         # What has just been ignored may leave the index at any moment, and rightly.
-        indexed = indexed and not any(name.endswith(".gitignore") for name in self.tree.now)
+        indexed = indexed and not self._is_ignored(path)
         self._emptied[path] = now
         if rename:
             self.tree.rename(path, f"{path}~")
@@ -142,6 +145,16 @@ class World:
             self.tree.empty(path)
         save = self.save = Save(path, mark, now, self.tree.version, indexed)
         self.clock.plan(seconds, lambda: self._finish(save, content, rename))
+
+    def _is_ignored(self, path: str) -> bool:
+        """Tell whether a .gitignore above a note names it; one that takes that back again counts as naming it, too."""
+        folders = ["", *(f"{folder}/" for folder in accumulate(path.split("/")[:-1], "{}/{}".format))]
+        rules = {folder: self.tree.note_at(f"{folder}.gitignore") for folder in folders}
+        return any(
+            GitIgnoreSpec.from_lines(text.decode("utf-8", "replace").splitlines()).match_file(path.removeprefix(folder))
+            for folder, text in rules.items()
+            if text
+        )
 
     def _finish(self, save: Save, content: bytes, rename: bool) -> None:
         undisturbed = self.tree.version == save.version and self.clock.jumped_at < save.begun
