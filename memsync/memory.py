@@ -295,6 +295,9 @@ class Memory(Exchange, Calls):
                 building_pending=counts.building_pending,
                 index_bytes=counts.index_bytes,
                 last_sync=reader.meta("last_sync"),
-                warnings=tuple(Failure(path, text) for path, text in reader.warnings()),
+                warnings=(
+                    *(Failure("(settings)", text) for text in self.settings.warnings),
+                    *(Failure(path, text) for path, text in reader.warnings()),
+                ),
                 failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
             )

@@ -63,7 +63,7 @@ def test_what_instructs_is_what_any_rule_says(
     class Ruled(Fixed):
         def __init__(self) -> None:
             super().__init__(memory)
-            self._load = lambda: Settings("", "", {}, {**DEFAULT_KINDS, **kinds}, {}, {}, "")
+            self._load = lambda: Settings("", "", {}, {**DEFAULT_KINDS, **kinds}, {}, {})
 
     async def run() -> None:
         async with Client(make_server(Ruled(), read_only=False)) as client:
@@ -186,4 +186,4 @@ def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             tokens = set(pool.map(token_of, [keep] * 8))
         assert len(tokens) == 1
-        assert [path.name for path in keep.iterdir()] == ["mcp-token"]
+        assert {path.name for path in keep.iterdir()} == {".memsync", "mcp-token"}

@@ -16,6 +16,7 @@ from memsync.errors import EmbedderError, IndexFailure, IndexTooNew, MemsyncErro
 from memsync.memory import Memory
 from memsync.model import NotePath
 from memsync.notes.files import NoteFiles
+from memsync.user_folders import own_folder
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database, value
 
@@ -88,7 +89,7 @@ def test_damaged_page_is_never_a_silent_empty_answer(synced: Memory, make_memory
     refused = []
     for page in range(1, len(sound) // PAGE):
         shutil.rmtree(path.parent)
-        path.parent.mkdir()
+        own_folder(path.parent)
         path.write_bytes(sound[: page * PAGE] + filler + sound[(page + 1) * PAGE :])
         memory = make_memory()
         try:
@@ -244,7 +245,11 @@ def test_interrupted_rebuild_leaves_the_old_index(
         with pytest.raises(KeyboardInterrupt):
             synced.rebuild()
     assert dump(synced) == before
-    assert {path.name.partition("-")[0] for path in database(synced).parent.iterdir()} <= {"index.db", "sync.lock"}
+    assert {path.name.partition("-")[0] for path in database(synced).parent.iterdir()} <= {
+        ".memsync",
+        "index.db",
+        "sync.lock",
+    }
     assert synced.verify() is None
 
 

@@ -19,6 +19,7 @@ from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings import Settings, load_settings
 from memsync.upkeep.retention import due, unused
+from memsync.user_folders import own_folder
 from memsync.writing import moving
 from memsync.writing.swap import rename_new
 from tests.conftest import Parse
@@ -290,7 +291,7 @@ def test_run_that_was_killed_can_be_undone(
 @pytest.mark.parametrize("line", ["null", "[1]", '"s"', '{"run":"x","moves":[["a"]]}', '{"done":"q","moves":5}', "{"])
 def test_damaged_record_moves_nothing(memory: Memory, settings: Settings, line: str) -> None:
     """And breaks nothing."""
-    settings.keep_dir.mkdir(parents=True)
+    own_folder(settings.keep_dir)
     (settings.keep_dir / "retired.jsonl").write_text(f"{line}\n")
     with pytest.raises((UsageError, MemsyncError)):
         memory.undo_prune() if "run" not in line else memory.thread("nope")

@@ -21,10 +21,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 def load(context: click.Context) -> Settings:
     """Return the settings that the global options name."""
+    from memsync.cli.text import printable
     from memsync.settings import load_settings
 
     config, root = context.obj
-    return load_settings(config=config, root=root)
+    settings = load_settings(config=config, root=root)
+    for warning in settings.warnings:
+        click.echo(f"memsync: {printable(warning)}", err=True)
+    return settings
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
     root; when one does already, that is said and nothing is done.
     """
     settings = load(context)
-    found, started = _start(context, settings, wait)
+    found, started = _start(settings, wait)
     if as_json:
         say_json({"started": started, **found})
     else:
@@ -79,7 +79,7 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
 
     settings = load(context)
     process.stop(settings)
-    found, started = _start(context, settings, wait)
+    found, started = _start(settings, wait)
     if as_json:
         say_json({"started": started, **found})
     else:
@@ -144,7 +144,7 @@ def _is_replaced(path: Path, file: TextIO) -> bool:
     return found.st_ino != os.fstat(file.fileno()).st_ino or found.st_size < file.tell()
 
 
-def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
+def _start(settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
     """Start a daemon unless there is one; return, once it answers, what it says of itself and whether it is new."""
     from memsync.daemon import lock, process
 
@@ -152,18 +152,11 @@ def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dic
     while (found := lock.serving(settings, wait)) is None:
         attempts += 1
         try:
-            return process.start(_global_options(context, settings), wait), True
+            return process.start(settings.options, wait), True
         except DaemonRunning:  # another start was quicker
             if attempts == START_ATTEMPTS:
                 raise
     return found, False
-
-
-def _global_options(context: click.Context, settings: Settings) -> list[str]:
-    """Return the options that give a process the same settings wherever it runs."""
-    config, root = context.obj
-    options = ["--config", settings.config_name] if config or (settings.config_name and not root) else []
-    return [*options, "--root", settings.root_name] if root else options
 
 
 def _watch_in_background(context: click.Context, descriptor: int) -> None:

@@ -65,7 +65,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
 
     try:
         settings = load_settings(config=config, root=root)
-        if not settings["daemon.use"]:
+        if settings.warnings or not settings["daemon.use"]:
             return None
         with connect_to_search(settings) as memory:
             result = asked.of(memory)

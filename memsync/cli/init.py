@@ -16,8 +16,11 @@ from memsync.cli.text import printable, say_json
 def init(directory: str, as_json: bool) -> None:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 
+    Where config.toml is another program's, the settings go into memsync.toml.
+
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
     """
+    from memsync.config_file import OWN_NAME
     from memsync.writing.scaffold import create_root
 
     made = create_root(Path(directory).expanduser())
@@ -25,10 +28,11 @@ def init(directory: str, as_json: bool) -> None:
         say_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
         return
     for name in made.created:
-        click.echo(f"created  {name}")
+        reason = "  (config.toml here belongs to another program)" if name == OWN_NAME else ""
+        click.echo(f"created  {name}{reason}")
     for name in made.kept:
         click.echo(f"kept     {name}")
     if made.notes:
         click.echo(f"{made.notes} notes were here already; none was touched")
     here = "" if made.root == Path.cwd() else f"cd {printable(str(made.root))} && "
-    click.echo(f"\nNext: {here}memsync sync && memsync search who is this for")
+    click.echo(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')

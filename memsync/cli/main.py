@@ -43,6 +43,7 @@ COMMANDS = {
     "status": "memsync.cli.status:status",
     "doctor": "memsync.cli.status:doctor",
     "config": "memsync.cli.config:config",
+    "trust": "memsync.cli.trust:trust",
     "start": "memsync.cli.daemon:start",
     "stop": "memsync.cli.daemon:stop",
     "restart": "memsync.cli.daemon:restart",

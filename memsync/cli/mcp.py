@@ -129,8 +129,7 @@ def _command(settings: Settings, *, read_only: bool) -> list[str]:
     own = os.path.abspath(sys.argv[0])
     is_installed = os.path.basename(own) == "memsync" and os.access(own, os.X_OK)
     start = [own] if is_installed else [sys.executable, "-P", "-m", "memsync"]
-    config = ["--config", settings.config_name] if settings.config_name else []
-    return [*start, *config, "--root", settings.root_name, "mcp", *(["--read-only"] if read_only else [])]
+    return [*start, *settings.options, "mcp", *(["--read-only"] if read_only else [])]
 
 
 def _say_environment() -> None:

@@ -15,6 +15,7 @@ from memsync import __version__
 from memsync.daemon import wire
 from memsync.errors import DaemonError, DaemonRunning, FilesystemError
 from memsync.settings import Settings
+from memsync.user_folders import own_folder
 
 POLL_SECONDS = 0.02
 LOOK_SECONDS = 0.5
@@ -51,8 +52,8 @@ class DaemonLock:
 
     def _taken(self) -> int:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            own_folder(self._path.parent)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise FilesystemError(
                 f"{self._path} cannot be created: {error.strerror}", hint="Check its folder."

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memsync.errors import FilesystemError
 from memsync.settings import Settings
+from memsync.user_folders import own_folder
 
 log = logging.getLogger("memsync.daemon")
 
@@ -44,7 +45,7 @@ def file_handler(settings: Settings) -> logging.Handler:
     """Return a handler for a log file that is kept small, and private to the user."""
     path = log_path(settings)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(path.parent)
         return _PrivateLog(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error

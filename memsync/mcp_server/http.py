@@ -25,6 +25,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server
+from memsync.user_folders import own_folder
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -44,7 +45,7 @@ def token_of(keep: Path) -> str:
     path = keep / "mcp-token"
     aside = keep / f"mcp-token.{os.getpid()}-{threading.get_ident()}"
     try:
-        keep.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(keep)
         if not path.exists():
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
