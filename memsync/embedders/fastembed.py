@@ -1,15 +1,14 @@
-"""Local models run by fastembed: the built-in one from its folder, any other by the name fastembed knows it under."""
+"""Local models run by fastembed, by the names it knows them under. It downloads them; what it checks is its own."""
 
 from __future__ import annotations
 
 import difflib
 import os
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from memsync.embedders.local import LocalEmbedder
 from memsync.errors import EmbedderError, UnknownModel
 from memsync.model import EmbeddingSpace
 from memsync.user_folders import cache_folder
@@ -37,100 +36,33 @@ PREFIXES: dict[str, tuple[str, str]] = {
 """What each family's model card asks to be written before a query and a passage, by the beginning of the name."""
 
 
-class FastembedEmbedder:
-    """One fastembed model as an Embedder.
+class _FastembedModel:
+    """One loaded fastembed model as a LocalModel."""
 
-    Texts are embedded one at a time, on as many threads as asked: a text's vector then depends on nothing else, and
-    on CPUs this is as fast as any batch (docs/benchmarks.md), with neither padding nor a batch's memory.
-    """
+    def __init__(self, model: TextEmbedding) -> None:
+        self._model = model
+        self._tokenizer = getattr(model.model, "tokenizer", None)
 
-    def __init__(
-        self,
-        space: EmbeddingSpace,
-        name: str,
-        *,
-        threads: int,
-        folder: Path | None = None,
-        max_tokens: int | None = None,
-    ) -> None:
-        """`folder` holds the model's files, else fastembed fetches them; texts within `max_tokens` are not checked."""
-        self._space = space
-        self._name = name
-        self._folder = folder
-        self._fits = max_tokens is not None
-        self._threads = threads or os.cpu_count() or 1
-        self._lock = threading.Lock()
-        self._loaded: tuple[TextEmbedding, ThreadPoolExecutor] | None = None
-
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space that all its vectors lie in."""
-        return self._space
-
-    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
-        """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
-        _, pool = self._load()
-
-        def embed(text: str) -> Vector:
-            pause()
-            return self._embed(self._space.passage_prefix + text, is_query=False)
-
-        return list(pool.map(embed, texts))
+    def embed_passage(self, text: str) -> Vector:
+        """Return one vector of shape (dimension,); text beyond the model's window is not read."""
+        return _first(self._model.passage_embed([text]))
 
     def embed_query(self, text: str) -> Vector:
-        """Return one unit-length float32 vector for a question; what exceeds the model's window is not read."""
-        return self._embed_once(self._space.query_prefix + text, is_query=True)
+        """Return one vector for a question, as `embed_passage` does for a passage."""
+        return _first(self._model.query_embed([text]))
 
-    def unload(self) -> None:
-        """Give back the model's memory; texts that are being embedded keep it until they are done."""
-        with self._lock:
-            self._loaded = None
-
-    def close(self) -> None:
-        """Do as `unload` does: there is nothing else to give back."""
-        self.unload()
-
-    def _embed(self, text: str, *, is_query: bool) -> Vector:
-        """Embed a passage of any length: one that exceeds the window is the mean of its two halves."""
-        import numpy as np
-
-        if self._fits or self._window_holds(text) or len(text) < 2:
-            return self._embed_once(text, is_query=is_query)
-        middle = text.rfind(" ", 1, len(text) // 2 + 1)
-        middle = middle if middle > 0 else len(text) // 2
-        halves = [self._embed(half, is_query=is_query) for half in (text[:middle], text[middle:])]
-        mean = np.mean(halves, axis=0)
-        unit: Vector = (mean / np.linalg.norm(mean)).astype(np.float32)
-        return unit
-
-    def _embed_once(self, text: str, *, is_query: bool) -> Vector:
-        import numpy as np
-
-        model, _ = self._load()
-        embed = model.query_embed if is_query else model.passage_embed
-        try:
-            vector = np.asarray(next(iter(embed([text]))), dtype=np.float32)
-        except Exception as error:
-            raise EmbedderError(f"the model {self._name} failed: {error}") from error
-        norm = float(np.linalg.norm(vector))
-        return (vector / norm).astype(np.float32) if norm > 0 else vector
-
-    def _window_holds(self, text: str) -> bool:
-        model, _ = self._load()
-        tokenizer = getattr(model.model, "tokenizer", None)
-        return tokenizer is None or not tokenizer.encode(text).overflowing
-
-    def _load(self) -> tuple[TextEmbedding, ThreadPoolExecutor]:
-        if self._loaded is not None:
-            return self._loaded
-        with self._lock:
-            if self._loaded is None:
-                model = _load_model(self._name, self._folder)
-                self._loaded = (model, ThreadPoolExecutor(self._threads, thread_name_prefix="embed"))
-            return self._loaded
+    def holds(self, text: str) -> bool:
+        """Return whether the model's window holds the whole text."""
+        return self._tokenizer is None or not self._tokenizer.encode(text).overflowing
 
 
-def load(name: str, threads: int) -> FastembedEmbedder:
+def _first(vectors: Iterable[NDArray[Any]]) -> Vector:
+    import numpy as np
+
+    return np.asarray(next(iter(vectors)), dtype=np.float32)
+
+
+def load(name: str, threads: int) -> LocalEmbedder:
     """Return the fastembed model with this name. Raises UnknownModel with the nearest names."""
     from fastembed import TextEmbedding
 
@@ -143,7 +75,7 @@ def load(name: str, threads: int) -> FastembedEmbedder:
     name = model["model"]
     query_prefix, passage_prefix = next((both for start, both in PREFIXES.items() if name.startswith(start)), ("", ""))
     space = EmbeddingSpace("fastembed", name, "", model["dim"], query_prefix, passage_prefix)
-    return FastembedEmbedder(space, name, threads=threads)
+    return LocalEmbedder(space, lambda: _load_model(name), threads=threads)
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -152,23 +84,20 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(near)}? " * bool(near) + "The built-in model is called minilm."
 
 
-def _load_model(name: str, folder: Path | None) -> TextEmbedding:
+def _load_model(name: str) -> _FastembedModel:
     from fastembed import TextEmbedding
 
     try:
-        return TextEmbedding(
+        model = TextEmbedding(
             name,
             threads=1,  # one session thread a text; the pool runs several texts at once
             providers=["CPUExecutionProvider"],
-            cache_dir=None if folder else _cache_dir(),
-            specific_model_path=str(folder) if folder else None,
-            local_files_only=folder is not None,
+            cache_dir=_cache_dir(),
         )
     except Exception as error:
-        hint = (
-            "Reinstall memsync." if folder else "It is downloaded at its first use: check the network, or use minilm."
-        )
+        hint = "It is downloaded at its first use: check the network, or use minilm."
         raise EmbedderError(f"the model {name} cannot be loaded: {error}", hint=hint) from error
+    return _FastembedModel(model)
 
 
 def _cache_dir() -> str:
