@@ -1,11 +1,11 @@
-"""Renew the lock files, which name a tested version of every dependency with its hashes, or check that they are current.
+"""Renew the lock files, which name a tested version of every dependency with its hashes, or check them.
 
     python3.11 tools/lock.py              # what `make lock` does: change only what pyproject.toml asks for
     python3.11 tools/lock.py --upgrade    # what `make lock UPGRADE=1` does: take the newest version of everything
     python3.11 tools/lock.py --check      # without network: exit with 1 if pyproject.toml asks for something else
 
-uv resolves for every platform and every Python that pyproject.toml allows. It is installed from its own lock file into a
-folder that is removed afterwards. Locking runs no code of any dependency: only wheels are accepted.
+uv resolves for every platform and every Python that pyproject.toml allows. It is installed from its own lock file into
+a folder that is removed afterwards. Locking runs no code of any dependency: only wheels are accepted.
 """
 
 from __future__ import annotations
