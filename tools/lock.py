@@ -75,7 +75,9 @@ def renew(*, upgrade: bool) -> None:
                 *("--only-binary", ":all:", "--emit-build-options", "--no-header", "--no-annotate"),
                 *(("--constraint", str(PROJECT / "requirements.txt")) if lock == "requirements-dev.txt" else ()),
             ]
-            subprocess.run(command, input="\n".join(wanted), text=True, check=True)
+            done = subprocess.run(command, input="\n".join(wanted), text=True, check=False)
+            if done.returncode != 0:
+                sys.exit(f"{lock} is as it was: uv failed, for the reason above")
             header = TITLE + "".join(f"{ASKED}{requirement}\n" for requirement in wanted)
             (PROJECT / lock).write_text(header + out.read_text())
             print(f"{lock}: {len(read_pins(lock).splitlines())} pins")
