@@ -99,7 +99,7 @@ class Answering:
         try:
             result = self._searcher.search(query, await_near, tokens=tokens)
         except EmbedderError as error:
-            warnings.append(f"{error}; searched by words alone")
+            warnings.append(_by_words(error))
             result = self._searcher.search(query, tokens=tokens)
         freshness = self.freshness(report.pending)
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
@@ -132,7 +132,8 @@ class Answering:
         most = LEAVE_TO_BACKGROUND if self.live else float("inf")
         try:
             report = self._syncer.refresh(deadline, most=most, for_search=True)
-        except (FilesystemError, IndexBusy) as error:  # nothing can be written now, yet what is there can be searched
+        except (FilesystemError, IndexBusy, EmbedderError) as error:
+            # Nothing can be indexed now: no space, a lock, a damaged tokenizer. What is indexed can be searched.
             reason = ". ".join(filter(None, (error.message, error.hint)))
             report = TextReport(pending=self._syncer.count_changes(), failed=[Failure("(index)", reason)])
         self._pending_text = report.pending
@@ -204,7 +205,7 @@ class Answering:
                 warnings.append(NO_ANSWER)
                 return None
             except EmbedderError as error:
-                warnings.append(f"{error}; searched by words alone")
+                warnings.append(_by_words(error))
                 return None
             if near is None:
                 advice = "the first are being computed" if self.live else "run memsync sync"
@@ -228,3 +229,8 @@ class Answering:
         """Embed what an edit left behind; a model that fails there fails at the question too, and is told of there."""
         with suppress(EmbedderError):
             self._syncer.embed_leftovers()
+
+
+def _by_words(error: EmbedderError) -> str:
+    """Return the warning that a failed model leaves in an answer."""
+    return ". ".join(filter(None, (f"{error}; searched by words alone", error.hint)))

@@ -247,7 +247,8 @@ class Syncer:
                 accept_root=True, progress=progress
             )
             if space is not None and recompute:
-                self._queue(other).build_space(self._models.of_space(space), progress=progress)
+                if error := self._queue(other).build_space(self._models.of_space(space), progress=progress).error:
+                    raise error  # the vectors that are missing for it are no difference between index and files
             elif space is not None:
                 with other.writing() as writer:
                     writer.prepare_space(space)
