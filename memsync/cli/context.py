@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.text import printable, say, say_json, say_pending
 
 
 @click.command()
@@ -29,15 +29,17 @@ def context(
     memsync context --thread the-store --json
     """
     with opened(context) as memory:
-        found = memory.context(" ".join(words), thread=thread, budget=budget or 0, day=day)
+        found = memory.context(
+            " ".join(words), thread=here(context).note(thread) if thread else "", budget=budget or 0, day=day
+        )
     if as_json:
         say_json(found)
         return
-    click.echo(visible(found.text), nl=False)
-    click.echo(f"memsync: {found.tokens} of {found.budget} word pieces", err=True)
+    say(found.text, end="")
+    say(f"memsync: {found.tokens} of {found.budget} word pieces", err=True)
     for one in found.left_out:
         about = f"{one.passages} passages, {one.tokens} word pieces"
-        click.echo(f"memsync: left out of {one.part}: {printable(one.path)}, {about}", err=True)
+        say(f"memsync: left out of {one.part}: {printable(one.path)}, {about}", err=True)
     for warning in found.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     say_pending(found.pending_text)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import json_option
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 
 
 @click.command()
@@ -25,10 +25,10 @@ def init(directory: str, as_json: bool) -> None:
         say_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
         return
     for name in made.created:
-        click.echo(f"created  {name}")
+        say(f"created  {printable(name)}")
     for name in made.kept:
-        click.echo(f"kept     {name}")
+        say(f"kept     {printable(name)}")
     if made.notes:
-        click.echo(f"{made.notes} notes were here already; none was touched")
+        say(f"{made.notes} notes were here already; none was touched")
     here = "" if made.root == Path.cwd() else f"cd {printable(str(made.root))} && "
-    click.echo(f"\nNext: {here}memsync sync && memsync search who is this for")
+    say(f"\nNext: {here}memsync sync && memsync search who is this for")

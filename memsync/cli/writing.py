@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.cli.arguments import FREE_TEXT
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.text import printable, say, say_json, say_pending
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def say_written(written: Written, *, as_json: bool) -> None:
     if as_json:
         say_json(written)
     else:
-        click.echo(printable(written.citation))
+        say(printable(written.citation))
     for warning in written.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
 
 
-@click.command()
+@click.command(context_settings=FREE_TEXT)
 @_WORDS
 @click.option("--day", default="", metavar="DATE", help="The log of this day; else today's.")
 @click.option("--time", default="", metavar="HH:MM", help="The time of day; else now.")
@@ -77,7 +78,7 @@ def log(
     say_written(written, as_json=as_json)
 
 
-@click.command()
+@click.command(context_settings=FREE_TEXT)
 @_WORDS
 @click.option("--section", default="", metavar="HEADING", help="The section to put it in; made if it is not there.")
 @click.option("--note", default="", metavar="PATH", help="The note to put it in; else MEMORY.md, or the tier's own.")
@@ -107,7 +108,9 @@ def remember(
     """
     text = text_of(words, edit=edit)
     with opened(context) as memory:
-        written = memory.remember(text, section=section, note=note, tier=tier, tags=tags, force=force)
+        written = memory.remember(
+            text, section=section, note=here(context).note(note) if note else "", tier=tier, tags=tags, force=force
+        )
     say_written(written, as_json=as_json)
 
 
@@ -116,7 +119,7 @@ def note() -> None:
     """Make and list notes."""
 
 
-@note.command()
+@note.command(context_settings=FREE_TEXT)
 @click.argument("path")
 @_WORDS
 @click.option("--title", default="", help="Its heading; else its name.")
@@ -138,7 +141,7 @@ def new(
     """Make the note PATH, with TEXT if there is any, and print its path. One that is there already is left alone."""
     text = text_of(words, edit=edit) if words or edit else ""
     with opened(context) as memory:
-        written = memory.new_note(path, text, title=title, tier=tier, tags=tags)
+        written = memory.new_note(here(context).note(path), text, title=title, tier=tier, tags=tags)
     say_written(written, as_json=as_json)
 
 
@@ -150,15 +153,15 @@ def new(
 def list_(context: click.Context, folder: str, archived: bool, as_json: bool) -> None:
     """Print every note beneath FOLDER, or all of them, with its kind, its tier and the day it was last active."""
     with opened(context) as memory:
-        found = memory.notes(folder=folder, archived=archived)
+        found = memory.notes(folder=here(context).folder(folder) if folder else "", archived=archived)
     if as_json:
         say_json(found)
     for one in () if as_json else found.notes:
         flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(one, name))
-        click.echo(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {visible(one.title)}")
+        say(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {printable(one.title)}")
     say_pending(found.pending_text)
     if not found.notes:
-        click.echo(f"memsync: there are no notes beneath {printable(folder) or 'this root'}", err=True)
+        say(f"memsync: there are no notes beneath {printable(folder) or 'this root'}", err=True)
         sys.exit(1)
 
 
@@ -184,7 +187,7 @@ def recover(
             if as_json:
                 say_json({"dismissed": count})
             else:
-                click.echo(f"{count} forgotten")
+                say(f"{count} forgotten")
             return
         found = memory.overwritten(days=days)
         if is_applied:
@@ -203,8 +206,8 @@ def _show_overwritten(found: tuple[Overwritten, ...], *, as_json: bool) -> None:
         say_json({"overwritten": found})
     for one in found if not as_json else ():
         edited = "  edited" if one.similar else ""
-        click.echo(f"{one.id}  {printable(one.path)}  {one.appended_at}{edited}")
-        click.echo("\n".join(f"  {line}" for line in visible(one.text).split("\n")))
+        say(f"{one.id}  {printable(one.path)}  {one.appended_at}{edited}")
+        say("\n".join(f"  {line}" for line in one.text.split("\n")))
     if found:
         sys.exit(1)
-    click.echo("memsync: everything that was appended is there", err=True)
+    say("memsync: everything that was appended is there", err=True)
