@@ -167,7 +167,12 @@ def list_(context: click.Context, folder: str, archived: bool, as_json: bool) ->
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--apply", "is_applied", is_flag=True, help="Append them again: these, or all that were not edited.")
+@click.option(
+    "--apply",
+    "is_applied",
+    is_flag=True,
+    help="Append these again, or all but edited and deleted ones.",
+)
 @click.option("--dismiss", is_flag=True, help="Forget these: they were deleted on purpose.")
 @click.option("--days", type=click.IntRange(0), default=30, show_default=True, help="How far back to look.")
 @json_option
@@ -177,7 +182,13 @@ def recover(
 ) -> None:
     """Show what memsync appended and is not there any more: an editor may have saved an older version over it.
 
-    Exits with 1 when something is missing. What an editor changed since is marked `edited`.
+    `edited` marks an entry in whose place the note has another line, `note deleted` one whose note is gone. --apply
+    appends both only if they are named. Exits with 1 when something is missing.
+
+    \b
+    memsync recover
+    memsync recover --apply                    all but what was edited or deleted with its note
+    memsync recover --apply 18a9f3c2b1d4e000   this one, with the heading of its note if that was deleted
     """
     if dismiss and (is_applied or not ids):
         raise UsageError("--dismiss needs the names of what to forget", hint="See: memsync recover")
@@ -191,12 +202,15 @@ def recover(
             return
         found = memory.overwritten(days=days)
         if is_applied:
-            wanted = ids or tuple(one.id for one in found if not one.similar)
+            wanted = ids or tuple(one.id for one in found if not (one.similar or one.note_deleted))
             written = memory.recover(wanted)
             if as_json:
                 say_json({"recovered": written})
             for one in () if as_json else written:
                 say_written(one, as_json=False)
+            if not ids and len(wanted) < len(found):
+                left = f"{len(found) - len(wanted)} were edited, or deleted with their note"
+                say(f"memsync: {left}: memsync recover shows them, --apply ID restores one", err=True)
             return
     _show_overwritten(found, as_json=as_json)
 
@@ -205,9 +219,9 @@ def _show_overwritten(found: tuple[Overwritten, ...], *, as_json: bool) -> None:
     if as_json:
         say_json({"overwritten": found})
     for one in found if not as_json else ():
-        edited = "  edited" if one.similar else ""
-        say(f"{one.id}  {printable(one.path)}  {one.appended_at}{edited}")
+        state = "  note deleted" if one.note_deleted else "  edited" if one.similar else ""
+        say(f"{one.id}  {printable(one.path)}  {one.appended_at}{state}")
         say("\n".join(f"  {line}" for line in one.text.split("\n")))
     if found:
         sys.exit(1)
-    say("memsync: everything that was appended is there", err=True)
+    say("memsync: No overwritten text found.", err=True)

@@ -6,7 +6,6 @@ What is quoted from notes is said to be, with path and line, and whatever an ans
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import NoSuchNote, NoThread
@@ -148,11 +147,6 @@ def status(memory: MemoryApi, arguments: Arguments) -> Answer:  # noqa: ARG001 (
 def log(memory: MemoryApi, arguments: Arguments) -> Answer:
     """Write an entry to today's log."""
     return _written(memory.log(arguments["text"], tags=tuple(arguments.get("tags", ()))))
-
-
-def targets_of_log(arguments: Arguments) -> Sequence[str]:  # noqa: ARG001 (because every tool is asked so)
-    """Return the path that `log` writes to."""
-    return [f"daily/{date.today()}.md"]
 
 
 def targets_of_remember(arguments: Arguments) -> Sequence[str]:
