@@ -223,9 +223,11 @@ class Memory(Exchange, Calls):
             filters=filters or Filters(),
             filter_pairs=filter_pairs,
         )
-        if not query.filters.folders:
+        given = filters.folders if filters else ()  # as paths begin; those after them are as somebody typed them
+        typed = query.filters.folders[len(given) :]
+        if not typed:
             return query
-        return replace(query, filters=replace(query.filters, folders=self._folders(query.filters.folders)))
+        return replace(query, filters=replace(query.filters, folders=(*given, *self._folders(typed))))
 
     def _folders(self, folders: Sequence[str]) -> tuple[str, ...]:
         """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""

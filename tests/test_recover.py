@@ -44,9 +44,7 @@ def test_an_entry_like_another_is_restored(memory: Memory, root: Path) -> None:
     (lost,) = memory.overwritten()
     assert (lost.text, lost.similar, lost.note_deleted) == ("- 10:00 met Dana about hiring", False, False)
     recover_all(memory)
-    assert (root / LOG).read_text() == (
-        f"# {DAY}\n\n- 10:00 met Dana about pricing\n- 10:00 met Dana about hiring\n"
-    )
+    assert (root / LOG).read_text() == (f"# {DAY}\n\n- 10:00 met Dana about pricing\n- 10:00 met Dana about hiring\n")
     assert memory.overwritten() == ()
 
 

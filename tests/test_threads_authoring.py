@@ -43,10 +43,10 @@ def test_thread_of_a_title_that_is_taken_is_refused_and_names_the_file(own: Memo
     """Whoever begins it twice would write into two; one that is archived has its title still."""
     own.new_thread("The store")
     for title in ("The store", "the  STORE"):
-        with pytest.raises(UsageError, match="already: threads/the-store.md"):
+        with pytest.raises(UsageError, match=r"already: threads/the-store\.md"):
             own.new_thread(title)
     own.set_thread_status("the-store", "archived")
-    with pytest.raises(UsageError, match="already: threads/the-store.md"):
+    with pytest.raises(UsageError, match=r"already: threads/the-store\.md"):
         own.new_thread("The store")
     assert own.new_thread("The store!").path == "threads/the-store-2.md"
     assert len(list((root / "threads").iterdir())) == 2

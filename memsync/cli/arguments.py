@@ -107,7 +107,8 @@ def unknown_option(name: str, argument: str, known: Sequence[str], *, takes_word
     import difflib
 
     option = argument.partition("=")[0]
-    close = difflib.get_close_matches(option, known, n=1)
+    close = difflib.get_close_matches(option, known, n=3)
+    close.sort(key=lambda one: sorted(one) != sorted(option))  # letters that changed places come before others
     hints = [f"Did you mean {close[0]}?" if close else f"See: memsync {name} --help"]
     if takes_words:
         hints.append(f"To use it as text, put -- before it: memsync {name} -- {option}")

@@ -17,7 +17,7 @@ from memsync.notes.when import parse_day
 from memsync.writing import repository
 from memsync.writing.attempts import Done
 from memsync.writing.beneath import new_note_path, note_path
-from memsync.writing.daily import head_of_log, log_of
+from memsync.writing.daily import log_of
 from memsync.writing.edits import end_of_section, find_section, insert_after
 from memsync.writing.head import head_of
 from memsync.writing.join import Addition
@@ -66,7 +66,7 @@ class Author:
         clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
         addition = list_item(text, time=clock, tags=tags_of(tags))
         path = log_of(of_day, self._files, self._reader.rules)
-        head = head_of_log(path, of_day)
+        head = f"# {of_day}\n"
         return self.write("log", text, lambda: self.writer.append(path, addition, head=head, force=force))
 
     def remember(self, text: str, section: str, note: str, tier: str, tags: Sequence[str], *, force: bool) -> Written:

@@ -42,7 +42,9 @@ def new_note_path(text: str) -> NotePath:
     A name with another file's ending is refused: who writes `list.txt` does not ask for `list.txt.md`.
     """
     folder, slash, name = text.rpartition("/")
-    if text and not name:
+    if not text.strip():
+        raise UsageError("a note needs a name", hint="Write it as notes/topic.md")
+    if not name:
         raise UsageError(f"{text!r} is a folder", hint="Name a note in it: notes/topic.md")
     if name in (".", ".."):
         raise UsageError(f"{text!r} is not a path beneath the memory root", hint="Write it as notes/topic.md")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date
 
 from memsync.errors import UsageError
 from memsync.model import Kind, NotePath
-from memsync.notes.dates import date_in_name
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.rules import PathRules
-from memsync.writing.head import head_of
 
 USUAL_FOLDER = "daily/"
 USUAL_NAME = "%Y-%m-%d"
@@ -25,7 +23,6 @@ _NAMES = {
         "%Y/%Y-%m-%d",
         "%Y/%m/%Y-%m-%d",
         "%Y-%m/%Y-%m-%d",
-        "%Y/%m/%d",
     )
 }
 """A log's name with each digit as 0 -> its format. In each, a later day comes later in the order of letters, too."""
@@ -56,12 +53,6 @@ def log_of(day: date, files: NoteFiles, rules: PathRules) -> NotePath:
     return NotePath(f"{folder}{day.strftime(name)}{suffix}")
 
 
-def head_of_log(path: NotePath, day: date) -> str:
-    """Return how a new log begins; one whose name does not begin with its date has that in its front matter."""
-    fields = {} if date_in_name(path.rpartition("/")[2]) else {"date": day.isoformat()}
-    return f"{head_of(fields)}# {day.isoformat()}\n"
-
-
 def daily_folder(rules: PathRules) -> str:
     """Return the folder of logs, with a slash at its end; empty for the root itself. The last line of [kinds] wins."""
     for glob in reversed([glob for glob, kind in rules.kinds.items() if kind == Kind.DAILY]):
@@ -77,6 +68,7 @@ def daily_folder(rules: PathRules) -> str:
 
 def _day_of(stem: str, name: str) -> date | None:
     try:
-        return datetime.strptime(stem, name).date()
+        day = date.fromisoformat(re.sub(r"[^0-9]", "", stem)[-8:])
     except ValueError:
         return None
+    return day if day.strftime(name) == stem else None
