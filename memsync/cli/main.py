@@ -12,7 +12,6 @@ import click
 from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.entry import after_failed_output
-from memsync.cli.text import printable, say
 from memsync.errors import MemsyncError, UsageError
 
 COMMANDS = {
@@ -87,6 +86,8 @@ class LazyGroup(click.Group):
         given = {"config_path": found.config, "root": found.root}
         ctx.params.update((key, value) for key, value in given.items() if value is not None)
         if found.in_text:
+            from memsync.cli.text import say
+
             say(f"memsync: {found.in_text[0]} is part of the text: options must come before it", err=True)
         return name, command, found.arguments
 
@@ -124,13 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report(_in_own_words(error))
         code = error.exit_code
     except click.ClickException as error:
-        say(f"memsync: {printable(error.format_message())}", err=True)
+        report(MemsyncError(error.format_message()))
         code = error.exit_code
     except MemsyncError as error:
         report(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        say("memsync: Interrupted. Nothing was damaged; run the command again to finish.", err=True)
+        report(MemsyncError("Interrupted. Nothing was damaged; run the command again to finish."))
         code = INTERRUPTED_EXIT_CODE
     except OSError as error:
         code = after_failed_output(error)
@@ -145,6 +146,8 @@ def _in_own_words(error: click.UsageError) -> UsageError:
 
 def report(error: MemsyncError) -> None:
     """Print an error and what to do about it on stderr."""
+    from memsync.cli.text import printable, say
+
     say(f"memsync: {printable(error.message)}", err=True)
     if error.hint:
         say(f"  {printable(error.hint)}", err=True)

@@ -59,7 +59,7 @@ def get(context: click.Context, key: str, user: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def set_(context: click.Context, key: str, value: tuple[str, ...], user: str, as_json: bool) -> None:
-    """Set KEY to VALUE, in its place if it has one, and print where it stands."""
+    """Set KEY to VALUE and print its path:line. Options must come before VALUE."""
     with opened(context) as memory:
         written = memory.set_preference(key, " ".join(value), user=user)
     say_written(written, as_json=as_json)
@@ -95,7 +95,10 @@ def list_patterns(context: click.Context, as_json: bool) -> None:
 def observe(
     context: click.Context, text: tuple[str, ...], pattern_type: str, key: str, confidence: float, as_json: bool
 ) -> None:
-    """Note that TEXT was observed, once more if it was before, and print where it stands."""
+    """Note that TEXT was observed, once more if it was before, and print its path:line.
+
+    Options must come before TEXT.
+    """
     with opened(context) as memory:
         written = memory.observe(" ".join(text), pattern_type=pattern_type, key=key, confidence=confidence)
     say_written(written, as_json=as_json)

@@ -44,7 +44,7 @@ def new(
     tags: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Begin a thread and print its path."""
+    """Begin a thread and print its path. Options must come before TITLE; a title that is taken is refused."""
     with opened(context) as memory:
         written = memory.new_thread(
             " ".join(title), session=session, user=user, project=project, prompt=prompt, tags=tags
@@ -63,7 +63,7 @@ def new(
 @click.option("--cost", default="", metavar="DOLLARS", help="What it cost.")
 @click.option("--attr", "attributes", multiple=True, metavar="KEY=VALUE", help="Any other attribute.")
 @click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
-@click.option("--force", is_flag=True, help="Write though an editor has the thread open.")
+@click.option("--force", is_flag=True, help="Write even if an editor has the thread open.")
 @json_option
 @click.pass_context
 def append(
@@ -81,7 +81,9 @@ def append(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Append a message to the thread NAME and print where it stands. ROLE is user, assistant, system, tool, agent:NAME.
+    """Append a message to the thread NAME and print its path:line. ROLE is user, assistant, system, tool, agent:NAME.
+
+    Options must come before TEXT.
 
     \b
     memsync thread append getting-started user How do I begin?
@@ -135,7 +137,7 @@ def list_(context: click.Context, session: str, status: str, user: str, as_json:
 @json_option
 @click.pass_context
 def archive(context: click.Context, name: str, as_json: bool) -> None:
-    """Retire the thread NAME: searches pass over it unless they ask for what is archived."""
+    """Archive thread NAME; searches skip it unless --archived is given."""
     with opened(context) as memory:
         written = memory.set_thread_status(here(context).note(name), "archived")
     _say_path(written, as_json=as_json)
@@ -146,7 +148,7 @@ def archive(context: click.Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def resume(context: click.Context, name: str, as_json: bool) -> None:
-    """Take the thread NAME up again: it is active, and found."""
+    """Reactivate thread NAME."""
     with opened(context) as memory:
         written = memory.set_thread_status(here(context).note(name), "active")
     _say_path(written, as_json=as_json)

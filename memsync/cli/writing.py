@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _WORDS = click.argument("words", nargs=-1, metavar="[TEXT]...")
 _EDIT = click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
-_FORCE = click.option("--force", is_flag=True, help="Write though an editor has the note open.")
+_FORCE = click.option("--force", is_flag=True, help="Write even if an editor has the note open.")
 _TIER = click.option("--tier", default="", metavar="TIER", help="personal, project or task.")
 
 
@@ -49,8 +49,8 @@ def say_written(written: Written, *, as_json: bool) -> None:
 
 @click.command(context_settings=FREE_TEXT)
 @_WORDS
-@click.option("--day", default="", metavar="DATE", help="The log of this day; else today's.")
-@click.option("--time", default="", metavar="HH:MM", help="The time of day; else now.")
+@click.option("--day", default="", metavar="DATE", help="The day: 2026-11-21, yesterday, 3d. [default: today]")
+@click.option("--time", default="", metavar="HH:MM", help="The time. [default: now; none for another day]")
 @_tags("the entry")
 @_EDIT
 @_FORCE
@@ -66,10 +66,11 @@ def log(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Append TEXT to today's log, with the time, and print where it stands.
+    """Append TEXT to today's log with a timestamp and print its path:line. Options must come before TEXT.
 
     \b
     memsync log chose SQLite for the store
+    memsync log --day yesterday --time 17:30 met Dana about pricing
     git log -1 --format=%s | memsync log --tag work
     """
     text = text_of(words, edit=edit)
@@ -99,7 +100,9 @@ def remember(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Add TEXT to what lasts, as a list item, and print where it stands. What is there already is not added again.
+    """Add TEXT to long-term memory (MEMORY.md) and print its path:line. What is there already is not added again.
+
+    Options must come before TEXT.
 
     \b
     memsync remember prefers tabs over spaces
@@ -138,7 +141,10 @@ def new(
     edit: bool,
     as_json: bool,
 ) -> None:
-    """Make the note PATH, with TEXT if there is any, and print its path. One that is there already is left alone."""
+    """Make the note PATH, with TEXT if there is any, and print its path. A note that exists is left alone.
+
+    PATH counts from the memory root; with ./ it counts from the current folder. Options must come before TEXT.
+    """
     text = text_of(words, edit=edit) if words or edit else ""
     with opened(context) as memory:
         written = memory.new_note(here(context).note(path), text, title=title, tier=tier, tags=tags)

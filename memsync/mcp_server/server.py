@@ -21,7 +21,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
-from memsync.errors import MemsyncError, NoSuchNote, NoteError
+from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.tools import TOOLS, Tool
 from memsync.model.plain import json_line, printable, visible
@@ -184,7 +184,7 @@ class _Handlers:
             text = (await self._ask(lambda memory: memory.get(path))).text
         except NoSuchNote:
             text = ""
-        except NoteError as error:
+        except (NoteError, UsageError) as error:
             raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
