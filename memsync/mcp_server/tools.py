@@ -72,8 +72,8 @@ TOOLS = (
         "not there gives an empty answer with its path.",
         {
             "location": _text(
-                "PATH, PATH:LINE, PATH:FIRST-LAST or PATH#heading, as search results name it: daily/2026-11-21.md:12-20; "
-                "or a title or alias in place of PATH"
+                "PATH, PATH:LINE, PATH:FIRST-LAST or PATH#heading, as search results name it: "
+                "daily/2026-11-21.md:12-20. A title or an alias may stand for PATH."
             )
         },
         ("location",),
