@@ -67,6 +67,8 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (("serach", "x"), "No such command 'serach'\n  Did you mean search?"),
         (("thread", "lst"), "No such command 'lst'"),
         (("--rot", "x", "search"), "Did you mean '--root'?"),
+        (("init", "--josn"), "Did you mean --json?"),
+        (("init", "x"), "init takes neither --root nor --config"),
     ],
 )
 def test_an_option_that_there_is_not_is_refused_with_the_nearest(

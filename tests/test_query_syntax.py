@@ -157,6 +157,8 @@ def test_dates_as_people_write_them(value: str, expected: str) -> None:
         ("after:9999y", "before all dates"),
         ("where:emotion", "key=value"),
         ("is:open", "is:open"),
+        ("heron -tag:work", "cannot be excluded"),
+        ('-kind:"daily"', "cannot be excluded"),
         ('tag:""', "needs a value"),
     ],
 )

@@ -8,6 +8,7 @@ import click
 
 from memsync.cli.common import json_option
 from memsync.cli.text import printable, say, say_json
+from memsync.errors import UsageError
 
 
 @click.command()
@@ -18,6 +19,9 @@ def init(directory: str, as_json: bool) -> None:
 
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
     """
+    config, root = click.get_current_context().obj
+    if config or root:
+        raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {root or 'DIR'}")
     from memsync.writing.scaffold import create_root
 
     made = create_root(Path(directory).expanduser())

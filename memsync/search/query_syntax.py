@@ -107,7 +107,12 @@ def parse_query(
 def _split(typed: str) -> _Parts:
     parts = _Parts()
     for token in _TOKEN.finditer(typed):
-        if token["filter"] and not token["minus"]:
+        if token["filter"] and token["minus"]:
+            text = token.group().removeprefix("-")
+            raise UsageError(
+                f"a filter cannot be excluded: -{text}", hint=f'To leave out the text, quote it: -"{text}"'
+            )
+        if token["filter"]:
             parts.filters.append((token["filter"], token["quoted"] if token["quoted"] is not None else token["bare"]))
             continue
         if token["text"] and not token["minus"]:

@@ -118,7 +118,8 @@ class Journal:
         for path in reversed(self._days()):
             for line in _lines_backwards(path):
                 with suppress(ValueError):
-                    yield json.loads(line)
+                    if isinstance(entry := json.loads(line), dict):
+                        yield entry
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
