@@ -306,6 +306,8 @@ def test_new_notes_and_threads_are_named_from_the_current_folder_with_a_dot(
         ('"/j/" = "daily"', "j/2026/11/2026-11-01.md", "j/2026/11/2026-11-20.md"),
         ('"/j/" = "daily"', "j/2026-11-01.markdown", "j/2026-11-20.markdown"),
         ('"/j/" = "daily"', "j/Monday.md", "j/2026-11-20.md"),
+        ('"/20*.md" = "daily"', "2026_11_01.md", "2026_11_20.md"),
+        ('"/20*/**" = "daily"', "2026/2026-11-01.md", "daily/2026-11-20.md"),
         ('"/j/" = "daily"', "j/2026-13-45.md", "j/2026-11-20.md"),
     ],
 )
@@ -324,8 +326,15 @@ def test_a_log_goes_where_the_memory_keeps_its_logs(
 def test_a_log_that_is_there_is_written_to_whatever_newer_ones_are_called(run: Run, write: Write) -> None:
     """A day has one log."""
     write("daily/2026-11-20.md", "# 2026-11-20\n")
+    write("daily/2026_11_19.md", "x\n")
     write("daily/2026_11_21.md", "x\n")
-    assert run("log", "--day", "2026-11-20", "heron").out.startswith("daily/2026-11-20.md:")
+    write("daily/2026-11-22.md", "x\n")
+    for day, path in {
+        "2026-11-20": "daily/2026-11-20.md",
+        "2026-11-19": "daily/2026_11_19.md",
+        "2026-11-18": "daily/2026-11-18.md",
+    }.items():
+        assert run("log", "--day", day, "heron").out.startswith(f"{path}:")
 
 
 def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:

@@ -40,12 +40,16 @@ def log_of(day: date, files: NoteFiles, rules: PathRules) -> NotePath:
     if files.identity(usual) is not None:
         return usual
     newest: dict[tuple[str, str], str] = {}
-    for path in files.scan(Places([folder.rstrip("/")] if folder else [""])).files:
+    there = files.scan(Places([folder.rstrip("/")]) if folder else None).files
+    for path in there:
         stem, dot, suffix = path[len(folder) :].rpartition(".")
         shape = re.sub(r"[0-9]", "0", stem)
         if path.startswith(folder) and shape in _NAMES:
             key = (_NAMES[shape], dot + suffix)
             newest[key] = max(newest.get(key, ""), stem)
+    own = [path for name, suffix in newest if (path := NotePath(f"{folder}{day.strftime(name)}{suffix}")) in there]
+    if own:
+        return min(own)
     days = {key: moment for key, stem in newest.items() if (moment := _day_of(stem, key[0])) is not None}
     if not days:
         return usual
