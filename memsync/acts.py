@@ -15,8 +15,8 @@ from memsync.model import Costs, Messages, NotePath, Sessions, Thread, Threads
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
+from memsync.notes.when import parse_when
 from memsync.ports import Index
-from memsync.search.when import parse_when
 from memsync.settings import Settings
 from memsync.sync.syncer import Syncer
 from memsync.threads import sessions_of, status_of, total

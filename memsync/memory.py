@@ -6,13 +6,14 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memsync.answering import Answering, Limits
 from memsync.calls import Answer, Calls
-from memsync.errors import UsageError
+from memsync.errors import MemsyncError, UsageError
 from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
@@ -22,6 +23,7 @@ from memsync.model import (
     Filters,
     Fresh,
     Mode,
+    NotePath,
     Query,
     SearchResult,
     Status,
@@ -29,6 +31,7 @@ from memsync.model import (
 )
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import NoteFiles
+from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Clock, Embedder, Index, Progress, TokenCounter
@@ -212,7 +215,7 @@ class Memory(Exchange, Calls):
         chosen = mode or self.settings["search.mode"]
         if chosen not in list(Mode):
             raise UsageError(f"mode {chosen!r} is not known", hint=f"Write {', '.join(Mode)}.")
-        return parse_query(
+        query = parse_query(
             text,
             now=datetime.now(),
             limit=limit,
@@ -220,15 +223,38 @@ class Memory(Exchange, Calls):
             filters=filters or Filters(),
             filter_pairs=filter_pairs,
         )
+        given = filters.folders if filters else ()  # as paths begin; those after them are as somebody typed them
+        typed = query.filters.folders[len(given) :]
+        if not typed:
+            return query
+        return replace(query, filters=replace(query.filters, folders=(*given, *self._folders(typed))))
+
+    def _folders(self, folders: Sequence[str]) -> tuple[str, ...]:
+        """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""
+        found = [folder_path(self.settings.root, folder, ()) for folder in folders]
+        if None not in found:
+            return tuple(folder for folder in found if folder is not None)
+        with self._index.reading() as reader:
+            known = list(reader.stamps())
+        return tuple(existing_folder(self.settings.root, folder, known) for folder in folders)
 
     def get(self, location: str) -> Excerpt:
         """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading` names.
 
-        Nothing outside the memory root is read. Raises NoteError, UsageError.
+        PATH is relative to the root or absolute, with or without `.md`; or a title, an alias or a file's name that only
+        one note has. Nothing outside the memory root is read. Raises NoteError, UsageError.
         """
-        found = read_excerpt(self._files, self._reader, location)
+        found = read_excerpt(self._files, self._reader, location, self._titled)
         self._usage.read([found.path])
         return found
+
+    def _titled(self, name: str) -> list[NotePath]:
+        """Return the notes of a title, an alias or a file's name; none where the index cannot be used."""
+        try:
+            with self.answering.as_of_now() as (reader, _):
+                return titled(reader.notes(), name)
+        except MemsyncError:
+            return []
 
     # --------------------------------------------------------------------------------------------- sync
 

@@ -15,7 +15,7 @@ import click
 
 from memsync import __version__
 from memsync.cli.common import json_option, load
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
         say_json({"started": started, **found})
     else:
         verb = "serves" if started else "already serves"
-        click.echo(f"process {found['process']} {verb} {printable(str(settings.root))}")
+        say(f"process {found['process']} {verb} {printable(str(settings.root))}")
     version = found.get("version", __version__)
     if version != __version__:
-        click.echo(f"memsync: it is memsync {version}, this is {__version__}; run memsync restart", err=True)
+        say(f"memsync: it is memsync {version}, this is {__version__}; run memsync restart", err=True)
 
 
 @click.command()
@@ -66,7 +66,7 @@ def stop(context: click.Context, as_json: bool) -> None:
     if as_json:
         say_json({"stopped": found is not None, **(found or {})})
     else:
-        click.echo(f"process {found['process']} has ended" if found else "no daemon is running")
+        say(f"process {found['process']} has ended" if found else "no daemon is running")
 
 
 @click.command()
@@ -83,7 +83,7 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
     if as_json:
         say_json({"started": started, **found})
     else:
-        click.echo(f"process {found['process']} serves {printable(str(settings.root))}")
+        say(f"process {found['process']} serves {printable(str(settings.root))}")
 
 
 @click.command()
@@ -119,7 +119,7 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
         raise FilesystemError(f"there is no log at {path}", hint="It is written by: memsync start")
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file.readlines()[-lines:] if lines else file.readlines()[:0]:
-            click.echo(line, nl=False)
+            say(line, end="")
         if follow:
             _follow(path, file)
 
@@ -128,7 +128,8 @@ def _follow(path: Path, file: TextIO) -> NoReturn:
     """Print what is added to a file, and when another has taken its place, the rest of it and then the other."""
     while True:
         is_last = _is_replaced(path, file)
-        click.echo(file.read(), nl=False)
+        say(file.read(), end="")
+        sys.stdout.flush()
         if is_last:
             file.close()
             file = path.open(encoding="utf-8", errors="replace")

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import json_option
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
+from memsync.errors import UsageError
 
 
 @click.command()
@@ -20,6 +21,9 @@ def init(directory: str, as_json: bool) -> None:
 
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
     """
+    config, root = click.get_current_context().obj
+    if config or root:
+        raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {root or 'DIR'}")
     from memsync.config_file import OWN_NAME
     from memsync.writing.scaffold import create_root
 
@@ -29,10 +33,10 @@ def init(directory: str, as_json: bool) -> None:
         return
     for name in made.created:
         reason = "  (config.toml here belongs to another program)" if name == OWN_NAME else ""
-        click.echo(f"created  {name}{reason}")
+        say(f"created  {printable(name)}{reason}")
     for name in made.kept:
-        click.echo(f"kept     {name}")
+        say(f"kept     {printable(name)}")
     if made.notes:
-        click.echo(f"{made.notes} notes were here already; none was touched")
+        say(f"{made.notes} notes were here already; none was touched")
     here = "" if made.root == Path.cwd() else f"cd {printable(str(made.root))} && "
-    click.echo(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')
+    say(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')

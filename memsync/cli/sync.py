@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 
 if TYPE_CHECKING:
     from memsync.model import SyncReport
@@ -69,26 +69,28 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
     if as_json:
         say_json({"equal": difference is None, "difference": difference})
     elif difference is None:
-        click.echo("the index is equal to one built from the files")
+        say("the index is equal to one built from the files")
     else:
-        click.echo(f"the index differs from the files at line {difference.line} of the dump:")
-        click.echo(f"  indexed: {difference.indexed}\n  rebuilt: {difference.rebuilt}\nRun: memsync rebuild")
+        say(f"the index differs from the files at line {difference.line} of the dump:")
+        for name in ("indexed", "rebuilt"):
+            say(f"  {name}: {printable(getattr(difference, name))}")
+        say("Run: memsync rebuild")
     if difference is not None:
         sys.exit(1)
 
 
 def _finish(report: SyncReport, as_json: bool) -> None:
     for warning in report.warnings:
-        click.echo(f"memsync: {warning}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     if as_json:
         say_json(report)
     else:
-        click.echo(
+        say(
             f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
             f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
             f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
         )
     for failure in report.failed:
-        click.echo(f"memsync: {printable(failure.path)}: {failure.reason}", err=True)
+        say(f"memsync: {printable(failure.path)}: {printable(failure.reason)}", err=True)
     if report.failed:
         sys.exit(1)

@@ -8,7 +8,7 @@ import os
 import click
 
 from memsync.cli.common import json_option
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 from memsync.errors import ConfigError, UsageError
 
 
@@ -37,7 +37,7 @@ def trust(context: click.Context, file: str, revoke: bool, is_list: bool, as_jso
         if as_json:
             say_json({"path": path, "revoked": was_trusted})
         else:
-            click.echo(f"{printable(path)} {'is not trusted any more' if was_trusted else 'was not trusted'}")
+            say(f"{printable(path)} {'is not trusted any more' if was_trusted else 'was not trusted'}")
         return
     _trust(path, as_json=as_json)
 
@@ -67,11 +67,11 @@ def _trust(path: str, *, as_json: bool) -> None:
     if as_json:
         say_json({"path": path, "settings": settings})
         return
-    click.echo(f"trusted  {printable(path)}")
+    say(f"trusted  {printable(path)}")
     for name, value in settings.items():
-        click.echo(f"  {name} = {printable(json.dumps(value, ensure_ascii=False))}")
+        say(f"  {name} = {printable(json.dumps(value, ensure_ascii=False))}")
     if not settings:
-        click.echo("  It sets nothing that needs trust.")
+        say("  It sets nothing that needs trust.")
 
 
 def _list(paths: list[str], *, as_json: bool) -> None:
@@ -79,4 +79,4 @@ def _list(paths: list[str], *, as_json: bool) -> None:
         say_json({"trusted": paths})
         return
     for path in paths:
-        click.echo(printable(path))
+        say(printable(path))

@@ -9,6 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from memsync.errors import FilesystemError
+from memsync.model.plain import printable
 from memsync.settings import Settings
 from memsync.user_folders import own_folder
 
@@ -24,13 +25,20 @@ def log_path(settings: Settings) -> Path:
 
 def log_to(handler: logging.Handler) -> None:
     """Send what the daemon has to say to `handler`."""
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
     watchdog = logging.getLogger("watchdog")
     watchdog.propagate = False
     watchdog.addHandler(logging.NullHandler())  # or what it says while it is stopped goes to stderr
+
+
+class _OneLine(logging.Formatter):
+    """Writes each record on one line: a file's name cannot end it and begin one that looks like the log's own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 class _PrivateLog(logging.handlers.RotatingFileHandler):

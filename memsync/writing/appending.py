@@ -40,6 +40,7 @@ class Appending:
         tails: KnownTails,
         *,
         force: bool,
+        replaces: Sequence[str] = (),
     ) -> None:
         self._root = root
         self._folder = folder
@@ -50,6 +51,7 @@ class Appending:
         self._journal = journal
         self._tails = tails
         self._force = force
+        self._replaces = replaces
         self._own: Appended | None = None
         self._written_times = 0  # how often the file that was written to, and has lost its name, has the text
 
@@ -57,7 +59,7 @@ class Appending:
         """Append, and return how that went. Raises WriteRefused, FilesystemError; nothing is changed then."""
         warnings: tuple[str, ...] = ()
         try:
-            self._own = self._journal.append(self._path, self._addition.text)
+            self._own = self._journal.append(self._path, self._addition.text, head=self._head, replaces=self._replaces)
         except MemsyncError as error:
             warnings = (f"{error}; memsync recover will not have it if an editor overwrites this",)
         try:
@@ -102,9 +104,7 @@ class Appending:
         """Journal what was put back as of now: it may be overwritten a second time."""
         with suppress(MemsyncError):
             for one in lost:
-                self._journal.append(self._path, one.text)
-            if lost:
-                self._journal.settle([one.id for one in lost])
+                self._journal.append(self._path, one.text, head=one.head, replaces=[one.id])
 
     def _begin(self) -> Done:
         """Make the note. Raises Replaced when there is one by now."""
@@ -139,7 +139,9 @@ class Appending:
         recent = [
             one
             for one in self._appends_since(since)
-            if one != self._own and any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)
+            if one != self._own
+            and one.id not in self._replaces
+            and any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)
         ]
         if not recent or changed_since(self._root, since):  # git puts back old versions, and means it
             return []

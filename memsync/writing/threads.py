@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import unicodedata
@@ -71,9 +72,20 @@ class ThreadAuthor:
             "prompt": prompt,
             "tags": tags_of(tags),
         }
+        titled = self._titled(title)  # before the lock: it takes a comparison of files, for which no writer should wait
         with self._author.writer.lock():
             path = free_path(self._author.root, slug)
+            same_slug = itertools.takewhile(lambda one: one != path, numbered(NotePath(f"{FOLDER}{slug}.md")))
+            taken = next((one for one in (*titled, *same_slug) if self._is_called(one, title)), None)
+            if taken is not None:
+                name = taken.rpartition("/")[2].removesuffix(".md")
+                hint = f"Append to it: memsync thread append {name} ROLE TEXT; or choose another title."
+                raise UsageError(f"there is a thread {title!r} already: {taken}", hint=hint)
             return self._author.write("thread", title, lambda: self._author.writer.create(path, head_of(fields)))
+
+    def _is_called(self, path: NotePath, title: str) -> bool:
+        note = self._author.read(path)
+        return note is not None and note.title.casefold() == title.casefold()
 
     def append(
         self, thread: str, role: str, text: str, time: str, attributes: Sequence[str], *, force: bool

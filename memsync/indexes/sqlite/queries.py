@@ -13,19 +13,26 @@ _LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
 
 # One pair of --where against the chunk's attributes (a list of [key, value]) and the note's front matter (scalars, or
 # lists that hold the value). JSON's true and false are compared as written.
+# A day is also the day of a moment, in the zone in which that is written.
+_IS_DAY = "w.value ->> 1 GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]'"
+_CLOCK = "'[T ][0-9][0-9]:[0-9][0-9]*'"
 _TEXT_OF_FRONT_MATTER = "CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END"
 _WHERE_PAIR = f"""
     EXISTS (
         SELECT 1 FROM json_each(c.attributes) a
         WHERE a.value ->> 0 = w.value ->> 0
           AND (lower(a.value ->> 1) = lower(w.value ->> 1)
+               OR ({_IS_DAY} AND a.value ->> 1 GLOB (w.value ->> 1) || {_CLOCK})
                OR (a.value ->> 0 = 'class' AND instr(' ' || (a.value ->> 1) || ' ', ' ' || (w.value ->> 1) || ' ')))
     ) OR EXISTS (
         SELECT 1 FROM json_each(n.front_matter) f
         WHERE f.key = w.value ->> 0
           AND (lower({_TEXT_OF_FRONT_MATTER}) = lower(w.value ->> 1)
+               OR ({_IS_DAY} AND f.value GLOB (w.value ->> 1) || {_CLOCK})
                OR (f.type = 'array' AND EXISTS (
-                      SELECT 1 FROM json_each(f.value) i WHERE lower(CAST(i.value AS TEXT)) = lower(w.value ->> 1))))
+                      SELECT 1 FROM json_each(f.value) i
+                      WHERE lower(CAST(i.value AS TEXT)) = lower(w.value ->> 1)
+                         OR ({_IS_DAY} AND i.value GLOB (w.value ->> 1) || {_CLOCK}))))
     )"""
 
 # Which chunks the filters leave. A NULL parameter does not narrow; a tag also names the tags beneath it (a/b).
