@@ -234,7 +234,7 @@ def test_what_is_appended_says_how_it_was_changed_and_comes_back(text: str, memo
     memory.new_thread("Talk")
     memory.append_message("talk", "user", text)
     memory.append_message("talk", "assistant", "next")
-    assert [one.text for one in memory.thread("talk").messages] == [text.rstrip("\n"), "next"]
+    assert [one.text for one in memory.thread("talk").messages] == [text, "next"]
 
 
 # ------------------------------------------------------------------------------------------ the rest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import json_option, opened_here, progress_on_stderr
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say_json, visible
 from memsync.errors import FilesystemError
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
                 f"{printable(file)}: {report.messages:,} messages in {report.threads:,} new threads and "
                 f"{report.continued:,} continued; {report.known:,} were there"
             )
+        if report.named and not as_json:
+            named = ", ".join(f"{count:,} {visible(kind)}" for kind, count in sorted(report.named.items()))
+            click.echo(f"{printable(file)}: without text, and only named in the messages: {named}")
         for one in report.wrong:
             click.echo(f"memsync: {printable(file)}: {printable(one)}", err=True)
     if any(report.wrong for _, report in reports):
@@ -44,7 +47,7 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
 
 
 def _counts(report: ImportReport) -> dict[str, object]:
-    names = ("threads", "continued", "messages", "known", "paths", "wrong")
+    names = ("threads", "continued", "messages", "known", "paths", "wrong", "named")
     return {name: getattr(report, name) for name in names}
 
 
