@@ -71,18 +71,22 @@ class _Counted:
         self._done = 0
 
     def read(self, size: int) -> bytes:
-        return self._counted(self._stream.read(size))
+        block = self._stream.read(size)
+        self._count(len(block))
+        return block
 
     def readline(self, size: int) -> bytes:
-        return self._counted(self._stream.readline(size))
+        line = self._stream.readline(size)
+        if self._progress is not None:
+            self._count(len(line))
+        return line
 
-    def _counted(self, block: bytes) -> bytes:
-        self._done += len(block)
+    def _count(self, size: int) -> None:
+        self._done += size
         if self._most and self._done > self._most:
             raise zipfile.BadZipFile(f"it expands to more than {self._most:,} bytes")
         if self._progress is not None:
             self._progress(READING, min(self._done, self._total), self._total)
-        return block
 
 
 # ------------------------------------------------------------------------------------------------ archives
@@ -148,7 +152,9 @@ def _from_array(stream: Any, name: str) -> Read:
 def _from_lines(stream: Any) -> Read:
     found: dict[str, ConversationText] = {}
     size = 0
-    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES):
+        number += 1
         size += len(line)
         place = f"line {number}"
         if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
@@ -160,7 +166,7 @@ def _from_lines(stream: Any) -> Read:
         if line.isspace():
             continue
         try:
-            _add_line(json.loads(line), found, place)
+            _add_line(json.loads(line.decode()), found, place)
         except Unusable as error:
             yield Skipped(place, str(error))
         except (ValueError, RecursionError) as error:

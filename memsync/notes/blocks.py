@@ -119,14 +119,14 @@ def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) ->
     """Parse `lines[first_line - 1:]`; `lines` is the whole file, so that all numbers are the file's.
 
     Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's. Returns
-    None when that is too much work.
+    None when that is too much work, or more than markdown-it can do.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
     tree = BlockTree([], [], {})
     state = _BoundedState(source, markdown, tree.env, tree.tokens)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
-    except _TooInvolvedError:
+    except (_TooInvolvedError, IndexError):  # markdown-it fails so on an HTML block that a list in a quotation cuts off
         return None
     reader = _Reader(lines, tree)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))

@@ -42,14 +42,21 @@ _ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _FENCE = re.compile(r"`{3,}")
-_DOUBTFUL = re.compile(
-    r"^[ \t]*(?:[#<]|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE
-)
+_DOUBTFUL = re.compile(r"^[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
 """Lines that may be more than paragraphs, lists and quotations below a message's heading.
 
 A text without any is one message, and leaves nothing open: a heading, an underline, a fence and an HTML block begin
-with one of these signs. A text with one is written and read back.
+with one of these signs. A text with one is written and read back, unless every such line is one of `_EVIDENT`.
 """
+_EVIDENT = re.compile(
+    r"""^(?:
+        (?P<fence>```[\w+#.-]*\n(?:(?![ \t]*(?:`{3}|~{3}|<{7}|>{7}|(?:---|\.{3})[ \t]*$)).*\n)*?```$)
+      | (?P<marks>\#{1,6})(?=[ \t]|$)
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""A whole fence without another one in it, and a heading, both without any indentation: no list and no quotation holds
+them, so they are what they look like. Most long answers of models have no other doubtful lines."""
 
 
 def cleaned(text: str) -> str:
@@ -158,8 +165,9 @@ def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]
     heading = f"## {role} @ {time}" if time else f"## {role}"
     text, marks = _holdable(whole_characters(text))
     ends = _ends(text)
-    if not _DOUBTFUL.search(text) and sum(map(len, ends.values())) <= _MAX_END_CHARS:
-        return Addition(_joined(heading, {**attributes, **marks, **ends}, _without(text, ends)))
+    evident = _evident_form(text, ends)
+    if evident is not None:
+        return Addition(_joined(heading, {**attributes, **marks, **evident[0]}, evident[1]))
     *forms, last = _message_forms(text, ends)
     safe = _marked(heading, attributes, marks, last)
     for form in forms:
@@ -172,6 +180,26 @@ def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]
 
 _Form = tuple[Mapping[str, str], Sequence[str]]
 """One way to write a text: what the heading says of it, and the lines below the heading."""
+
+
+def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str], str] | None:
+    """Return what the heading says of a text and the text as it is written, where no parser is needed to see it."""
+    if sum(map(len, ends.values())) > _MAX_END_CHARS:
+        return None
+    inner = _without(text, ends)
+    if not _DOUBTFUL.search(inner):
+        return ends, inner
+    levels = [len(found["marks"]) for found in _EVIDENT.finditer(inner) if found["marks"]]
+    if _DOUBTFUL.search(_EVIDENT.sub("", inner)):
+        return None
+    shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_MAX_LEVEL))
+    if not shift:
+        return ends, inner
+    if max(levels) + shift > _MAX_LEVEL or any(map(_ESCAPED_UNDERLINE.fullmatch, inner.split("\n"))):
+        return None
+    deeper = "#" * shift
+    lower = _EVIDENT.sub(lambda found: deeper + found[0] if found["marks"] else found[0], inner)
+    return {"demoted": str(shift), **ends}, lower
 
 
 def _message_forms(text: str, ends: Mapping[str, str]) -> Iterator[_Form]:
@@ -321,10 +349,10 @@ def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
         raise UsageError(
             f"{role!r} is no role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
         )
-    if time and not (_TIME.fullmatch(time) and parse_moment(time) is not None):
+    if time and not _is_time(time):
         raise UsageError(f"{time!r} is no time", hint="Write it as 2026-11-21 10:02, or with a zone.")
-    own = next((name for name in WRITING_ATTRIBUTES if name in attributes), None)
-    if own is not None:
+    if not attributes.keys().isdisjoint(WRITING_ATTRIBUTES):
+        own = next(name for name in WRITING_ATTRIBUTES if name in attributes)
         raise UsageError(
             f"{own} is an attribute of memsync's own",
             hint=f"These say how a message is written: {', '.join(WRITING_ATTRIBUTES)}.",
@@ -341,11 +369,16 @@ def is_role(role: str) -> bool:
     return [section.role for section, _ in find_headings([line], 1)] == [role] == [one.text for one in headings]
 
 
+@lru_cache(maxsize=256)
+def _is_time(time: str) -> bool:
+    return _TIME.fullmatch(time) is not None and parse_moment(time) is not None
+
+
 def attribute_block(attributes: Mapping[str, str]) -> str:
     """Return `{key=value key="two words"}`, empty without any. Raises UsageError for what cannot be written so."""
     parts = []
     for key, given in attributes.items():
-        value = whole_characters(given)
+        value = given if given.isascii() else whole_characters(given)
         if key == "class" and _CLASSES.fullmatch(value):
             parts += [f".{name}" for name in value.split(" ")]
         elif _NAME.fullmatch(key):
