@@ -18,6 +18,9 @@ MAX_DEPTH = 100
 MAX_CONTAINERS = 500_000
 """Objects and lists in one element: an empty one takes 3 bytes of a file, and 64 of memory."""
 BLOCK_BYTES = 1 << 18
+_OPENING = {b"]": b"[", b"}": b"{"}
+_BRACKETS = (b"[", b"{", b"]", b"}")
+_MAX_OPEN = 10_000_000
 _TOKEN = re.compile(rb'"[^"\\]*"|["\[\]{}]')
 _REST_OF_STRING = re.compile(rb'(?:[^"\\]|\\.)*+', re.DOTALL)
 _BETWEEN = b" \t\r\n,"
@@ -32,8 +35,9 @@ class Elements:
     def __init__(self, stream: IO[bytes]) -> None:
         self.is_cut = True
         self._stream = stream
-        self._depth = 0
+        self._open = bytearray()
         self._in_string = False
+        self._understood = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -42,46 +46,67 @@ class Elements:
 
     def __iter__(self) -> Iterator[bytes | Unusable]:
         rest = b""
-        while self.is_cut and (block := self._stream.read(BLOCK_BYTES)):
+        while self.is_cut and len(self._open) <= _MAX_OPEN and (block := self._stream.read(BLOCK_BYTES)):
             block = rest + block
-            done = 0  # up to here the block is understood
-            taken = 0  # up to here it is held, or passed over
-            while self.is_cut:
-                if self._in_string:
-                    done, self._in_string = _end_of_string(block, done)
-                    if done == len(block) or self._in_string:
-                        break
-                found = _TOKEN.search(block, done)
-                if found is None:
-                    done = len(block)
-                    break
-                done = found.end()
-                token = found[0]
-                if token == b'"':
-                    self._in_string = True
-                elif token in b"[{":
-                    if self._depth == 1:
-                        yield from self._scalars(block[taken : done - 1])
-                        taken = done - 1
-                    self._open()
-                    if self._depth == 1:
-                        taken = done
-                elif token in b"]}":
-                    self._depth -= 1
-                    if self._depth == 1:
-                        self._hold(block[taken:done])
-                        taken = done
-                        yield self._element()
-                    elif self._depth == 0:
-                        yield from self._scalars(block[taken : done - 1])
-                        self.is_cut = False
-            self._hold(block[taken:done])
-            rest = block[done:]
+            taken = 0  # up to here the block is held, or passed over
+            for start in self._brackets(block):
+                before = len(self._open)
+                if not self._is_counted(block[start : start + 1]):
+                    continue
+                if before == 1:
+                    yield from self._scalars(block[taken:start])
+                    taken = start
+                elif before == 0:
+                    taken = start + 1
+                elif len(self._open) == 1:
+                    self._hold(block[taken : start + 1])
+                    taken = start + 1
+                    yield self._element()
+                self.is_cut = bool(self._open)
+                if not self.is_cut:
+                    return
+            self._hold(block[taken : self._understood])
+            rest = block[self._understood :]
 
-    def _open(self) -> None:
-        self._depth += 1
+    def _brackets(self, block: bytes) -> Iterator[int]:
+        """Yield where brackets stand outside of strings, and note how much of a block is understood."""
+        at = 0
+        while at < len(block):
+            if self._in_string:
+                at, self._in_string = _end_of_string(block, at)
+                if self._in_string:
+                    break
+                continue
+            found = _TOKEN.search(block, at)
+            at = found.end() if found else len(block)
+            if found and found[0] == b'"':
+                self._in_string = True
+            elif found and found[0] in _BRACKETS:
+                yield found.start()
+        self._understood = at
+
+    def _is_counted(self, bracket: bytes) -> bool:
+        """Count a bracket; return False for one that closes nothing."""
+        if bracket in _OPENING:
+            return self._leave(bracket)
+        self._enter(bracket)
+        return True
+
+    def _enter(self, token: bytes) -> None:
+        self._open += token
         self._containers += 1
-        self._deepest = max(self._deepest, self._depth)
+        self._deepest = max(self._deepest, len(self._open))
+
+    def _leave(self, token: bytes) -> bool:
+        """Close the innermost container of that kind with all in it; return False when the element has none.
+
+        An element that is no JSON may close what it has not opened. That does not end the array.
+        """
+        at = self._open.rfind(_OPENING[token])
+        if at < 0 or (at == 0 and len(self._open) > 1):
+            return False
+        del self._open[at:]
+        return True
 
     def _hold(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -91,9 +116,7 @@ class Elements:
             self._held.clear()
 
     def _is_sound(self) -> bool:
-        return (
-            self._size <= MAX_ELEMENT_BYTES and self._deepest <= MAX_DEPTH + 1 and self._containers <= MAX_CONTAINERS
-        )
+        return self._size <= MAX_ELEMENT_BYTES and self._deepest <= MAX_DEPTH + 1 and self._containers <= MAX_CONTAINERS
 
     def _scalars(self, piece: bytes) -> Iterator[Unusable]:
         """Yield a complaint for what stands between objects and lists."""

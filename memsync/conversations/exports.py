@@ -86,8 +86,8 @@ def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> 
     to = f" to {asked}" if isinstance(asked, str) and asked not in ("all", "") else ""
     by = f" of {author['name']}" if isinstance(author.get("name"), str) and author["name"] else ""
     pieces = list(_content(content, f"{by}{to}", named))
-    for attached in _list(metadata.get("attachments") or [], "its attachments"):
-        pieces.append(_name(_attachment_kind(attached), _first(attached, "name", "id"), named))
+    attachments = _list(metadata.get("attachments") or [], "its attachments")
+    pieces += [_name(_attachment_kind(one), _first(one, "name", "id"), named) for one in attachments]
     model = metadata.get("model_slug")
     attributes = {"id": _id(message.get("id") or key, "it")}
     if isinstance(model, str) and model:
@@ -112,7 +112,7 @@ def _content(content: Mapping[str, Any], about: str, named: Counter[str]) -> Ite
             yield _quoted("thinking", _strings(thought, ("summary", "content")))
     else:
         told = _strings(content, ("title", "name", "url", "domain", "summary", "result", "content", "text", "snippet"))
-        told = "\n".join(filter(None, (told, *_parts(content, named))))
+        told = "\n".join(filter(None, (told, *(_parts(content, named) if "parts" in content else ()))))
         context = _strings(content, ("user_profile", "user_instructions", "model_set_context", "output_str"))
         told = "\n".join(filter(None, (told, context)))
         yield _quoted(f"{kind.replace('_', ' ')}{about}", told) if told.strip() else _name(kind, "", named)
@@ -230,7 +230,8 @@ def _kind_of_file(name: str) -> str:
 def _begun(title: Any, time: Any, source: str) -> ConversationText:
     """Return a conversation without its messages yet."""
     name = " ".join(_text(title, "its title").split())[:MAX_TITLE_CHARS] or "Untitled"
-    head: dict[str, JsonValue] = {"title": name, "created": _moment(time)}
+    created = _moment(time)
+    head: dict[str, JsonValue] = {"title": name, **({"created": created} if created else {})}
     return ConversationText(name, head, source=source)
 
 

@@ -58,7 +58,7 @@ class Link:
         return self._here
 
     def instructing(self, paths: Iterable[str]) -> str:
-        """Return the first path of a note whose text instructs agents, which what an agent writes must not; or nothing."""
+        """Return the first of these paths whose note instructs agents, so that no agent may write it; or empty text."""
         rules = PathRules(self._load().kinds, {})
         return next((path for path in paths if rules.instructs(NotePath(path))), "")
 

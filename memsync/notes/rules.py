@@ -67,7 +67,7 @@ def _last_match(specs: list[tuple[GitIgnoreSpec, str]], path: str) -> str | None
 
 
 def _as_any_file_system_reads(path: str) -> str:
-    """Return a path, or a glob, without what some file system overlooks: case, ways to write a letter, ends of names."""
+    """Return a path, or a glob, without what some file systems overlook: case, forms of letters, ends of names."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
     shown = "".join(character for character in folded if unicodedata.category(character) != "Cf")
     return "/".join(part.rstrip(" .") or part for part in shown.split("/"))

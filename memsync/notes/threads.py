@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from memsync.model import Message, Note, Section
@@ -46,10 +47,7 @@ def fences(lines: Sequence[str]) -> Iterator[str]:
 
 def open_fence(lines: Sequence[str]) -> str:
     """Return the fence that lines leave open, as `find_headings` sees it; empty when none is."""
-    fence = ""
-    for fence in fences(lines):
-        pass
-    return fence
+    return next(iter(deque(fences(lines), maxlen=1)), "")
 
 
 def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Section, int]]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
 from memsync.notes.blocks import Heading, parse_blocks, thread_parser
-from memsync.notes.decode import is_binary, is_utf16, split_lines
+from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import head_is_open, read_head
 from memsync.notes.threads import open_fence
 
 _CONFLICT = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 _CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")
 _OPENERS = (b"```", b"~~~", b"<")
+_HEAD_BEGINS = (b"---", b"\xef\xbb\xbf---")
 _OPENS = re.compile(r" {0,3}(?:(`{3,}|~{3,})|<)")
 """How a line begins that may open a fence or an HTML block outside of lists and quotes.
 
@@ -56,9 +56,8 @@ def read_tail(path: str, content: bytes) -> Tail:
         raise WriteRefused(f"{path} is UTF-16", hint="Save it as UTF-8, then write again.")
     if is_binary(content):
         raise WriteRefused(f"{path} is not a text file", hint="Name another note.")
-    body = content.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in body or body.startswith(b"---") or any(mark in body for mark in _OPENERS):
-        lines: Sequence[str] = split_lines(body.decode("utf-8", "replace"))
+    if b"\r" in content or content.startswith(_HEAD_BEGINS) or any(mark in content for mark in _OPENERS):
+        lines: Sequence[str] = decode(content).lines
         count, last = len(lines), lines[-1] if lines else ""
     else:
         lines = ()
