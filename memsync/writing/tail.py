@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -129,9 +130,10 @@ def _last_block(lines: Sequence[str]) -> Sequence[str]:
     openers = [number for number, line in enumerate(lines) if _OPENS.match(line)]
     start, size = 0, _WINDOW_LINES
     while True:
-        opener = next((number for number in openers if number >= start), None)
-        if opener is None:
+        following = bisect_left(openers, start)
+        if following == len(openers):
             return ()
+        opener = openers[following]
         start = next((number for number in range(opener, start, -1) if _HEADING.match(lines[number])), start)
         tree = parse_blocks(thread_parser(), lines[start : start + size], 1)
         if tree is None:
