@@ -22,7 +22,7 @@ from memsync.sync.syncer import Syncer
 from memsync.threads import sessions_of, status_of, total
 from memsync.usage import Usage
 from memsync.writing.author import Author
-from memsync.writing.importing import Importer, export_lines
+from memsync.writing.importing import Importer, export_lines, sources_in_files
 from memsync.writing.patterns import Patterns
 from memsync.writing.preferences import Preferences
 from memsync.writing.retiring import Retiring
@@ -118,8 +118,9 @@ class Acts:
             return [one.path for one in reader.threads() if one.title.casefold() == title.casefold()]
 
     def _sources(self) -> dict[str, NotePath]:
-        with self._answering.as_of_now() as (reader, _):
-            return {one.source: one.path for one in reader.threads() if one.source}
+        with self._answering.as_of_now() as (reader, pending):
+            found = {one.source: one.path for one in reader.threads() if one.source}
+        return {**dict(sources_in_files(self._files.root, set(found.values()))), **found} if pending else found
 
     def export(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the threads of these names, or all, as JSON Lines. Raises NoteError for one that is not there."""

@@ -539,3 +539,23 @@ def test_note_of_a_far_day_retires_like_any(memory: Memory, root: Path, write: W
     path = write("far.md", "---\nexpires: 2020-01-01\n---\nx\n")
     age(path, "2999-01-01")
     assert [one.path for one in memory.prune(apply=True, force=True).moved] == ["far.md"]
+
+
+def test_imported_conversation_is_as_old_as_its_import(memory: Memory, root: Path) -> None:
+    """Its messages may be years old, and keep their times; nobody imports them to have them retired."""
+    file = root.with_name("old.jsonl")
+    line = {"thread": "old", "role": "user", "time": "2019-05-01 10:02", "text": "Which herons?"}
+    file.write_text(json.dumps(line) + "\n")
+    memory.import_file(file)
+    assert memory.prune(days=1).due == ()
+    assert [one.path for one in memory.stale(days=1).notes] == []
+    assert [note.tier for note in memory.notes().notes] == ["project"]
+    thread = root / "threads/old.md"
+    content = thread.read_text()
+    thread.write_text(content.replace(f'imported: "{date.today()}"', 'imported: "2020-01-01"'))
+    before = thread.read_bytes()
+    assert before != content.encode()
+    assert memory.import_file(file).known == 1
+    assert thread.read_bytes() == before
+    assert [one.path for one in memory.stale(days=1).notes] == ["threads/old.md"]
+    assert [hit.path for hit in memory.search("herons before:2019-06-01").hits] == ["threads/old.md"]

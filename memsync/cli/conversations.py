@@ -37,6 +37,9 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
                 f"{printable(file)}: {report.messages:,} messages in {report.threads:,} new threads and "
                 f"{report.continued:,} continued; {report.known:,} were there"
             )
+        if report.named and not as_json:
+            named = ", ".join(f"{count:,} {printable(kind)}" for kind, count in sorted(report.named.items()))
+            say(f"{printable(file)}: without text, and only named in the messages: {named}")
         for one in report.wrong:
             say(f"memsync: {printable(file)}: {printable(one)}", err=True)
     if any(report.wrong for _, report in reports):
@@ -44,7 +47,7 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
 
 
 def _counts(report: ImportReport) -> dict[str, object]:
-    names = ("threads", "continued", "messages", "known", "paths", "wrong")
+    names = ("threads", "continued", "messages", "known", "paths", "wrong", "named")
     return {name: getattr(report, name) for name in names}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,14 @@ def _tags(what: str) -> Callable[[Any], Any]:
 def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
     """Return the text that arguments, an editor or standard input give. Raises UsageError when there is none."""
     if edit:
-        return click.edit(" ".join(words)) or ""
+        return (click.edit(" ".join(words)) or "").removesuffix("\n")
     if words and words != ("-",):
         return " ".join(words)
     if sys.stdin.isatty() and not words:
         raise UsageError("there is no text to write", hint="Give it as arguments, on standard input, or with --edit.")
-    return sys.stdin.read()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(newline="")  # a text is kept as it is, line ends included
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 
 def say_written(written: Written, *, as_json: bool) -> None:

@@ -158,10 +158,11 @@ def targets_of_remember(arguments: Arguments) -> Sequence[str]:
 
 def targets_of_thread(arguments: Arguments) -> Sequence[str]:
     """Return the paths that `thread_append` may write to. Raises UsageError."""
-    from memsync.writing.threads import FOLDER, slug_of, thread_paths
+    from memsync.notes.rules import THREADS_FOLDER
+    from memsync.writing.threads import slug_of, thread_paths
 
     name = arguments["thread"]
-    return [*thread_paths(name), f"{FOLDER}{slug_of(name)}.md"]
+    return [*thread_paths(name), f"{THREADS_FOLDER}{slug_of(name)}.md"]
 
 
 def remember(memory: MemoryApi, arguments: Arguments) -> Answer:

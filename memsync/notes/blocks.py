@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_block import ParserBlock
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
@@ -82,10 +83,25 @@ class _BoundedState(StateBlock):
         return self._code_enabled and self.sCount[line] - self.blkIndent >= CODE_INDENT
 
 
+class _BoundedBlocks(ParserBlock):
+    """markdown-it's block parser, which ends a list where it ends even if it nests too deeply to be read.
+
+    markdown-it itself takes the rest of the file for a part of the innermost item: the headings that follow, those of
+    messages for example, would be lost.
+    """
+
+    def tokenize(self, state: StateBlock, startLine: int, endLine: int) -> None:  # noqa: N803 (because markdown-it names them so)
+        if state.level >= state.md.options.maxNesting:
+            following = range(startLine + 1, endLine)
+            outside = (line for line in following if not state.isEmpty(line) and state.sCount[line] < state.blkIndent)
+            endLine = next(outside, endLine)  # noqa: N806 (because it is the parameter)
+        super().tokenize(state, startLine, endLine)
+
+
 def new_parser() -> MarkdownIt:
     """Return a CommonMark parser with tables, footnotes, wiki links and tags."""
     markdown = MarkdownIt("commonmark")
-    markdown.inline = BoundedInline()
+    markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
     markdown.configure("commonmark").enable("table").use(footnote_plugin)
     add_inline_rules(markdown)
     return markdown
@@ -103,14 +119,14 @@ def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) ->
     """Parse `lines[first_line - 1:]`; `lines` is the whole file, so that all numbers are the file's.
 
     Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's. Returns
-    None when that is too much work.
+    None when that is too much work, or more than markdown-it can do.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
     tree = BlockTree([], [], {})
     state = _BoundedState(source, markdown, tree.env, tree.tokens)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
-    except _TooInvolvedError:
+    except (_TooInvolvedError, IndexError):  # markdown-it fails so on an HTML block that a list in a quotation cuts off
         return None
     reader = _Reader(lines, tree)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))

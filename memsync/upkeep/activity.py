@@ -24,6 +24,14 @@ def last_active(note: IndexedNote) -> str:
     return told[:10] or changed
 
 
+def counted_from(note: IndexedNote) -> str:
+    """Return the day from which a note's age counts (ISO 8601).
+
+    That of its last activity; of an imported conversation the day of the import, however old its messages are.
+    """
+    return max(last_active(note), _told(note, "imported")[:10])
+
+
 def begun(note: IndexedNote) -> str:
     """Return the day that a number of days counts from: `created`, else that of the last activity (ISO 8601)."""
     return _told(note, "created")[:10] or last_active(note)

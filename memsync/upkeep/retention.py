@@ -8,7 +8,7 @@ from datetime import date, datetime
 from memsync.model import IndexedNote, NotePath, NoteUse, Retirement, Tier
 from memsync.notes.dates import expires_at
 from memsync.notes.rules import ARCHIVE_FOLDER
-from memsync.upkeep.activity import begun, last_active
+from memsync.upkeep.activity import begun, counted_from, last_active
 from memsync.upkeep.folders import describes_folder
 
 MOST_SHARE = 0.1
@@ -67,4 +67,4 @@ def _is_for_good(note: IndexedNote) -> bool:
 
 def age_days(note: IndexedNote, today: date) -> int:
     """Return for how many days nothing has happened in a note."""
-    return (today - date.fromisoformat(last_active(note))).days
+    return (today - date.fromisoformat(counted_from(note))).days

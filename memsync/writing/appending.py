@@ -17,6 +17,7 @@ from memsync.writing.join import Addition, joined
 from memsync.writing.journal import Appended, Journal, missing, times_in
 from memsync.writing.known_tails import KnownTails
 from memsync.writing.repository import changed_since
+from memsync.writing.shape import as_it_was
 from memsync.writing.tail import read_tail
 from memsync.writing.traces import refuse_open_in_editor
 
@@ -88,7 +89,7 @@ class Appending:
                 if self._written_times and self._times_in(content) >= self._written_times:
                     return Done(self._path, tail.lines)  # who replaced the file had read it by then
                 lost = self._overwritten(found, content)
-            text, line, after = joined(tail, [*(Addition(one.text) for one in lost), self._addition])
+            text, line, after = joined(tail, [*(as_it_was(one.text) for one in lost), self._addition])
             note_file.append(descriptor, self._path, text.encode(), found.st_size)
             if not note_file.is_there(self._folder, self._name, descriptor):
                 self._written_times = self._times_in(note_file.read(descriptor, self._path))

@@ -22,7 +22,7 @@ from memsync.writing.edits import end_of_section, find_section, insert_after
 from memsync.writing.head import head_of
 from memsync.writing.join import Addition
 from memsync.writing.journal import Appended, edited, missing
-from memsync.writing.shape import cleaned, list_item
+from memsync.writing.shape import as_it_was, cleaned, list_item
 from memsync.writing.writer import NoteWriter
 
 RetiredTo = Callable[[NotePath], Sequence[NotePath]]
@@ -73,6 +73,8 @@ class Author:
         """See Calls.remember."""
         wanted = _tier(tier) if tier else Tier.PERSONAL
         path = note_path(note or NOTE_OF_TIER[wanted])
+        if self.is_of_kind(path, Kind.THREAD):  # a section of that name would be a message
+            raise UsageError(f"{path} is a thread", hint="Append to it: memsync thread append")
         addition = list_item(text, tags=tags_of(tags))
         heading = " ".join(section.split()) or REMEMBERED
         fields = {"tier": str(wanted)} if tier and path != NOTE_OF_TIER[Tier.PERSONAL] else {}
@@ -174,9 +176,9 @@ class Author:
 
         def append() -> Done:
             if one.heading:
-                entry = Addition(one.entry)
+                entry = as_it_was(one.entry)
                 return self.add_to_section(one.path, one.heading, entry, head, replaces=[one.id])
-            return self.writer.append(one.path, Addition(one.text), head=head, replaces=[one.id])
+            return self.writer.append(one.path, as_it_was(one.text), head=head, replaces=[one.id])
 
         return self.write("recover", one.entry, append)
 
@@ -228,6 +230,15 @@ class Author:
     def holds(self, path: NotePath) -> bool:
         """Tell whether there is a note of that path, without reading it; what is ignored is none."""
         return self._files.identity(path) is not None and self._files.holds(path)
+
+    def refuse_instructions(self, path: NotePath) -> None:
+        """Refuse to write a conversation where it would instruct agents. Raises WriteRefused."""
+        if self._reader.rules.instructs(path):
+            raise WriteRefused(f"{path} instructs agents", hint="Only people write to it, in an editor.")
+
+    def may_hold_import(self, path: NotePath) -> bool:
+        """Tell whether an import may write to a path."""
+        return self._reader.rules.may_hold_import(path)
 
     def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
         """Tell whether a note is of a kind: by its path, or else, which takes reading it, by its head."""
