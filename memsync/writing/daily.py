@@ -29,14 +29,18 @@ _NAMES = {
 
 
 def log_of(day: date, files: NoteFiles, rules: PathRules) -> NotePath:
-    """Return the path of a day's log, whether or not it is there. Raises UsageError where there is no folder for it."""
-    folder = daily_folder(rules)
-    usual = NotePath(f"{folder}{day.strftime(USUAL_NAME)}.md")
-    if rules.kind(usual) in (Kind.SOUL, Kind.PROMPT):
+    """Return the path of a day's log, whether or not it is there. Raises UsageError where that instructs agents."""
+    path = _log_of(day, files, daily_folder(rules))
+    if rules.instructs(path):
         raise UsageError(
-            f"there is no folder for logs: [kinds] says that {usual} instructs agents",
+            f"there is no folder for logs: [kinds] says that {path} instructs agents",
             hint='Write "/daily/" = "daily" under [kinds] in config.toml.',
         )
+    return path
+
+
+def _log_of(day: date, files: NoteFiles, folder: str) -> NotePath:
+    usual = NotePath(f"{folder}{day.strftime(USUAL_NAME)}.md")
     if files.identity(usual) is not None:
         return usual
     newest: dict[tuple[str, str], str] = {}
