@@ -13,6 +13,7 @@ from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
+from memsync.notes.settling import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, Progress
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
@@ -27,6 +28,7 @@ SMALL, LARGE, GONE = range(3)
 MAX_ROUNDS = 3
 """How often one refresh looks again for files that changed while it read them."""
 MAX_TURN_SECONDS = 3_600.0
+SHORTEST_WAIT_SECONDS = 0.001
 LONGEST_WAIT_SECONDS = 5.0
 """How long one refresh waits in all for files that are being saved to stand still."""
 
@@ -113,7 +115,7 @@ class Indexer:
                 if rounds >= MAX_ROUNDS:
                     break
             else:
-                wait = min(outlook.due_seconds, left)
+                wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
                 patience -= wait
                 self._clock.sleep(wait)
         report.look_seconds = self.lookout.look_seconds
@@ -194,6 +196,8 @@ class Indexer:
             known = work.outlook.known.stamps.get(path)
             if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
                 return _Parsed(change, stamp)
+            if known and stamp.identity != work.outlook.scan.files[path] and stillness_needed(stamp.identity, known.size):
+                return None  # a save began after the scan: the next round waits for its end
             note, chunks = self._reader.read(path, content)
         except FileNotFoundError:
             return None

@@ -102,7 +102,7 @@ class Lookout:
             repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
             plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
             changes = [change for change in plan if change.path not in repeated]
-            due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.time_ns())
+            due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
             put_off = len(changes) - len(due)
             return Outlook(scan, known, due, put_off, due_seconds, repeated)
 
