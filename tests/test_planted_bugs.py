@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import pytest
 
 from memsync.answering import Answering
@@ -17,11 +15,11 @@ SEEDS = range(1, 11)
 """Tried in turn: a bug that shows in every second run of this length is missed by ten of them once in a thousand."""
 
 
-def is_caught(plant: Plant, seed: int, *, examples: int = EXAMPLES) -> bool:
+def is_caught(plant: Plant, seed: int) -> bool:
     """Tell whether the oracle finds a bug. Raises whatever else goes wrong: that is a mistake in the bug or the test."""
     with plant():
         try:
-            run(examples=examples, steps=STEPS, seed=seed, shrink=False)
+            run(examples=EXAMPLES, steps=STEPS, seed=seed, shrink=False)
         except Divergence:
             return True
     return False
@@ -43,8 +41,3 @@ def test_bug_that_does_not_fit_is_not_caught() -> None:
     """A stand-in with another signature fails in itself; only what the oracle says of the world counts."""
     with pytest.raises(TypeError, match="_freshen|lambda"):
         is_caught(instead(Answering, "_freshen", lambda: None), seed=1)
-
-
-def test_memsync_without_a_bug_is_not_caught() -> None:
-    """Nothing planted, nothing found."""
-    assert not is_caught(mock.MagicMock, seed=1, examples=10)

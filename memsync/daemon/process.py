@@ -249,7 +249,10 @@ def stop(settings: Settings) -> dict[str, Any] | None:
         return None
     process = found.get("process")
     if not isinstance(process, int):
-        raise DaemonError("the daemon has not said which process it is", hint="Try again in a moment.")
+        raise DaemonError(
+            "a daemon runs, and its process cannot be told yet",
+            hint=f"Try again in a moment; otherwise end the process that has {settings.index_dir}/daemon.lock open.",
+        )
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
     limit = time.monotonic() + STOP_SECONDS
