@@ -15,6 +15,7 @@
     ├── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
     ├── DaemonError                 11   the daemon cannot be started, stopped or asked
     │   ├── DaemonUnavailable       11   none serves this root with these settings
+    │   │   └── DaemonOutdated      11   one does with other settings, or is of another version
     │   └── DaemonRunning           11   one does already
     └── WriteRefused                12   a note is in no state to be written: conflict markers, open in an editor
 
@@ -127,6 +128,10 @@ class DaemonError(MemsyncError):
 
 class DaemonUnavailable(DaemonError):
     """No daemon serves this memory root with these settings."""
+
+
+class DaemonOutdated(DaemonUnavailable):
+    """The daemon of this memory root runs with other settings, or is of another version."""
 
 
 class DaemonRunning(DaemonError):
