@@ -20,7 +20,8 @@
     └── WriteRefused                12   a note is in no state to be written: conflict markers, open in an editor
 
 The number is the process's exit code. 0 is success; 1 is an answer that is "no": nothing matched, `verify`
-found a difference, `doctor` found a fault, a note failed to sync.
+found a difference, `doctor` found a fault, a note failed to sync. 13 is an answer that is not known yet: `search` found
+nothing, and files are still to be indexed.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def test_index_equals_the_files_after_something_new(capfd: pytest.CaptureFixture
     """Each run of the tests tries worlds that none has tried before, and prints how to repeat them."""
     seed = int(os.environ.get(SEED_VARIABLE) or fresh_seed())
     with capfd.disabled():
-        print(f"\nconvergence: first seed {seed}; {SEED_VARIABLE}={seed} tries the same again", file=sys.stderr)
+        sys.stderr.write(f"\nconvergence: first seed {seed}; {SEED_VARIABLE}={seed} tries the same again\n")
     run_fresh(seed, FRESH_SECONDS)
 
 

@@ -104,7 +104,7 @@ CLOCK_JUMPS = [-86_400.0, -5.0, -0.3, -0.05, 0.05, 0.3, 5.0, 86_400.0]
 def test_search_waits_for_a_save_whatever_the_clock_is_set_to(
     world: World, seconds: float, asked: str, rename: bool
 ) -> None:
-    """How long a file stands still is measured by a clock that nobody sets: the note is found, or said to be missing."""
+    """How long a file stood still, a clock tells that nobody sets: the note is found, or said to be missing."""
     world.save_in_place("a.md", b"heron mark0001x eel\n", "mark0001x", 0.06, rename=rename)
     world.clock.jump(seconds)
     memory = world.live.memory if asked == "the daemon" else world.second()

@@ -1,4 +1,4 @@
-"""Who the daemon is, is known from the kernel: whatever stands in its lock file, every command finds it and no other."""
+"""Who the daemon is, the kernel knows: whatever stands in its lock file, every command finds it and no other."""
 
 from __future__ import annotations
 

@@ -41,7 +41,11 @@ def test_first_search_after_a_start_answers_by_meaning(cli: Cli, write: Write, s
 def test_start_that_cannot_load_the_model_says_so(cli: Cli, write: Write) -> None:
     """Words are searched all the same, so it is no failure; and nobody waits for what will not come."""
     write("a.md", "The heron nests.\n")
-    environ = {"MEMSYNC_EMBEDDER_MODEL": "openai:none", "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
+    environ = {
+        "MEMSYNC_EMBEDDER_MODEL": "openai:none",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9",
+    }
     done = cli("start", environ=environ)
     assert done.returncode == 0
     assert "could not be loaded" in done.stderr
@@ -49,7 +53,9 @@ def test_start_that_cannot_load_the_model_says_so(cli: Cli, write: Write) -> Non
     assert cli("search", "heron", environ=environ).stdout.startswith("a.md:1")
 
 
-@pytest.mark.parametrize("change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", "[chunks]\nmax_tokens = 100\n"])
+@pytest.mark.parametrize(
+    "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", "[chunks]\nmax_tokens = 100\n"]
+)
 def test_start_after_an_edit_of_config_toml_restarts_the_daemon(cli: Cli, configured: Path, change: str) -> None:
     """A daemon with the old settings would be asked by nobody; that it was restarted, and why, is said."""
     first = json.loads(cli("start", "--json", cwd=configured).stdout)["process"]

@@ -120,7 +120,12 @@ def test_clients_without_the_token_lock_nobody_out(http: Http) -> None:
 def test_client_that_sends_no_more_is_hung_up_on(http: Http, sent: str) -> None:
     """Whatever it waits for, it does not come."""
     whole = http.request()
-    parts = {"nothing": b"", "half a header": whole[:40], "half a body": whole[:-20], "a request, and then nothing": whole}
+    parts = {
+        "nothing": b"",
+        "half a header": whole[:40],
+        "half a body": whole[:-20],
+        "a request, and then nothing": whole,
+    }
     with http.connected() as client:
         client.sendall(parts[sent])
         until(lambda: is_closed(client), "it is hung up on")

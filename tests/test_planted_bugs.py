@@ -16,7 +16,7 @@ SEEDS = range(1, 11)
 
 
 def is_caught(plant: Plant, seed: int) -> bool:
-    """Tell whether the oracle finds a bug. Raises whatever else goes wrong: that is a mistake in the bug or the test."""
+    """Tell whether the oracle finds a bug. Raises whatever else goes wrong: a mistake in the bug or in the test."""
     with plant():
         try:
             run(examples=EXAMPLES, steps=STEPS, seed=seed, shrink=False)
@@ -39,5 +39,5 @@ def test_bug_in_what_does_not_exist_is_not_caught() -> None:
 
 def test_bug_that_does_not_fit_is_not_caught() -> None:
     """A stand-in with another signature fails in itself; only what the oracle says of the world counts."""
-    with pytest.raises(TypeError, match="_freshen|lambda"):
+    with pytest.raises(TypeError, match="argument"):
         is_caught(instead(Answering, "_freshen", lambda: None), seed=1)

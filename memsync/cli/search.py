@@ -47,7 +47,8 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
     memsync search deploy kind:daily after:"2 weeks ago" tag:work
     memsync search --where emotion=fear --json
 
-    Everything in WORDS that is no filter, "phrase" or -exclusion is text. Exits with 1 when nothing matches.
+    Everything in WORDS that is no filter, "phrase" or -exclusion is text. Exits with 1 when nothing matches, with
+    13 when nothing was found and files are still to be indexed.
     """
     misplaced = next((word for word in words if word.partition("=")[0] in ("--root", "--config")), "")
     if misplaced:

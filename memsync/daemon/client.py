@@ -122,9 +122,7 @@ class Client:
 
     # --------------------------------------------------------------------------------- of a daemon only
 
-    def wait(
-        self, *, generation: int = 0, vectors: bool = False, model: bool = False, seconds: float = 10.0
-    ) -> bool:
+    def wait(self, *, generation: int = 0, vectors: bool = False, model: bool = False, seconds: float = 10.0) -> bool:
         """Wait until the index has reached a state.
 
         With `vectors` also until nothing is left to embed, with `model` until the model is loaded or has failed.

@@ -74,8 +74,8 @@ def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: flo
 def _has_settled(still: Stillness | None, state: State, indexed_size: int, now: float, until: float) -> bool:
     """Tell whether a file is to be believed: by its stamp if that lies in the past, else by what was seen of it.
 
-    Here a stamp may count. Before a strict search reads a hit, its comparison has seen the file stand still already; and
-    a search of a stale index must not wait for each file that went long ago.
+    Here a stamp may count. Before a strict search reads a hit, its comparison has seen the file stand still; and a
+    search of a stale index must not wait for each file that went long ago.
     """
     needed = stillness_needed(state, indexed_size)
     if needed == 0 or now >= until:

@@ -140,6 +140,10 @@ class Lookout:
         """Return the inodes of the folders that the last scan of everything went through."""
         return self._scan.folder_inodes if self._scan is not None else []
 
+    def file_count(self) -> int:
+        """Return how many notes the last scan of everything found."""
+        return len(self._scan.files) if self._scan is not None else 0
+
     def _check_root(self, scan: FileScan, known: Known, accept_root: bool) -> None:
         """Refuse to take another folder's emptiness for a deletion of everything (an unmounted disk, a moved root)."""
         identity = self._files.root_identity()

@@ -173,7 +173,7 @@ class World:
         """Take the permissions of a note or folder, and remember which notes are now known but unreadable."""
         self.tree.forbid(path)
         for name in self.stamps():
-            # A pipe or link that took a note's place is no note: a scan sees that without opening it, so the note is gone.
+            # A pipe or link in a note's place is no note, which a scan sees without opening it: the note is gone.
             if name in self.tree.now and self.tree.now[name].is_file and self.tree.is_denied(name):
                 self._forbidden[name] = self.tree.now[name].inode
 
