@@ -21,6 +21,8 @@ from memsync.usage import Usage
 
 LEAVE_TO_BACKGROUND = 64
 """Changed files which a search does not index itself, when something else is at it."""
+BACKLOG_SECONDS = 0.5
+"""How long a search whose words are not found yet may look for them in what waits to be indexed."""
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Alone, a process may first have to load the model."""
@@ -100,7 +102,7 @@ class Answering:
         is_by_word = any("keyword" in hit.ranks for hit in result.hits)
         if report.pending and not is_by_word and query.words and self.live is not None and fresh is Fresh.STRICT:
             left = self._limits.deadline - (time.perf_counter() - started)
-            report = self._refresh(left, LEAVE_TO_BACKGROUND, query.words)
+            report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
             await_near = await_near if result.mode is not Mode.KEYWORD else None
             result = self._search(query, await_near, tokens, warnings)
         warnings += self._stale(report)

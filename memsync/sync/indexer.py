@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from memsync.errors import NoteError, NoteTooLarge
 from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
 from memsync.notes.settling import stillness_needed
@@ -213,11 +213,7 @@ class Indexer:
             known = work.outlook.known.stamps.get(path)
             if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
                 return _Parsed(change, stamp)
-            if (
-                known
-                and stamp.identity != work.outlook.scan.files[path]
-                and stillness_needed(stamp.identity, known.size)
-            ):
+            if known and _lost_more(stamp, work.outlook.scan.files[path], known.size):
                 return None  # a save began after the scan: the next round waits for its end
             note, chunks = self._reader.read(path, content)
         except FileNotFoundError:
@@ -276,6 +272,11 @@ class Indexer:
     def _remember(self, work: _Round) -> None:
         with self._index.writing() as writer:
             write_failures(writer, work.failures.values())
+
+
+def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:
+    """Tell whether a file has lost text that it still had when it was found to be changed."""
+    return stillness_needed(stamp.identity, indexed_size) > stillness_needed(seen, indexed_size)
 
 
 @dataclass(slots=True)
