@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memsync.model import Neighbours, SearchResult
 
 NO_MATCH_EXIT_CODE = 1
+NOT_KNOWN_YET_EXIT_CODE = 13
 GLOBAL_OPTIONS = ("--config", "--root")
 _OPTION_NAME = re.compile(r"-[^\s=]+")
 
@@ -141,7 +142,15 @@ class Asked(NamedTuple):
             options = self.options
             fresh = options.get("fresh", "strict")
             render(result, full=bool(options.get("full")), explain=explain, fresh=fresh, around=around)
-        return 0 if result.hits else NO_MATCH_EXIT_CODE
+        return self._exit_code(result)
+
+    def _exit_code(self, result: SearchResult) -> int:
+        """Return 1 only for an answer that is no: as long as files are not searched yet, nothing found says nothing."""
+        if result.hits:
+            return 0
+        fresh = result.freshness
+        is_known = not fresh.pending_text and fresh.generation >= self.options.get("generation", 0)
+        return NO_MATCH_EXIT_CODE if is_known else NOT_KNOWN_YET_EXIT_CODE
 
 
 def read_plainly(arguments: Sequence[str]) -> Asked | None:

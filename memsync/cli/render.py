@@ -41,7 +41,7 @@ def render(
     for warning in result.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
-        say(f"memsync: nothing found; {_searched(result, fresh)}", err=True)
+        say(f"memsync: {_found_nothing(result, fresh)}", err=True)
 
 
 def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
@@ -53,14 +53,14 @@ def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
         say_as_it_is(f"{_STYLES['dim']}{text}{_RESET}" if colour else text)
 
 
-def _searched(result: SearchResult, fresh: str) -> str:
-    """Tell what was searched, so that nothing is taken for nowhere."""
+def _found_nothing(result: SearchResult, fresh: str) -> str:
+    """Return what an empty answer means, so that nothing is taken for nowhere."""
     if result.freshness.stale:
-        return "some changed files were not searched"
+        return "nothing found in the files that were searched"
     if fresh == "none":
         moment = result.freshness.scanned_at
-        return f"files were last compared at {moment}" if moment else "files were not looked at"
-    return "the files were searched as they are now"
+        return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
+    return "nothing found; the files were searched as they are now"
 
 
 def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:

@@ -49,7 +49,8 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
     memsync search --where emotion=fear --json
 
     Everything in WORDS that is no filter, "phrase" or -exclusion is text. Options may stand before, between or after
-    the words; after -- nothing is an option, so -exclusions come there. Exits with 1 when nothing matches.
+    the words; after -- nothing is an option, so -exclusions come there. Exits with 1 when nothing matches, with 13 when
+    nothing was found and files are still to be indexed.
     """
     asked = Asked(words, {name.removeprefix("option_"): value for name, value in options.items()})
     with opened(context) as memory:

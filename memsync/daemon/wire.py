@@ -63,13 +63,23 @@ def require_private(folder: str) -> None:
 
 def settings_digest(settings: Any) -> str:
     """Return what is equal for equal settings, the daemon's own aside."""
-    relevant = [
-        settings.root_name,
-        settings.index_name,
-        {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
-        list(settings.kinds.items()),
-        list(settings.tiers.items()),
-    ]
+    return _digest(
+        [
+            settings.root_name,
+            settings.index_name,
+            {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
+            list(settings.kinds.items()),
+            list(settings.tiers.items()),
+        ]
+    )
+
+
+def daemon_settings_digest(settings: Any) -> str:
+    """Return what is equal for equal settings of the daemon's own."""
+    return _digest({name: value for name, value in settings.values.items() if name.startswith("daemon.")})
+
+
+def _digest(relevant: Any) -> str:
     text = json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass")
     return digest_of(text)[:32]
 

@@ -181,6 +181,16 @@ class NoteFiles:
             os.close(descriptor)
         raise NoteError(f"{path} keeps changing while it is read", hint="It is tried again at the next sync.")
 
+    def beginning(self, path: NotePath, most: int) -> bytes:
+        """Return at most so many bytes from the start of a note, as they are now. Raises as `open` does."""
+        descriptor = self.open(path)
+        try:
+            return os.read(descriptor, most)
+        except OSError as error:
+            raise NoteError(f"{path} cannot be read: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
     def identity(self, path: NotePath) -> Identity | None:
         """Return what `stat` says of a note now, or None if it is gone or no regular file."""
         try:

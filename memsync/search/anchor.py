@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from memsync.model import Chunk, IndexedChunk, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
-from memsync.notes.settling import read_settled
+from memsync.notes.settling import EMPTIED_SECONDS, read_settled
 from memsync.search.spans import Span
 
 
@@ -34,10 +35,11 @@ class _File:
 
 @dataclass(slots=True)
 class Anchor:
-    """Checks spans against their files, each file read once a search."""
+    """Checks spans against their files, each file read once a search. Made anew for each search."""
 
     files: NoteFiles
     reader: NoteReader
+    _patient_until: float = field(default_factory=lambda: time.monotonic() + EMPTIED_SECONDS)
     _read: dict[NotePath, _File | None] = field(default_factory=dict)
     _chunks: dict[NotePath, list[Chunk]] = field(default_factory=dict)
 
@@ -62,7 +64,7 @@ class Anchor:
     def _file(self, path: NotePath, indexed_size: int) -> _File | None:
         if path not in self._read:
             try:
-                content, stamp = read_settled(self.files, path, indexed_size)
+                content, stamp = read_settled(self.files, path, indexed_size, self._patient_until)
                 self._read[path] = _File(decode(content).lines, stamp.identity, content)
             except (FileNotFoundError, NoteError, BinaryFileError):
                 self._read[path] = None

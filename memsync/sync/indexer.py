@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
 from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
+from memsync.notes.settling import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, Progress
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.outlook import Lookout, Outlook
+from memsync.sync.relevance import relevance
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
@@ -24,9 +26,12 @@ LARGE_BYTES = 500_000
 """A note of this size takes half a second to parse."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. What is gone comes last, so that text that moved keeps its passages."""
+SEVERAL = 64
+"""Of more changes than so many, a search indexes those first that its question seems to be about."""
 MAX_ROUNDS = 3
 """How often one refresh looks again for files that changed while it read them."""
 MAX_TURN_SECONDS = 3_600.0
+SHORTEST_WAIT_SECONDS = 0.001
 LONGEST_WAIT_SECONDS = 5.0
 """How long one refresh waits in all for files that are being saved to stand still."""
 
@@ -79,11 +84,14 @@ class Indexer:
         deadline_seconds: float = float("inf"),
         most: float = float("inf"),
         for_search: bool = False,
+        words: Sequence[str] = (),
         accept_root: bool = False,
         progress: Progress | None = None,
         on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
         """Find what changed (at `places`, or anywhere) and commit its text.
+
+        With the `words` of a question, files that hold them come first; of more than `most` changes only those.
 
         `on_commit` is told after each transaction how many files were in it and how many changes are left.
 
@@ -98,13 +106,18 @@ class Indexer:
             outlook = self.lookout.look(places, accept_root=accept_root)
             report.pending = outlook.pending
             report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
-            if outlook.new_changes > most:
+            is_too_much = outlook.new_changes > most
+            if is_too_much and not words:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
                 with self._turn(deadline, for_search=for_search) as is_ours:
                     if not is_ours:
                         break
-                    self._apply(outlook.scan, report, deadline, progress, on_commit, for_search=for_search)
+                    work = self._work(outlook.scan, report, deadline, progress, for_search=for_search)
+                    chosen = self._chosen(work, words, most if is_too_much else None)
+                    self._apply(chosen, work, on_commit)
+            if is_too_much:
+                break
             left = min(deadline - self._clock.monotonic(), patience)
             if report.pending == 0 or left <= 0:
                 break
@@ -113,7 +126,7 @@ class Indexer:
                 if rounds >= MAX_ROUNDS:
                     break
             else:
-                wait = min(outlook.due_seconds, left)
+                wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
                 patience -= wait
                 self._clock.sleep(wait)
         report.look_seconds = self.lookout.look_seconds
@@ -139,26 +152,32 @@ class Indexer:
             if is_ours:
                 self._writing.release()
 
-    def _apply(
-        self,
-        scan: FileScan,
-        report: TextReport,
-        deadline: float,
-        progress: Progress | None,
-        on_commit: Callable[[int, int], None],
-        *,
-        for_search: bool,
-    ) -> None:
-        """Commit the text of what a scan found changed, without what another thread has done meanwhile."""
+    def _work(
+        self, scan: FileScan, report: TextReport, deadline: float, progress: Progress | None, *, for_search: bool
+    ) -> _Round:
+        """Return what a scan found changed, without what another thread has done meanwhile."""
         outlook = self.lookout.plan(scan, accept_root=True)
         pause = (lambda: None) if for_search else self._gate.pause
-        work = _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
         report.pending = outlook.pending
-        for batch in self._batches(outlook.changes, work):
+        return _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
+
+    def _chosen(self, work: _Round, words: Sequence[str], most: float | None) -> Sequence[Change]:
+        """Return the changes to make: all, in the order that suits a question best; or at most so many that suit it."""
+        changes = work.outlook.changes
+        if words and (most is not None or len(changes) > SEVERAL):
+            work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
+        if most is None:
+            return changes
+        suitable = [change for change in changes if change.path in work.relevance]
+        return sorted(suitable, key=work.order)[: int(most)]
+
+    def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
+        """Commit the text of changed files."""
+        for batch in self._batches(changes, work):
             self._commit(batch, work)
-            on_commit(len(batch), report.pending)
-        report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
-        if work.failures != outlook.known.failures:
+            on_commit(len(batch), work.report.pending)
+        work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
+        if work.failures != work.outlook.known.failures:
             self._remember(work)
 
     # ------------------------------------------------------------------------------------------ batches
@@ -167,7 +186,7 @@ class Indexer:
         """Yield files read and parsed, few enough that each commit comes soon; large ones come after small ones."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for change in sorted(changes, key=work.rank):
+        for change in sorted(changes, key=work.order):
             if batch and work.rank(change) == LARGE:
                 yield batch
                 batch, started = [], self._clock.monotonic()
@@ -194,6 +213,8 @@ class Indexer:
             known = work.outlook.known.stamps.get(path)
             if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
                 return _Parsed(change, stamp)
+            if known and _lost_more(stamp, work.outlook.scan.files[path], known.size):
+                return None  # a save began after the scan: the next round waits for its end
             note, chunks = self._reader.read(path, content)
         except FileNotFoundError:
             return None
@@ -253,6 +274,11 @@ class Indexer:
             write_failures(writer, work.failures.values())
 
 
+def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:
+    """Tell whether a file has lost text that it still had when it was found to be changed."""
+    return stillness_needed(stamp.identity, indexed_size) > stillness_needed(seen, indexed_size)
+
+
 @dataclass(slots=True)
 class _Round:
     """One pass of `refresh` over the files."""
@@ -264,6 +290,7 @@ class _Round:
     deadline: float
     progress: Progress | None
     pause: Callable[[], None]
+    relevance: Mapping[NotePath, int] = field(default_factory=dict)
     read: int = 0
 
     def rank(self, change: Change) -> int:
@@ -271,6 +298,12 @@ class _Round:
         if change.type is ChangeType.DELETED:
             return GONE
         return LARGE if self.outlook.scan.files[change.path][0] > LARGE_BYTES else SMALL
+
+    def order(self, change: Change) -> tuple[bool, int, int, int]:
+        """Return what changes are sorted by: relevant ones first, small before large, of relevant ones the newest."""
+        rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
+        newness = self.outlook.scan.files[change.path][1] if relevance else 0
+        return rank == GONE, -relevance, rank, -newness
 
     def step(self) -> None:
         """Tell how far reading has come."""

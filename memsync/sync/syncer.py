@@ -82,6 +82,7 @@ class Syncer:
         places: Places | None = None,
         most: float = float("inf"),
         for_search: bool = False,
+        words: Sequence[str] = (),
         accept_root: bool = False,
         progress: Progress | None = None,
         on_commit: Callable[[int, int], None] = lambda done, pending: None,
@@ -92,6 +93,7 @@ class Syncer:
             deadline_seconds=deadline_seconds,
             most=most,
             for_search=for_search,
+            words=words,
             accept_root=accept_root,
             progress=progress,
             on_commit=on_commit,
@@ -100,6 +102,10 @@ class Syncer:
     def folder_inodes(self) -> list[int]:
         """Return the inodes of the folders of notes, as of the last comparison of everything."""
         return self._indexer.lookout.folder_inodes()
+
+    def file_count(self) -> int:
+        """Return how many notes the last comparison of everything found."""
+        return self._indexer.lookout.file_count()
 
     def unreported(self, paths: Sequence[NotePath], older_than_seconds: float) -> list[NotePath]:
         """Return those of these changed paths that changed longer ago than so: whoever reports had the time to."""
