@@ -177,16 +177,26 @@ class IndexReader(Protocol):
 class IndexWriter(IndexReader, Protocol):
     """One write transaction: all of it is committed when its context ends, or none."""
 
-    def put_note(self, note: Note, chunks: Sequence[Chunk], stamp: FileStamp, parsed_by: str) -> PutResult:
-        """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one."""
+    def put_note(
+        self,
+        note: Note,
+        chunks: Sequence[Chunk],
+        stamp: FileStamp,
+        parsed_by: str,
+        pause: Callable[[], None] = lambda: None,
+    ) -> PutResult:
+        """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one.
+
+        `pause` is called before each step and may raise to end the work, and the transaction with it.
+        """
         ...
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone: the file was touched and reads the same."""
         ...
 
-    def delete_note(self, path: NotePath) -> None:
-        """Forget a note. Its vectors stay in the cache."""
+    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
+        """Forget a note; `pause` as above. Its vectors stay in the cache."""
         ...
 
     def prepare_space(self, space: EmbeddingSpace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
@@ -20,8 +20,10 @@ from memsync.sync.outlook import Lookout, Outlook
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
-LARGE_BYTES = 500_000
-"""A note of this size takes half a second to parse."""
+LARGE_BYTES = 100_000
+HEAVY_CHUNKS = 2_000
+"""A note of this size takes a tenth of a second to parse, some forty times as long. One that is or was so large, or has
+so many chunks, is committed alone: a search that has no time left for it gives up nothing else."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. What is gone comes last, so that text that moved keeps its passages."""
 MAX_ROUNDS = 3
@@ -58,6 +60,10 @@ class _Parsed:
     note: Note | None = None
     chunks: Sequence[Chunk] = ()
     forget: bool = False
+
+
+class _OutOfTime(Exception):
+    """Raised in the midst of a note when a search can wait no longer: it is left as it was."""
 
 
 class Indexer:
@@ -154,9 +160,10 @@ class Indexer:
         pause = (lambda: None) if for_search else self._gate.pause
         work = _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
         report.pending = outlook.pending
-        for batch in self._batches(outlook.changes, work):
-            self._commit(batch, work)
-            on_commit(len(batch), report.pending)
+        with suppress(_OutOfTime):
+            for batch in self._batches(outlook.changes, work):
+                self._commit(batch, work)
+                on_commit(len(batch), report.pending)
         report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
         if work.failures != outlook.known.failures:
             self._remember(work)
@@ -164,19 +171,24 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
-        """Yield files read and parsed, few enough that each commit comes soon; large ones come after small ones."""
+        """Yield files read and parsed, few enough that each commit comes soon; the smallest come first."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for change in sorted(changes, key=work.rank):
+        for change in sorted(changes, key=work.order):
             if batch and work.rank(change) == LARGE:
                 yield batch
                 batch, started = [], self._clock.monotonic()
             if self._clock.monotonic() >= work.deadline:
                 break
-            work.pause()
-            parsed = self._read(change, work)
+            try:
+                parsed = self._read(change, work)
+            except _OutOfTime:
+                break
             work.step()
-            if parsed is not None:
+            if parsed is not None and work.is_heavy(parsed):
+                yield from ([batch, [parsed]] if batch else [[parsed]])
+                batch, started = [], self._clock.monotonic()
+            elif parsed is not None:
                 batch.append(parsed)
             if batch and (len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS):
                 yield batch
@@ -187,6 +199,7 @@ class Indexer:
     def _read(self, change: Change, work: _Round) -> _Parsed | None:
         """Return a file as it is now; None when it failed or vanished, which the next round will see."""
         path = change.path
+        work.breathe()
         if change.type is ChangeType.DELETED:
             return _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
         try:
@@ -194,7 +207,7 @@ class Indexer:
             known = work.outlook.known.stamps.get(path)
             if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
                 return _Parsed(change, stamp)
-            note, chunks = self._reader.read(path, content)
+            note, chunks = self._reader.read(path, content, work.breathe)
         except FileNotFoundError:
             return None
         except BinaryFileError as error:
@@ -211,9 +224,10 @@ class Indexer:
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
+        check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
             known, generation = writer.notes_generation(), writer.generation() + 1
-            done = [(parsed, self._write(writer, parsed)) for parsed in self._still(batch)]
+            done = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
         self.lookout.note_commit(known, generation, {p.change.path: self._stamp(p) for p, _ in done})
         for parsed, reused in done:
             work.count(parsed, reused)
@@ -237,16 +251,16 @@ class Indexer:
             if (path := parsed.change.path) not in back and (path in deleted or now[path] == parsed.stamp.identity)
         ]
 
-    def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
+    def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
         path = parsed.change.path
         if parsed.change.type is ChangeType.DELETED or parsed.forget:
-            writer.delete_note(path)
+            writer.delete_note(path, check)
             return 0
         if parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
             return 0
-        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by).reused
+        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by, check).reused
 
     def _remember(self, work: _Round) -> None:
         with self._index.writing() as writer:
@@ -266,11 +280,33 @@ class _Round:
     pause: Callable[[], None]
     read: int = 0
 
+    def order(self, change: Change) -> tuple[int, int]:
+        """Return when a change has its turn: its rank, then its size."""
+        return self.rank(change), self._size(change)
+
     def rank(self, change: Change) -> int:
-        """Return when a change has its turn: SMALL, LARGE or GONE."""
+        """Return SMALL, LARGE or GONE."""
         if change.type is ChangeType.DELETED:
             return GONE
-        return LARGE if self.outlook.scan.files[change.path][0] > LARGE_BYTES else SMALL
+        return LARGE if self._size(change) > LARGE_BYTES else SMALL
+
+    def _size(self, change: Change) -> int:
+        return 0 if change.type is ChangeType.DELETED else self.outlook.scan.files[change.path][0]
+
+    def breathe(self) -> None:
+        """Stand aside for searches, or end what a search has no time left for. Raises _OutOfTime, Stopped."""
+        self.pause()
+        self.check()
+
+    def check(self) -> None:
+        """Raise _OutOfTime at the deadline."""
+        if self.clock.monotonic() >= self.deadline:
+            raise _OutOfTime
+
+    def is_heavy(self, parsed: _Parsed) -> bool:
+        """Tell whether writing a change takes so long that it is committed alone."""
+        known = self.outlook.known.stamps.get(parsed.change.path)
+        return len(parsed.chunks) > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
     def step(self) -> None:
         """Tell how far reading has come."""
