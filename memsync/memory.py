@@ -7,12 +7,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memsync.answering import Answering, Limits
 from memsync.calls import Answer, Calls
-from memsync.errors import UsageError
+from memsync.errors import ODD_ERRORS, IndexDamaged, UsageError
 from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
@@ -157,7 +158,23 @@ class Memory(Exchange, Calls):
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
-        return self.acts.answer(name, arguments)
+        acts = self.acts
+        if acts.writes(name):  # something may have been written before the damage was met
+            return acts.answer(name, arguments)
+        return self._answered(lambda: acts.answer(name, arguments))
+
+    def _answered(self, work: Callable[[], Answer]) -> Answer:
+        """Return what `work` gives, asked once more if the index turns out to be damaged: by then it was begun anew."""
+        try:
+            return work()
+        except IndexDamaged:
+            return work()
+        except ODD_ERRORS:
+            try:
+                self._index.check()
+            except IndexDamaged:
+                return work()
+            raise
 
     def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)
         answer: Answer = self.answer(name, arguments)
@@ -189,7 +206,10 @@ class Memory(Exchange, Calls):
             raise UsageError(f"fresh {fresh!r} is not known", hint=f"Write {', '.join(Fresh)}.")
         if isinstance(query, str):
             query = self.parse(query, limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs, tokens=tokens)
-        return self.answering.answer(query, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+        asked = query
+        return self._answered(
+            lambda: self.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+        )
 
     def parse(
         self,
@@ -245,7 +265,11 @@ class Memory(Exchange, Calls):
         Waits for another sync of the same index to end and tells `on_wait` who holds it. Raises IndexBusy when that
         takes too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
         """
-        return self.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
+        return self._answered(
+            lambda: self.syncer.sync(
+                wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress
+            )
+        )
 
     def rebuild(
         self,
@@ -279,6 +303,9 @@ class Memory(Exchange, Calls):
 
     def status(self) -> Status:
         """Return what the index holds, as of the last sync; files changed since are not looked for."""
+        return self._answered(self._status)
+
+    def _status(self) -> Status:
         with self._index.reading() as reader:
             counts, model = reader.counts(), reader.meta(MODEL_FAILURE)
             model_failure = [Failure("(model)", model)] if model else []

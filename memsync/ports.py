@@ -173,6 +173,10 @@ class IndexReader(Protocol):
         """Yield the canonical dump: equal for equal (files, settings, model), whatever happened in between."""
         ...
 
+    def dump_word(self, line: str) -> list[str]:
+        """Return the places that a line of the dump sums up, each with its note; empty where it sums up nothing."""
+        ...
+
 
 class IndexWriter(IndexReader, Protocol):
     """One write transaction: all of it is committed when its context ends, or none."""
@@ -237,6 +241,14 @@ class Index(Protocol):
 
     def writing(self) -> AbstractContextManager[IndexWriter]:
         """Begin a write transaction once no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
+        ...
+
+    def check(self) -> None:
+        """Read all of the index and compare its tables with each other. Raises IndexDamaged, having begun it anew."""
+        ...
+
+    def take_damage(self) -> str:
+        """Return what damage was found, and what was done about it, since this was last asked; empty without any."""
         ...
 
     def take_warnings(self) -> list[str]:

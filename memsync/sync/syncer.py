@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memsync.errors import EmbedderError, IndexBusy, IndexFailure
+from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.model import Difference, EmbeddingSpace, Failure, NotePath, SyncReport
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
@@ -192,6 +192,8 @@ class Syncer:
         """Make the index equal to the files, text first, then vectors."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
+            with suppress(IndexDamaged):  # it was begun anew, and is filled now
+                self._index.check()
             text = self.refresh(accept_root=accept_root, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
@@ -209,7 +211,7 @@ class Syncer:
             started = time.perf_counter()
             with suppress(IndexFailure):  # which is why one may rebuild; a wrong root is found here too
                 self.refresh(progress=progress)
-            other = self._beside(keep_vectors=keep_vectors)
+            other = self._index.beside(keep_vectors=keep_vectors)
             try:
                 text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
                     accept_root=True, progress=progress
@@ -223,6 +225,7 @@ class Syncer:
             except BaseException:
                 other.discard()
                 raise
+            self._index.take_damage()  # which is why one rebuilds
             return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(
@@ -236,6 +239,10 @@ class Syncer:
                 again = self.refresh(progress=progress)
                 if difference is None or not (again.added or again.changed or again.deleted):
                     break
+            if difference is None:
+                self._index.check()
+            if damage := self._index.take_damage():
+                raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
             return difference
 
     def _difference(self, recompute: bool, progress: Progress | None) -> Difference | None:
@@ -255,14 +262,6 @@ class Syncer:
         finally:
             other.discard()
 
-    def _beside(self, *, keep_vectors: bool) -> Index:
-        try:
-            return self._index.beside(keep_vectors=keep_vectors)
-        except IndexBusy:
-            raise
-        except IndexFailure:  # too damaged even to give its vectors
-            return self._index.beside(keep_vectors=False)
-
     def _queue(self, index: Index) -> EmbeddingQueue:
         return EmbeddingQueue(self._files, index, self._reader)
 
@@ -278,6 +277,10 @@ class Syncer:
         failed = list(text.failed)
         if vectors.problem is not None:
             failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.problem), vectors.problem.hint)))))
+        damage, warnings = self._index.take_damage(), self._index.take_warnings()
+        if damage:
+            failed.append(Failure("(index)", damage))
+            warnings.remove(damage)
         with self._index.reading() as reader:
             generation = reader.generation()
         return SyncReport(
@@ -289,7 +292,7 @@ class Syncer:
             vectors_reused=text.vectors_reused + vectors.reused,
             vectors_pending=vectors.pending,
             failed=tuple(failed),
-            warnings=tuple(self._index.take_warnings()),
+            warnings=tuple(warnings),
             seconds=seconds,
             generation=generation,
         )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _CLIPPED_DEVIATIONS = 5.0
 _BLOCK_ROWS = 256
+NORM_TOLERANCE = 0.01
+"""How far the length of a vector that is kept as float16 may be from 1."""
 
 
 def to_float16(vector: Vector, dimension: int) -> bytes:
@@ -40,6 +42,18 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     if not math.isfinite(norm) or norm < 1e-6:
         raise EmbedderError("the model gave a vector that is zero or not a number")
     return bytes((vector / norm).astype("<f2").tobytes())
+
+
+def are_vectors(values: Sequence[bytes]) -> list[bool]:
+    """Tell of each float16 vector whether it is one: finite, and of unit length but for rounding."""
+    import numpy as np
+
+    found: list[bool] = []
+    for value in values:
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = np.linalg.norm(np.frombuffer(value, dtype="<f2").astype(np.float32))
+        found.append(bool(abs(norm - 1.0) < NORM_TOLERANCE))
+    return found
 
 
 def to_int8(value: bytes) -> bytes:

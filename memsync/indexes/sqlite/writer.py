@@ -72,9 +72,6 @@ class SqliteWriter(SpaceWriter):
         self.quiet, self.notes_changed = False, True
         self._put_meta(key, value)
 
-    def _put_meta(self, key: str, value: str) -> None:
-        self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
-
     # ------------------------------------------------------------------------------------------- notes
 
     def put_note(
