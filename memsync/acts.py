@@ -66,7 +66,7 @@ class Acts:
         threads = self._thread_author = ThreadAuthor(author, self._thread, self._titled, retiring)
         self.importer = Importer(author, self._sources)
         composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
-        caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
+        caretaker = self.caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,6 +17,7 @@ from memsync.errors import ODD_ERRORS, IndexDamaged, UsageError
 from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
+    Duplicates,
     EmbeddingSpace,
     Excerpt,
     Failure,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
+VERIFY_WAIT_SECONDS = 5.0
+"""Whoever only wants to look is told who works on the index, and does not wait until it is done."""
 POOL_THREADS = 8
 """Two for each of so many searches at once; a thread is made when it is first needed."""
 BUDGET_HITS = 50
@@ -287,12 +290,29 @@ class Memory(Exchange, Calls):
             keep_vectors=keep_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
         )
 
+    def duplicates(
+        self,
+        *,
+        similarity: float = 0.95,
+        limit: int = 50,
+        compare_all: bool = False,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Duplicates:
+        """Return passages that stand in several notes, equal or with a cosine of `similarity` or more.
+
+        Of more than 40,000 passages the longest are compared, unless `compare_all`; equal ones are found in any case.
+        """
+        from memsync.caretaker import MOST_COMPARED
+
+        most = sys.maxsize if compare_all else MOST_COMPARED
+        return self._answered(lambda: self.acts.caretaker.duplicates(similarity, limit, most, progress))
+
     def verify(
         self,
         *,
         recompute: bool = False,
         progress: Progress | None = None,
-        wait_seconds: float = WAIT_SECONDS,
+        wait_seconds: float = VERIFY_WAIT_SECONDS,
         on_wait: Callable[[str], None] = lambda holder: None,
     ) -> Difference | None:
         """Build the index a second time from the files and return the first line in which the two differ, or None.

@@ -137,11 +137,14 @@ class IndexReader(Protocol):
         """Return every note, by path."""
         ...
 
-    def repetitions(self, least_score: float, least_tokens: int, most: int) -> list[tuple[float, Sequence[Place]]]:
+    def repetitions(
+        self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
+    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
         """Return what stands in several notes, equal (score 1) or of a cosine of `least_score` or more.
 
         Passages of fewer than `least_tokens` word pieces and archived notes are left out; the `most` nearest pairs are
-        looked at. The surest come first, places by path.
+        looked at, among the `most_compared` longest passages. How many others there are is returned too: they are
+        found only if they are equal. The surest come first, places by path. `progress` may raise to end the work.
         """
         ...
 
@@ -243,8 +246,11 @@ class Index(Protocol):
         """Begin a write transaction once no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
         ...
 
-    def check(self) -> None:
-        """Read all of the index and compare its tables with each other. Raises IndexDamaged, having begun it anew."""
+    def check(self, *, is_quick: bool = False) -> None:
+        """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.
+
+        Raises IndexDamaged, having begun it anew.
+        """
         ...
 
     def take_damage(self) -> str:

@@ -11,7 +11,7 @@ from memsync.ports import Index, IndexReader
 
 def first_difference(index: Index, other: Index) -> Difference | None:
     """Return the first line in which the canonical dumps of two indexes differ; None when they are equal."""
-    with index.reading() as mine, other.reading() as theirs:
+    with other.reading() as theirs, index.reading() as mine:  # the inner one is told of what is wrong with its rows
         pairs = zip_longest(mine.dump(), theirs.dump(), fillvalue="")
         found = next((Difference(line, a, b) for line, (a, b) in enumerate(pairs, 1) if a != b), None)
         return found and _with_note(found, mine, theirs)

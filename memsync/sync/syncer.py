@@ -193,7 +193,7 @@ class Syncer:
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
             with suppress(IndexDamaged):  # it was begun anew, and is filled now
-                self._index.check()
+                self._index.check(is_quick=True)
             text = self.refresh(accept_root=accept_root, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
@@ -209,10 +209,16 @@ class Syncer:
         """Build the index anew beside the old one, which answers until the new one takes its place."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
+            if not keep_vectors:  # before anything takes long: a model that does not answer now will not do so later
+                self._models.configured().embed_passages(["Does the model answer?"])
             with suppress(IndexFailure):  # which is why one may rebuild; a wrong root is found here too
                 self.refresh(progress=progress)
+            space = self._active_space() if keep_vectors else None
             other = self._index.beside(keep_vectors=keep_vectors)
             try:
+                if space is not None:  # it goes on answering until the vectors of another model are complete
+                    with other.writing() as writer:
+                        writer.prepare_space(space)
                 text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
                     accept_root=True, progress=progress
                 )
@@ -261,6 +267,12 @@ class Syncer:
             return first_difference(self._index, other)
         finally:
             other.discard()
+
+    def _active_space(self) -> EmbeddingSpace | None:
+        """Return the space that answers, None also when the index cannot tell."""
+        with suppress(IndexFailure), self._index.reading() as reader:
+            return reader.active_space()
+        return None
 
     def _queue(self, index: Index) -> EmbeddingQueue:
         return EmbeddingQueue(self._files, index, self._reader)

@@ -161,10 +161,13 @@ class SqliteIndex:
                     self._writer.execute("ROLLBACK")
                 raise
 
-    def check(self) -> None:
-        """Read all of the index and compare its tables with each other. Raises IndexDamaged, having begun it anew."""
+    def check(self, *, is_quick: bool = False) -> None:
+        """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.
+
+        Raises IndexDamaged, having begun it anew.
+        """
         with self.reading() as reader:
-            reader.check()
+            reader.check(is_quick=is_quick)
 
     def take_damage(self) -> str:
         """Return what damage was found, and what was done about it, since this was last asked; empty without any."""

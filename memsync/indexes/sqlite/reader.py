@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from memsync.indexes.sqlite import queries
-from memsync.indexes.sqlite.integrity import find_damage
+from memsync.indexes.sqlite.integrity import find_damage, uneven
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
 from memsync.indexes.sqlite.overview import OverviewReader
@@ -218,9 +218,9 @@ class SqliteReader(ThreadReader, OverviewReader):
             return []
         return [json.dumps(place, ensure_ascii=False) for place in places_of_word(self._db, row[1])]
 
-    def check(self) -> None:
-        """Read all of the index and compare its tables. Raises apsw.CorruptError."""
-        if found := find_damage(self._db):
+    def check(self, *, is_quick: bool) -> None:
+        """Read all of the index and compare its tables, or count their rows. Raises apsw.CorruptError."""
+        if found := uneven(self._db) if is_quick else find_damage(self._db):
             raise apsw.CorruptError(found)
 
     # ----------------------------------------------------------------------------------------- private
