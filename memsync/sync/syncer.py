@@ -210,7 +210,7 @@ class Syncer:
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
             if not keep_vectors:  # before anything takes long: a model that does not answer now will not do so later
-                self._models.configured().embed_passages(["Does the model answer?"])
+                self._models.configured().embed_query("Does the model answer?")
             with suppress(IndexFailure):  # which is why one may rebuild; a wrong root is found here too
                 self.refresh(progress=progress)
             space = self._active_space() if keep_vectors else None
@@ -237,8 +237,11 @@ class Syncer:
     def verify(
         self, *, recompute: bool, wait_seconds: float, on_wait: Callable[[str], None], progress: Progress | None
     ) -> Difference | None:
-        """Compare the index with one built from nothing; a file saved meanwhile is no difference."""
-        with self._alone(wait_seconds, on_wait):
+        """Compare the index with one built from nothing; a file saved meanwhile is no difference.
+
+        Raises IndexDamaged when the index was damaged: it is begun anew by then.
+        """
+        with self._alone(wait_seconds, on_wait), self._telling_damage():
             self.refresh(progress=progress)
             for _ in range(_VERIFY_ROUNDS):
                 difference = self._difference(recompute, progress)
@@ -247,9 +250,16 @@ class Syncer:
                     break
             if difference is None:
                 self._index.check()
+            return difference
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        """Raise IndexDamaged for what damage was met, even if the work could go on after the index was begun anew."""
+        try:
+            yield
+        finally:
             if damage := self._index.take_damage():
                 raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
-            return difference
 
     def _difference(self, recompute: bool, progress: Progress | None) -> Difference | None:
         with self._index.reading() as reader:

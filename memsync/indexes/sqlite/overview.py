@@ -49,7 +49,7 @@ class OverviewReader:
             places.setdefault(passage, []).append(Place(*place))
             lengths[passage] = tokens
         groups = _Groups(places)
-        compared = sorted(places, key=lambda passage: (-lengths[passage], places[passage][0]))[:most_compared]
+        compared = sorted(places, key=lambda passage: -lengths[passage])[:most_compared]
         vectors = list(self._db.execute(queries.ACTIVE_VECTORS, {"passages": json.dumps(compared)}))
         # A passage that only one note has is not compared with that note's others.
         homes = {passage: _only_home(found) or str(passage) for passage, found in places.items()}
