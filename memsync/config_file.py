@@ -110,7 +110,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
 def _mentions_memsync(path: str) -> bool:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            return re.search(r"^\s*\[\s*memsync\s*\]", stream.read(MAX_BYTES), re.MULTILINE) is not None
+            return re.search(r"^[ \t]*\[[ \t]*memsync[ \t]*\]", stream.read(MAX_BYTES), re.MULTILINE) is not None
     except OSError:
         return False
 
@@ -120,8 +120,8 @@ def _line_of(text: str, table: str, key: str) -> int:
     current, header = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if found := re.match(r"\[\s*\"?([^\]\"]+?)\"?\s*\]", stripped):
-            current = found.group(1)
+        if found := re.match(r"\[\s*\"?([^\]\"]+)\"?\s*\]", stripped):
+            current = found.group(1).strip()
             if current == table:
                 header = number
                 if not key:
