@@ -34,6 +34,12 @@ INDEX_NOW_BYTES = 256_000
 INDEX_SECONDS = 2.0
 
 
+_WRITING = frozenset(
+    {"log", "remember", "new_note", "recover", "dismiss", "set_preference", "observe", "prune", "undo_prune"}
+    | {"new_thread", "append_message", "set_thread_status"}
+)
+
+
 class Acts:
     """Everything that `memsync.calls` names, for one memory root in this process."""
 
@@ -60,7 +66,7 @@ class Acts:
         threads = self._thread_author = ThreadAuthor(author, self._thread, self._titled, retiring)
         self.importer = Importer(author, self._sources)
         composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
-        caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
+        caretaker = self.caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,
@@ -88,6 +94,10 @@ class Acts:
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Do what is asked, and return what came of it. Raises MemsyncError."""
         return self._by_name[name](**arguments)
+
+    def writes(self, name: str) -> bool:
+        """Tell whether what is asked may change notes: it is not simply done twice."""
+        return name in _WRITING
 
     def _index_now(self, path: NotePath) -> tuple[int, tuple[str, ...]]:
         """Bring one note into the index, as far as that is soon done. What was written stands, whatever goes wrong."""

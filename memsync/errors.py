@@ -28,6 +28,9 @@ from __future__ import annotations
 
 from typing import Self
 
+ODD_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""What code may raise that is given other values than were once written: a sign of damage, or of a fault in memsync."""
+
 
 class MemsyncError(Exception):
     """Base of all errors; `hint` says what to do about it, `exit_code` is what the CLI returns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memsync.answering import Answering, Limits
 from memsync.calls import Answer, Calls
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import ODD_ERRORS, IndexDamaged, MemsyncError, UsageError
 from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
+    Duplicates,
     EmbeddingSpace,
     Excerpt,
     Failure,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
+VERIFY_WAIT_SECONDS = 5.0
+"""Whoever only wants to look is told who works on the index, and does not wait until it is done."""
 POOL_THREADS = 8
 """Two for each of so many searches at once; a thread is made when it is first needed."""
 BUDGET_HITS = 50
@@ -160,7 +164,23 @@ class Memory(Exchange, Calls):
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
-        return self.acts.answer(name, arguments)
+        acts = self.acts
+        if acts.writes(name):  # something may have been written before the damage was met
+            return acts.answer(name, arguments)
+        return self._answered(lambda: acts.answer(name, arguments))
+
+    def _answered(self, work: Callable[[], Answer]) -> Answer:
+        """Return what `work` gives, asked once more if the index turns out to be damaged: by then it was begun anew."""
+        try:
+            return work()
+        except IndexDamaged:
+            return work()
+        except ODD_ERRORS:
+            try:
+                self._index.check()
+            except IndexDamaged:
+                return work()
+            raise
 
     def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)
         answer: Answer = self.answer(name, arguments)
@@ -192,7 +212,10 @@ class Memory(Exchange, Calls):
             raise UsageError(f"fresh {fresh!r} is not known", hint=f"Write {', '.join(Fresh)}.")
         if isinstance(query, str):
             query = self.parse(query, limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs, tokens=tokens)
-        return self.answering.answer(query, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+        asked = query
+        return self._answered(
+            lambda: self.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+        )
 
     def parse(
         self,
@@ -271,7 +294,11 @@ class Memory(Exchange, Calls):
         Waits for another sync of the same index to end and tells `on_wait` who holds it. Raises IndexBusy when that
         takes too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
         """
-        return self.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
+        return self._answered(
+            lambda: self.syncer.sync(
+                wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress
+            )
+        )
 
     def rebuild(
         self,
@@ -289,12 +316,29 @@ class Memory(Exchange, Calls):
             keep_vectors=keep_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
         )
 
+    def duplicates(
+        self,
+        *,
+        similarity: float = 0.95,
+        limit: int = 50,
+        compare_all: bool = False,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Duplicates:
+        """Return passages that stand in several notes, equal or with a cosine of `similarity` or more.
+
+        Of more than 40,000 passages the longest are compared, unless `compare_all`; equal ones are found in any case.
+        """
+        from memsync.caretaker import MOST_COMPARED
+
+        most = sys.maxsize if compare_all else MOST_COMPARED
+        return self._answered(lambda: self.acts.caretaker.duplicates(similarity, limit, most, progress))
+
     def verify(
         self,
         *,
         recompute: bool = False,
         progress: Progress | None = None,
-        wait_seconds: float = WAIT_SECONDS,
+        wait_seconds: float = VERIFY_WAIT_SECONDS,
         on_wait: Callable[[str], None] = lambda holder: None,
     ) -> Difference | None:
         """Build the index a second time from the files and return the first line in which the two differ, or None.
@@ -305,6 +349,9 @@ class Memory(Exchange, Calls):
 
     def status(self) -> Status:
         """Return what the index holds, as of the last sync; files changed since are not looked for."""
+        return self._answered(self._status)
+
+    def _status(self) -> Status:
         with self._index.reading() as reader:
             counts, model = reader.counts(), reader.meta(MODEL_FAILURE)
             model_failure = [Failure("(model)", model)] if model else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -13,18 +14,20 @@ from memsync.cli.text import printable, say, say_json
 if TYPE_CHECKING:
     from memsync.model import SyncReport
 
-_WAIT = click.option(
-    "--wait",
-    type=click.FloatRange(0),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for another sync.",
-)
+
+def _wait(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--wait",
+        type=click.FloatRange(0),
+        default=seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for another sync.",
+    )
 
 
 @click.command()
-@_WAIT
+@_wait(600.0)
 @click.option("--accept-root", is_flag=True, help="The root was replaced by another folder on purpose.")
 @json_option
 @click.pass_context
@@ -39,7 +42,7 @@ def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) 
 
 
 @click.command()
-@_WAIT
+@_wait(600.0)
 @click.option("--drop-vectors", is_flag=True, help="Compute every vector again.")
 @json_option
 @click.pass_context
@@ -53,7 +56,7 @@ def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bo
 
 
 @click.command()
-@_WAIT
+@_wait(5.0)
 @click.option("--recompute", is_flag=True, help="Compute every vector again instead of comparing cached ones.")
 @json_option
 @click.pass_context

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import json_option, opened
+from memsync.cli.common import json_option, opened, opened_here, progress_on_stderr
 from memsync.cli.text import printable, say, say_json, say_pending
 from memsync.errors import UsageError
 
@@ -85,12 +85,17 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     help="Least cosine; 1: equal but for links.",
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
+@click.option("--all", "compare_all", is_flag=True, help="Compare all passages, not only the 40,000 longest.")
 @json_option
 @click.pass_context
-def duplicates(context: click.Context, similarity: float, limit: int, as_json: bool) -> None:
-    """Print what stands in several notes, word for word or nearly so, the surest first."""
-    with opened(context) as memory:
-        found = memory.duplicates(similarity=similarity, limit=limit)
+def duplicates(context: click.Context, similarity: float, limit: int, compare_all: bool, as_json: bool) -> None:
+    """Print passages that several notes contain, word for word or nearly so, the most similar first.
+
+    Each passage is compared with every other in this process: interrupt it at any time.
+    """
+    with opened_here(context) as memory, progress_on_stderr() as progress:
+        show = progress or (lambda what, done, total: None)
+        found = memory.duplicates(similarity=similarity, limit=limit, compare_all=compare_all, progress=show)
     if as_json:
         say_json(found)
         return
@@ -105,6 +110,9 @@ def duplicates(context: click.Context, similarity: float, limit: int, as_json: b
             say("  …")
     if not found.repetitions:
         say("memsync: nothing stands in two notes", err=True)
+    if found.left_out:
+        text = f"the {found.left_out} shortest passages were compared by their text alone: --all compares every one"
+        say(f"memsync: {text}", err=True)
     if found.pending_vectors:
         say(f"memsync: {found.pending_vectors} passages were compared by their text alone", err=True)
     say_pending(found.pending_text)

@@ -223,11 +223,14 @@ class Keeper:
         retry: float | None = None
         pause = 0.0
         try:
-            report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+            try:
+                report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+            except IndexDamaged as damage:  # it was begun anew: everything is missing now
+                log.warning("%s", damage)
+                places = None
+                report = self._memory.syncer.refresh(on_commit=self._committed)
         except RootError as error:
             retry = self._health.fault("root", error, longest_retry=ROOT_RETRY_SECONDS)
-        except IndexDamaged as error:
-            retry = self._rebuild(error)
         except MemsyncError as error:
             retry = self._health.fault("index", error, longest_retry=60.0)
         else:
@@ -248,17 +251,6 @@ class Keeper:
     def _committed(self, done: int, pending: int) -> None:
         self.pending_text = pending
         self._on_text(done)
-
-    def _rebuild(self, damage: IndexDamaged) -> float | None:
-        """Build a damaged index anew from the files; return when to try again if even that failed."""
-        log.warning("%s; it is rebuilt from the files", damage)
-        try:
-            self._memory.rebuild()
-        except MemsyncError as error:
-            return self._health.fault("index", error, longest_retry=60.0)
-        self._health.mended("index")
-        self._on_text(0)
-        return None
 
     # ---------------------------------------------------------------------------------------- watching
 

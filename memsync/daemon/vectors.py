@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
 from memsync.daemon.health import Health
-from memsync.errors import IndexBusy, MemsyncError
+from memsync.errors import IndexBusy, IndexDamaged, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
@@ -128,6 +128,11 @@ class VectorKeeper:
         except Stopped:
             raise
         except IndexBusy:  # another process syncs and embeds the same
+            self._again(BUSY_RETRY_SECONDS)
+        except IndexDamaged as damage:  # it was begun anew: its text comes first
+            log.warning("%s", damage)
+            if self._memory.answering.live is not None:
+                self._memory.answering.live.notice()
             self._again(BUSY_RETRY_SECONDS)
         except MemsyncError as error:
             self._has_failed = True

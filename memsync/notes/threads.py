@@ -15,7 +15,8 @@ MESSAGE_LEVEL = 2
 _ROLE = r"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{}]+)"
 _HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-_MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^{{}}]+?))?\s*")
+# What begins and ends without a space can be told from the spaces around it in one pass, however many there are.
+_MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^\s{{}}](?:[^{{}}]*[^\s{{}}])?))?\s*")
 
 
 def read_message_heading(heading: str) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
@@ -22,8 +22,10 @@ from memsync.sync.relevance import relevance
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
-LARGE_BYTES = 500_000
-"""A note of this size takes half a second to parse."""
+LARGE_BYTES = 100_000
+HEAVY_CHUNKS = 2_000
+"""A note of this size takes a tenth of a second to parse, some forty times as long. One that is or was so large, or has
+so many chunks, is committed alone: a search that has no time left for it gives up nothing else."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. What is gone comes last, so that text that moved keeps its passages."""
 SEVERAL = 64
@@ -63,6 +65,10 @@ class _Parsed:
     note: Note | None = None
     chunks: Sequence[Chunk] = ()
     forget: bool = False
+
+
+class _OutOfTime(Exception):
+    """Raised in the midst of a note when a search can wait no longer: it is left as it was."""
 
 
 class Indexer:
@@ -173,9 +179,10 @@ class Indexer:
 
     def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
         """Commit the text of changed files."""
-        for batch in self._batches(changes, work):
-            self._commit(batch, work)
-            on_commit(len(batch), work.report.pending)
+        with suppress(_OutOfTime):
+            for batch in self._batches(changes, work):
+                self._commit(batch, work)
+                on_commit(len(batch), work.report.pending)
         work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
         if work.failures != work.outlook.known.failures:
             self._remember(work)
@@ -183,7 +190,7 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
-        """Yield files read and parsed, few enough that each commit comes soon; large ones come after small ones."""
+        """Yield files read and parsed, few enough that each commit comes soon; the smallest come first."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
         for change in sorted(changes, key=work.order):
@@ -192,10 +199,15 @@ class Indexer:
                 batch, started = [], self._clock.monotonic()
             if self._clock.monotonic() >= work.deadline:
                 break
-            work.pause()
-            parsed = self._read(change, work)
+            try:
+                parsed = self._read(change, work)
+            except _OutOfTime:
+                break
             work.step()
-            if parsed is not None:
+            if parsed is not None and work.is_heavy(parsed):
+                yield from ([batch, [parsed]] if batch else [[parsed]])
+                batch, started = [], self._clock.monotonic()
+            elif parsed is not None:
                 batch.append(parsed)
             if batch and (len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS):
                 yield batch
@@ -206,6 +218,7 @@ class Indexer:
     def _read(self, change: Change, work: _Round) -> _Parsed | None:
         """Return a file as it is now; None when it failed or vanished, which the next round will see."""
         path = change.path
+        work.breathe()
         if change.type is ChangeType.DELETED:
             return _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
         try:
@@ -215,7 +228,7 @@ class Indexer:
                 return _Parsed(change, stamp)
             if known and _lost_more(stamp, work.outlook.scan.files[path], known.size):
                 return None  # a save began after the scan: the next round waits for its end
-            note, chunks = self._reader.read(path, content)
+            note, chunks = self._reader.read(path, content, work.breathe)
         except FileNotFoundError:
             return None
         except BinaryFileError as error:
@@ -232,9 +245,10 @@ class Indexer:
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
+        check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
             known, generation = writer.notes_generation(), writer.generation() + 1
-            done = [(parsed, self._write(writer, parsed)) for parsed in self._still(batch)]
+            done = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
         self.lookout.note_commit(known, generation, {p.change.path: self._stamp(p) for p, _ in done})
         for parsed, reused in done:
             work.count(parsed, reused)
@@ -258,16 +272,16 @@ class Indexer:
             if (path := parsed.change.path) not in back and (path in deleted or now[path] == parsed.stamp.identity)
         ]
 
-    def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
+    def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
         path = parsed.change.path
         if parsed.change.type is ChangeType.DELETED or parsed.forget:
-            writer.delete_note(path)
+            writer.delete_note(path, check)
             return 0
         if parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
             return 0
-        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by).reused
+        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by, check).reused
 
     def _remember(self, work: _Round) -> None:
         with self._index.writing() as writer:
@@ -294,16 +308,34 @@ class _Round:
     read: int = 0
 
     def rank(self, change: Change) -> int:
-        """Return when a change has its turn: SMALL, LARGE or GONE."""
+        """Return SMALL, LARGE or GONE."""
         if change.type is ChangeType.DELETED:
             return GONE
-        return LARGE if self.outlook.scan.files[change.path][0] > LARGE_BYTES else SMALL
+        return LARGE if self._size(change) > LARGE_BYTES else SMALL
+
+    def _size(self, change: Change) -> int:
+        return 0 if change.type is ChangeType.DELETED else self.outlook.scan.files[change.path][0]
+
+    def breathe(self) -> None:
+        """Stand aside for searches, or end what a search has no time left for. Raises _OutOfTime, Stopped."""
+        self.pause()
+        self.check()
+
+    def check(self) -> None:
+        """Raise _OutOfTime at the deadline."""
+        if self.clock.monotonic() >= self.deadline:
+            raise _OutOfTime
+
+    def is_heavy(self, parsed: _Parsed) -> bool:
+        """Tell whether writing a change takes so long that it is committed alone."""
+        known = self.outlook.known.stamps.get(parsed.change.path)
+        return len(parsed.chunks) > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
     def order(self, change: Change) -> tuple[bool, int, int, int]:
-        """Return what changes are sorted by: relevant ones first, small before large, of relevant ones the newest."""
+        """Return what changes are sorted by: relevant ones first, the newest of these; the smallest of all others."""
         rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
         newness = self.outlook.scan.files[change.path][1] if relevance else 0
-        return rank == GONE, -relevance, rank, -newness
+        return rank == GONE, -relevance, rank, -newness if relevance else self._size(change)
 
     def step(self) -> None:
         """Tell how far reading has come."""

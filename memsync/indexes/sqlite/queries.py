@@ -139,10 +139,11 @@ SELECT n.path, n.kind, n.tier, n.title, n.date,
 FROM note n ORDER BY n.path
 """
 
-# (passage id, path, first line, last line) of every chunk of one entry that has at least :tokens word pieces, archived
-# notes and pieces of lines aside, by path.
+# (passage id, word pieces, path, first line, last line) of every chunk of one entry that has at least :tokens of them,
+# archived notes and pieces of lines aside, by path.
 SINGLE_ENTRIES = """
-SELECT c.passage, n.path, c.start_line, c.end_line FROM chunk c JOIN note n ON n.id = c.note
+SELECT c.passage, CAST(c.entries ->> '$[0][4]' AS INTEGER), n.path, c.start_line, c.end_line
+FROM chunk c JOIN note n ON n.id = c.note
 WHERE json_array_length(c.entries) = 1 AND c.end_column = 0 AND NOT n.archived
   AND CAST(c.entries ->> '$[0][4]' AS INTEGER) >= :tokens
 ORDER BY n.path, c.ordinal
