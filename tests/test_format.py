@@ -89,6 +89,10 @@ KEYS: dict[str, Callable[[Parse], bool]] = {
     "pinned": lambda parse: (head("pinned: true", parse).pinned, head("x: 1", parse).pinned) == (True, False),
     "archived": lambda parse: head("archived: true", parse).archived and not head("x: 1", parse).archived,
     "source": lambda parse: head("source: a letter", parse).front_matter["source"] == "a letter",
+    "imported": lambda parse: (
+        (head("imported: 2026-11-20", parse).front_matter["imported"], head("imported: 2026-11-20", parse).date)
+        == ("2026-11-20", "")
+    ),
     "aliases": lambda parse: head("aliases: [Plan B, B]", parse).aliases == ("Plan B", "B"),
 }
 
