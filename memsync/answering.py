@@ -8,9 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy
-from memsync.model import Failure, Fresh, Freshness, Mode, Query, SearchResult, WatcherState
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError
+from memsync.model import Failure, Fresh, Freshness, Mode, NotePath, Query, SearchResult, WatcherState
+from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.searcher import Near, Searcher
 from memsync.sync.failures import read_failures
@@ -87,6 +89,23 @@ class Answering:
         pending = self.compare().pending
         with self._index.reading() as reader:
             yield reader, pending
+
+    def titled(self, name: str) -> list[NotePath]:
+        """Return the notes of a title, an alias or a file's name; none where the index cannot be used."""
+        try:
+            with self.as_of_now() as (reader, _):
+                return titled(reader.notes(), name)
+        except MemsyncError:
+            return []
+
+    def folders(self, root: Path, folders: Sequence[str]) -> tuple[str, ...]:
+        """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""
+        found = [folder_path(root, folder, ()) for folder in folders]
+        if all(folder is not None for folder in found):
+            return tuple(folder or "" for folder in found)
+        with self._index.reading() as reader:
+            known = list(reader.stamps())
+        return tuple(existing_folder(root, folder, known) for folder in folders)
 
     def _answer(self, query: Query, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         started = time.perf_counter()

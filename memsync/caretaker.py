@@ -25,7 +25,7 @@ from memsync.model import (
     Stats,
 )
 from memsync.notes.files import NoteFiles
-from memsync.notes.naming import existing_folder
+from memsync.notes.naming import folder_path
 from memsync.notes.reader import NoteReader
 from memsync.ports import Progress
 from memsync.settings import Settings
@@ -161,11 +161,11 @@ class Caretaker:
 
     def _listed(self, folder: str, *, archived: bool) -> Notes:
         notes, pending = self._notes()
-        inside = existing_folder(self._files.root, folder, [note.path for note in notes]) if folder else ""
+        inside = folder_path(self._files.root, folder, [note.path for note in notes]) if folder else ""
         found = (
             NoteAbout(one.path, one.title, one.kind, one.tier, last_active(one), one.pinned, one.archived)
             for one in notes
-            if one.path.startswith(inside) and (archived or not one.archived)
+            if inside is not None and one.path.startswith(inside) and (archived or not one.archived)
         )
         return Notes(tuple(found), pending)
 

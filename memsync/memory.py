@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memsync.answering import Answering, Limits
 from memsync.calls import Answer, Calls
-from memsync.errors import ODD_ERRORS, IndexDamaged, MemsyncError, UsageError
+from memsync.errors import ODD_ERRORS, IndexDamaged, UsageError
 from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
@@ -25,7 +25,6 @@ from memsync.model import (
     Filters,
     Fresh,
     Mode,
-    NotePath,
     Query,
     SearchResult,
     Status,
@@ -33,7 +32,6 @@ from memsync.model import (
 )
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import NoteFiles
-from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Clock, Embedder, Index, Progress, TokenCounter
@@ -227,10 +225,7 @@ class Memory(Exchange, Calls):
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
     ) -> Query:
-        """Return `text` understood as a query, without asking it. Raises UsageError.
-
-        With a budget of `tokens` and no `limit`, as many hits as may fit are looked for.
-        """
+        """Return `text` as a query, not asked yet; with `tokens` and no `limit` for all that fit. Raises UsageError."""
         if limit is None:
             limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
         if limit < 1:
@@ -238,46 +233,24 @@ class Memory(Exchange, Calls):
         chosen = mode or self.settings["search.mode"]
         if chosen not in list(Mode):
             raise UsageError(f"mode {chosen!r} is not known", hint=f"Write {', '.join(Mode)}.")
+        filters = filters or Filters()
         query = parse_query(
-            text,
-            now=datetime.now(),
-            limit=limit,
-            mode=Mode(chosen),
-            filters=filters or Filters(),
-            filter_pairs=filter_pairs,
+            text, now=datetime.now(), limit=limit, mode=Mode(chosen), filters=filters, filter_pairs=filter_pairs
         )
-        given = filters.folders if filters else ()  # as paths begin; those after them are as somebody typed them
+        given = filters.folders  # as paths begin; those after them are as somebody typed them
         typed = query.filters.folders[len(given) :]
-        if not typed:
-            return query
-        return replace(query, filters=replace(query.filters, folders=(*given, *self._folders(typed))))
-
-    def _folders(self, folders: Sequence[str]) -> tuple[str, ...]:
-        """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""
-        found = [folder_path(self.settings.root, folder, ()) for folder in folders]
-        if None not in found:
-            return tuple(folder for folder in found if folder is not None)
-        with self._index.reading() as reader:
-            known = list(reader.stamps())
-        return tuple(existing_folder(self.settings.root, folder, known) for folder in folders)
+        folders = (*given, *self.answering.folders(self.settings.root, typed))
+        return replace(query, filters=replace(query.filters, folders=folders)) if typed else query
 
     def get(self, location: str) -> Excerpt:
         """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading` names.
 
-        PATH is relative to the root or absolute, with or without `.md`; or a title, an alias or a file's name that only
-        one note has. Nothing outside the memory root is read. Raises NoteError, UsageError.
+        PATH is from the root or absolute, `.md` may be left out, or what only one note is called. Raises NoteError,
+        UsageError; nothing outside the memory root is read.
         """
-        found = read_excerpt(self._files, self._reader, location, self._titled)
+        found = read_excerpt(self._files, self._reader, location, self.answering.titled)
         self._usage.read([found.path])
         return found
-
-    def _titled(self, name: str) -> list[NotePath]:
-        """Return the notes of a title, an alias or a file's name; none where the index cannot be used."""
-        try:
-            with self.answering.as_of_now() as (reader, _):
-                return titled(reader.notes(), name)
-        except MemsyncError:
-            return []
 
     # --------------------------------------------------------------------------------------------- sync
 

@@ -120,6 +120,23 @@ def test_what_is_remembered_again_is_not_lost_a_second_time(memory: Memory, writ
     assert memory.overwritten() == ()
 
 
+def test_an_entry_may_be_lost_and_recovered_again_and_again(memory: Memory, root: Path) -> None:
+    """Each time it is there once, and nothing that stood for it before is looked for."""
+    memory.log("one", day=DAY, time="10:00")
+    copy = (root / LOG).read_bytes()
+    memory.log("two", day=DAY, time="10:00")
+    whole = (root / LOG).read_bytes()
+    for _ in range(4):
+        (root / LOG).write_bytes(copy)
+        assert [one.text for one in memory.overwritten()] == ["- 10:00 two"]
+        recover_all(memory)
+        assert (root / LOG).read_bytes() == whole
+        assert memory.overwritten() == ()
+    (root / LOG).write_bytes(copy)
+    memory.dismiss(tuple(one.id for one in memory.overwritten()))
+    assert memory.overwritten() == ()
+
+
 def test_a_recovery_that_fails_leaves_the_entry_to_be_recovered(memory: Memory, write: Write, root: Path) -> None:
     """Nothing is forgotten before it is on disk."""
     memory.log("one", day=DAY, time="10:00")
@@ -133,10 +150,10 @@ def test_a_recovery_that_fails_leaves_the_entry_to_be_recovered(memory: Memory, 
 ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("log"), st.sampled_from(["met Dana", "met Dana about hiring", "met Erik", "line\nof two"])),
-        st.tuples(st.sampled_from(["copy", "put back", "delete", "recover"]), st.just("")),
+        st.tuples(st.sampled_from(["copy", "put back", "put back", "recover", "recover", "delete"]), st.just("")),
         st.tuples(st.just("edit"), st.integers(0, 9)),
     ),
-    max_size=14,
+    max_size=20,
 )
 
 
@@ -155,7 +172,7 @@ def _memory(folder: str) -> Iterator[Memory]:
 
 
 @given(ACTIONS)
-@hypothesis_settings(max_examples=60)
+@hypothesis_settings(max_examples=100)
 def test_whatever_happens_to_a_log_recover_neither_loses_nor_doubles_an_entry(
     actions: list[tuple[str, str | int]],
 ) -> None:

@@ -170,7 +170,7 @@ def list_(context: click.Context, folder: str, archived: bool, as_json: bool) ->
         say(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {printable(one.title)}")
     say_pending(found.pending_text)
     if not found.notes:
-        say(f"memsync: there are no notes beneath {printable(folder) or 'this root'}", err=True)
+        say(f"memsync: there are no notes in {printable(folder) or 'this root'}", err=True)
         sys.exit(1)
 
 

@@ -6,12 +6,14 @@ What is quoted from notes is said to be, with path and line, and whatever an ans
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import NoSuchNote, NoThread
 from memsync.model import Tier
 from memsync.model.plain import plain, plain_result, printable, visible
 from memsync.writing.beneath import note_path
+from memsync.writing.daily import USUAL_FOLDER
 
 if TYPE_CHECKING:
     from memsync.memory_api import MemoryApi
@@ -147,6 +149,11 @@ def status(memory: MemoryApi, arguments: Arguments) -> Answer:  # noqa: ARG001 (
 def log(memory: MemoryApi, arguments: Arguments) -> Answer:
     """Write an entry to today's log."""
     return _written(memory.log(arguments["text"], tags=tuple(arguments.get("tags", ()))))
+
+
+def targets_of_log(arguments: Arguments) -> Sequence[str]:  # noqa: ARG001 (because every tool is asked so)
+    """Return the path that `log` writes to, unless [kinds] names another folder for logs."""
+    return [f"{USUAL_FOLDER}{date.today()}.md"]
 
 
 def targets_of_remember(arguments: Arguments) -> Sequence[str]:

@@ -103,6 +103,7 @@ TOOLS = (
         answers.log,
         is_read_only=False,
         is_idempotent=False,
+        targets=answers.targets_of_log,
     ),
     Tool(
         "memory_remember",

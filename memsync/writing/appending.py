@@ -68,7 +68,7 @@ class Appending:
         except BaseException:
             if self._own is not None:
                 with suppress(MemsyncError):
-                    self._journal.settle([self._own.id])
+                    self._journal.undo(self._own)
             raise
         return Done(done.path, done.line, (*done.warnings, *warnings))
 

@@ -69,7 +69,7 @@ class Journal:
     def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
         """Note what is about to be appended. Raises FilesystemError.
 
-        It stands for the appends that it `replaces`, which are no longer looked for, unless it is settled itself.
+        It stands for the appends that it `replaces`, which are no longer looked for, unless it is undone.
         """
         at = time.time()
         appended = Appended(f"{time.time_ns():x}", at, path, text, head)
@@ -77,8 +77,12 @@ class Journal:
         return appended
 
     def settle(self, ids: Iterable[str]) -> None:
-        """Note that these appends are no longer to be looked for: undone, put back, or deleted on purpose."""
+        """Note that these appends are no longer to be looked for: rewritten, or deleted on purpose."""
         self._write(time.time(), {"settled": list(ids)})
+
+    def undo(self, appended: Appended) -> None:
+        """Note that an append was not made after all; what it was to replace is looked for again."""
+        self._write(time.time(), {"undone": appended.id})
 
     def _write(self, at: float, line: object) -> None:
         path = self._folder / f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}.jsonl"
@@ -102,15 +106,19 @@ class Journal:
         """Return the appends since a Unix time that are not settled, the oldest first."""
         found: list[Appended] = []
         settled: set[str] = set()
+        undone: set[str] = set()
         for line in self._backwards():
             if "settled" in line:
                 settled.update(line["settled"])
+            elif "undone" in line:
+                undone.add(line["undone"])
             elif line["at"] < moment:
                 break
-            elif line["id"] not in settled:
+            elif line["id"] not in undone:
                 settled.update(line.get("replaces", ()))
-                text, head = line["text"], line.get("head", "")
-                found.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
+                if line["id"] not in settled:
+                    text, head = line["text"], line.get("head", "")
+                    found.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
         return found[::-1]
 
     def _backwards(self) -> Iterator[dict[str, Any]]:
