@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -117,14 +117,35 @@ class Usage:
         import sqlite3
 
         try:
-            with self._writing() as database:
-                self._write(database, searches, retrieved)
-            self.fault = ""
+            try:
+                self._put(searches, retrieved)
+                self.fault = ""
+            except sqlite3.DatabaseError as error:
+                if not self._set_aside(error):
+                    raise
+                self._put(searches, retrieved)
         except (sqlite3.Error, OSError, MemsyncError) as error:
             self.fault = f"{self.path} cannot be written, so what is retrieved is not counted: {error}"
             with self._lock:
                 self._searches = [*searches, *self._searches][-MOST_WAITING:]
                 self._retrieved.update(retrieved)
+
+    def _put(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
+        with self._writing() as database:
+            self._write(database, searches, retrieved)
+
+    def _set_aside(self, error: sqlite3.DatabaseError) -> bool:
+        """Move a damaged database out of the way, so that counting begins anew; False for any other fault."""
+        import sqlite3
+
+        if type(error) is not sqlite3.DatabaseError:  # its subclasses say that it is locked, full or not to be read
+            return False
+        aside = self.path.with_name(f"{self.path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
+        self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting began anew"
+        return True
 
     def _write(self, database: sqlite3.Connection, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
         now = _now()
@@ -152,10 +173,16 @@ class Usage:
             with self._opened() as database:
                 database.execute("BEGIN")
                 return _read(database, since)
+        except sqlite3.DatabaseError as error:
+            if self._set_aside(error):
+                return Used("", {}, (), 0, (), ())
+            raise self._unreadable(error) from error
         except (OSError, sqlite3.Error, TypeError, ValueError) as error:
-            is_busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
-            hint = "Try again." if is_busy else "If it is damaged, move it away: counting begins anew."
-            raise FilesystemError(f"{self.path} cannot be read: {error}", hint=hint) from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> FilesystemError:
+        hint = "Try again." if "locked" in str(error) else "If it is damaged, move it away: counting begins anew."
+        return FilesystemError(f"{self.path} cannot be read: {error}", hint=hint)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
