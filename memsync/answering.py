@@ -169,7 +169,8 @@ class Answering:
         ]
         advice = "they are being indexed" if self.live else "run memsync sync"
         late = f"{report.pending} changed files are not in this answer yet: {advice}"
-        return [*failed, late] if report.pending else failed
+        old_dates = f"dates are those of an earlier commit: {advice.replace('indexed', 'read')}"
+        return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
 
     def freshness(self, pending_text: int) -> Freshness:
         """Return how current the index is, when so many changed files are known not to be in it."""

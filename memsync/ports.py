@@ -161,6 +161,10 @@ class IndexReader(Protocol):
         """Return what was used since a moment, by `session`, `model`, `agent` or `day`. Raises UsageError."""
         ...
 
+    def committed_notes(self) -> int:
+        """Return how many notes have their date from a commit."""
+        ...
+
     def warnings(self) -> list[tuple[str, str]]:
         """Return (path, warning) of every note that was not understood in full."""
         ...
@@ -170,7 +174,7 @@ class IndexReader(Protocol):
         ...
 
     def dump(self) -> Iterator[str]:
-        """Yield the canonical dump: equal for equal (files, settings, model), whatever happened in between."""
+        """Yield the canonical dump: equal for equal (files, HEAD, settings, model), whatever happened in between."""
         ...
 
 
@@ -183,6 +187,13 @@ class IndexWriter(IndexReader, Protocol):
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone: the file was touched and reads the same."""
+        ...
+
+    def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
+        """Replace when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970.
+
+        A note whose content has that name is dated so; no other row of it changes.
+        """
         ...
 
     def delete_note(self, path: NotePath) -> None:

@@ -108,7 +108,10 @@ class Keeper:
 
     def hasten(self) -> int:
         """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
+        has_current_dates = self._memory.syncer.has_current_dates()
         with self._condition:
+            if not has_current_dates:
+                self._hints.add_everything(self._clock.monotonic())
             if self._hints.due_at() is None:
                 return self._taken
             self._hurry += 1
@@ -207,10 +210,12 @@ class Keeper:
 
     def _do(self, due: Due) -> None:
         now = self._clock.monotonic()
+        has_new_head = False
         if now >= self._next_tick:
             self._look_after_watching()
+            has_new_head = not self._memory.syncer.has_current_dates()
             self._next_tick = now + TICK_SECONDS
-        full = due.everything or now >= self._next_scan
+        full = due.everything or has_new_head or now >= self._next_scan
         if full or due.paths:
             periodic = full and not due.everything and not self._has_just_started
             self._has_just_started = self._has_just_started and not full

@@ -11,10 +11,11 @@ from memsync.notes.dates import parse_moment
 def last_active(note: IndexedNote) -> str:
     """Return the day on which something last happened in a note (ISO 8601).
 
-    Of a daily log its name tells, of a thread its last message, of anything else `updated` or the file's mtime,
-    whichever is later: a note that is worked on is not old because its head was forgotten.
+    Of a daily log its name tells, of a thread its last message, of anything else `updated` or its last change,
+    whichever is later: a note that is worked on is not old because its head was forgotten. The last change is that of
+    the commit that gave the note its content, else the file's mtime.
     """
-    changed = datetime.fromtimestamp(note.mtime_ns // 10**9).date().isoformat()
+    changed = datetime.fromtimestamp(note.changed_ns // 10**9).date().isoformat()
     if note.kind is Kind.DAILY:
         told = max(note.last_time, note.date)
     elif note.kind is Kind.THREAD:
@@ -22,6 +23,14 @@ def last_active(note: IndexedNote) -> str:
     else:
         told = max(_told(note, "updated"), changed)
     return told[:10] or changed
+
+
+def here_since(note: IndexedNote) -> str:
+    """Return the day of the last activity, where a file that came to this folder later counts from then (ISO 8601).
+
+    A note that was cloned or pulled today is new here, even if its commit is old: nobody here has seen it yet.
+    """
+    return last_active(note._replace(changed_ns=max(note.changed_ns, note.mtime_ns)))
 
 
 def begun(note: IndexedNote) -> str:
