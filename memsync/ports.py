@@ -161,6 +161,10 @@ class IndexReader(Protocol):
         """Return what was used since a moment, by `session`, `model`, `agent` or `day`. Raises UsageError."""
         ...
 
+    def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
+        """Return when commits last changed the notes of HEAD's tree, as `put_history` was given it."""
+        ...
+
     def committed_notes(self) -> int:
         """Return how many notes have their date from a commit."""
         ...

@@ -275,6 +275,31 @@ def test_new_head_parses_and_embeds_nothing(
     assert dated(memory, "a.md") == SUMMER
 
 
+def test_next_commit_reads_only_what_is_new(memory: Memory, repository: Repository, write: Write) -> None:
+    """The whole history is not gone through again: here it could not be, as its beginning is lost meanwhile."""
+    write("a.md", "The heron nests.\n")
+    repository.commit(SPRING)
+    write("b.md", "The heron sleeps.\n")
+    repository.commit(SUMMER)
+    memory.sync()
+    first = repository.git("rev-parse", "HEAD~1")
+    (repository.folder / ".git/objects" / first[:2] / first[2:]).unlink()
+    repository.commit(AUTUMN)
+    assert [dated(memory, path) for path in ("a.md", "b.md")] == [SPRING, SUMMER]
+    assert memory.status().dated_by == repository.git("rev-parse", "HEAD")
+
+
+def test_same_head_from_another_folder_is_another_history(
+    memory: Memory, repository: Repository, write: Write, root: Path
+) -> None:
+    """The paths in its tree are others then."""
+    write("a.md", "The heron nests.\n")
+    repository.commit(SPRING)
+    assert dated(memory, "a.md") == SPRING
+    (root / ".git").rename(root.parent / ".git")
+    assert dated(memory, "a.md") == 0
+
+
 # ------------------------------------------------------------------------------------- where it fails
 
 
@@ -416,7 +441,7 @@ def test_daemon_notices_a_new_head(served: Served, root: Path, monkeypatch: pyte
 # ------------------------------------------------------------------------------------------ convergence
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_index_after_random_commits_equals_a_fresh_one(
     seed: int, memory: Memory, repository: Repository, root: Path, tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ def witness(tmp_path: Path) -> Path:
     folder = tmp_path / "witness"
     folder.mkdir()
     program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\necho ran > {shlex.quote(str(folder))}/$$\ncat\n")
+    program.write_text(f"#!/bin/sh\necho ran > {shlex.quote(str(folder))}/$$\n")
     program.chmod(0o755)
     return program
 
@@ -195,6 +195,28 @@ def test_what_is_planted_would_run_under_plain_git(tmp_path: Path, witness: Path
     (root / "new.md").write_text("new\n")
     subprocess.run(["git", "add", "new.md"], cwd=root, capture_output=True, check=False)
     assert len(traces(witness)) >= 2
+
+
+def test_missing_objects_are_fetched_from_nowhere(
+    tmp_path: Path, witness: Path, users_own: None, commits_in: Callable[[Path], Memory]
+) -> None:
+    """A partial clone names where they are, and that may be a program; plain git runs it."""
+    root = tmp_path / "clone"
+    in_tarball(root)
+    with (root / ".git/config").open("a") as config:
+        config.write(
+            f"[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tpartialClone = evil\n[protocol]\n\tallow = always\n"
+            f'[remote "evil"]\n\turl = ext::{witness}\n\tpromisor = true\n\tuploadpack = {witness}\n'
+        )
+    tree = clean_git(root, "rev-parse", "HEAD:threads").strip()
+    (root / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    memory = commits_in(root)
+    memory.sync()
+    assert memory.log("one").commit == ""
+    assert memory.status().undated == "git ls-tree failed"
+    assert traces(witness) == []
+    subprocess.run(["git", "ls-tree", "-r", "HEAD"], cwd=root, capture_output=True, check=False)
+    assert traces(witness) != []
 
 
 @pytest.mark.parametrize("place", ["old/.gitattributes", ".git/info/attributes", "home"])

@@ -108,9 +108,9 @@ class Keeper:
 
     def hasten(self) -> int:
         """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
-        has_current_dates = self._memory.syncer.has_current_dates()
+        has_new_head = self._has_new_head()
         with self._condition:
-            if not has_current_dates:
+            if has_new_head:
                 self._hints.add_everything(self._clock.monotonic())
             if self._hints.due_at() is None:
                 return self._taken
@@ -213,13 +213,20 @@ class Keeper:
         has_new_head = False
         if now >= self._next_tick:
             self._look_after_watching()
-            has_new_head = not self._memory.syncer.has_current_dates()
             self._next_tick = now + TICK_SECONDS
+            has_new_head = self._has_new_head()
         full = due.everything or has_new_head or now >= self._next_scan
         if full or due.paths:
             periodic = full and not due.everything and not self._has_just_started
             self._has_just_started = self._has_just_started and not full
             self._refresh(None if full else Places(due.paths), periodic=periodic)
+
+    def _has_new_head(self) -> bool:
+        """Tell whether git's HEAD is another than the index is dated by; nothing reports that."""
+        try:
+            return not self._memory.syncer.has_current_dates()
+        except MemsyncError:  # of the index; the next comparison finds it, and knows what to do about it
+            return False
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
         retry: float | None = None

@@ -260,7 +260,7 @@ def _check_owner(git: Git) -> None:
     own = {os.geteuid()}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
         own.add(int(os.environ["SUDO_UID"]))
-    paths = (place.work_tree, f"{place.work_tree}/.git", place.git_dir, place.common_dir)
+    paths = (place.work_tree, f"{place.work_tree}/.git", place.git_dir)
     if all(os.lstat(path).st_uid in own for path in paths):
         return
     safe: list[str] = []

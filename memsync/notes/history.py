@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from memsync.notes.repository import HeadState, Unusable, commit_in
 
 MAX_LOG_BYTES = 1_000_000_000
 MAX_TREE_BYTES = 500_000_000
+MAX_CHANGED = 100
+"""Notes for which the whole history is searched path by path; for more it is read as a whole."""
 _LATEST = LATEST_NS // 1_000_000_000
 _REGULAR = (b"100644", b"100755")
 _COMMIT = 0x01
@@ -35,11 +37,12 @@ class History:
     is_too_slow: bool = False
 
 
-def read_history(root: Path, head: HeadState, seconds: float) -> History:
+def read_history(root: Path, head: HeadState, seconds: float, known: History) -> History:
     """Read when the notes of HEAD's tree were last changed, in one pass over its history.
 
     Of the commits after which a note read as it does in HEAD, the latest counts. A shallow clone's last commit seems to
-    have made all that is older. Whatever goes wrong becomes the reason why there are no dates.
+    have made all that is older. Where `known` is of an earlier HEAD, only what came after it is read; the result is
+    the same. Whatever goes wrong becomes the reason why there are no dates.
     """
     if head.repository is None or not head.name:
         return History(head.name, head.reason)
@@ -48,7 +51,9 @@ def read_history(root: Path, head: HeadState, seconds: float) -> History:
     try:
         with open_git(head.repository, seconds) as git:
             tree = _tree(git, commit_in(head.name), folder)
-            times = _times(git, commit_in(head.name), folder, tree) if tree else {}
+            times = _times_since(git, head.name, folder, tree, known)
+            if times is None:
+                times = _times(git, [commit_in(head.name)], _only(folder), tree)
     except Unusable as error:
         return History(head.name, str(error), is_too_slow=isinstance(error, TooSlow))
     except OSError as error:
@@ -73,11 +78,38 @@ def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
     return found
 
 
-def _times(git: Git, commit: str, folder: bytes, tree: Mapping[bytes, bytes]) -> dict[bytes, int]:
+def _times_since(
+    git: Git, state: str, folder: bytes, tree: Mapping[bytes, bytes], known: History
+) -> dict[bytes, int] | None:
+    """Return what `_times` would for the whole history, out of what is known of an earlier HEAD.
+
+    None where that is no ancestor, or so much has changed that the whole history is read sooner.
+    """
+    old, _, old_end = known.state.partition("+")
+    new, _, new_end = state.partition("+")
+    if not old or known.reason or old_end != new_end:
+        return None
+    times: dict[bytes, int] = {}
+    for note, (blob, time) in known.notes.items():
+        path = folder + note.encode()
+        if tree.get(path) == blob.hex().encode():
+            times[path] = time
+    changed = [path for path in tree if path not in times]
+    if len(changed) > MAX_CHANGED or git.run("merge-base", "--is-ancestor", old, new).returncode != 0:
+        return None
+    found = _times(git, [new, f"^{old}"], _only(folder), tree)
+    if changed:  # a merge may have brought back what is older than the earlier HEAD
+        found |= _times(git, [new], ("--", *map(os.fsdecode, changed)), tree)
+    for path, time in found.items():
+        times[path] = max(times.get(path, 0), time)
+    return times
+
+
+def _times(git: Git, commits: Sequence[str], only: Sequence[str], tree: Mapping[bytes, bytes]) -> dict[bytes, int]:
     """Return for each note of a tree the latest time of a commit after which it read as it does there."""
     times: dict[bytes, int] = {}
     time, blob = 0, b""
-    for part in _parts(git.stream("log", *_LOG, commit, *_only(folder), most_bytes=MAX_LOG_BYTES)):
+    for part in _parts(git.stream("log", *_LOG, *commits, *only, most_bytes=MAX_LOG_BYTES)):
         text = part.lstrip(b"\n")
         if blob:
             if tree.get(part) == blob and 0 < time <= _LATEST:

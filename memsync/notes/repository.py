@@ -43,7 +43,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class HeadState:
-    """What names a history: two that are equal give the same dates. `reason` says why there is none to ask.
+    """What names the history of a folder: two that are equal give the same dates. `reason` says why there is none.
 
     `name` is empty where there is no repository, or no commit in it yet.
     """
@@ -57,7 +57,11 @@ def head_state(root: Path) -> HeadState:
     """Return what names the history of a memory root now. It reads a few small files and runs nothing."""
     try:
         repository = find_repository(root)
-        return HeadState(state_of(repository), "", repository) if repository else HeadState()
+        if repository is None:
+            return HeadState()
+        folder = os.path.relpath(os.path.realpath(root), repository.work_tree)
+        state = state_of(repository)
+        return HeadState(f"{state}+{folder}" if state and folder != "." else state, "", repository)
     except Unusable as error:
         return HeadState("", str(error))
     except OSError as error:

@@ -42,9 +42,15 @@ def read_dates(reader: IndexReader) -> KnownDates:
 
 def bring_up_to_date(index: Index, root: Path, head: HeadState, seconds: float) -> None:
     """Read the history of a HEAD and date the notes by it; nothing is parsed or embedded for that."""
-    from memsync.notes.history import read_history  # which loads what runs processes: most searches need none of it
+    from memsync.notes.history import (
+        History,
+        read_history,
+    )  # which loads what runs processes: most searches need none of it
 
-    history = read_history(root, head, seconds)
+    with index.reading() as reader:
+        dates = read_dates(reader)
+        before = History(dates.state, dates.reason, reader.history())
+    history = read_history(root, head, seconds, before)
     known = KnownDates(history.state, history.reason, seconds if history.is_too_slow else 0.0)
     with index.writing() as writer:
         writer.put_history(history.notes)

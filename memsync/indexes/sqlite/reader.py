@@ -78,6 +78,10 @@ class SqliteReader(ThreadReader, OverviewReader):
         """Return every indexed note with its stamp."""
         return {row[0]: IndexedFile._make(row[1:]) for row in self._rows(queries.STAMPS)}
 
+    def history(self) -> dict[NotePath, tuple[bytes, int]]:
+        """Return when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970."""
+        return {path: (blob, committed) for path, blob, committed in self._rows(queries.HISTORY)}
+
     def committed_notes(self) -> int:
         """Return how many notes have their date from a commit."""
         return int(self._value(queries.COMMITTED))

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
-from memsync.indexes.sqlite import queries
 from memsync.indexes.sqlite.messages import put_messages
 from memsync.indexes.sqlite.spaces import SpaceWriter
 from memsync.indexes.words import context_words, heading_words
@@ -144,7 +143,7 @@ class SqliteWriter(SpaceWriter):
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
         """Replace what is known of HEAD's history, and date the notes that this concerns."""
         self.quiet, self.notes_changed = False, True
-        known = {path: (blob, committed) for path, blob, committed in self._rows(queries.HISTORY)}
+        known = self.history()
         gone = [path for path in known if path not in notes]
         new = [(path, *entry) for path, entry in notes.items() if known.get(path) != entry]
         self._db.executemany("DELETE FROM history WHERE path = ?", [(path,) for path in gone])
