@@ -205,7 +205,8 @@ def test_missing_objects_are_fetched_from_nowhere(
     in_tarball(root)
     with (root / ".git/config").open("a") as config:
         config.write(
-            f"[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tpartialClone = evil\n[protocol]\n\tallow = always\n"
+            "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tpartialClone = evil\n"
+            "[protocol]\n\tallow = always\n"
             f'[remote "evil"]\n\turl = ext::{witness}\n\tpromisor = true\n\tuploadpack = {witness}\n'
         )
     tree = clean_git(root, "rev-parse", "HEAD:threads").strip()
