@@ -4,16 +4,27 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test lint types imports tests bench soak clean
+.PHONY: demo test lint types imports tests bench soak lock clean
 
-.venv/.installed: pyproject.toml
+# Only what a lock file names is installed, its hash is compared, and nothing is built but memsync itself, without network.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+LOCKED := $(PIP) --require-hashes --requirement
+
+.venv/.installed: pyproject.toml requirements.txt
+	$(PYTHON) tools/lock.py --check
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(LOCKED) requirements.txt
+	$(PIP) --no-index --no-build-isolation --editable .
 	touch $@
 
-.venv/.installed-dev: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+.venv/.installed-dev: .venv/.installed requirements-dev.txt
+	$(LOCKED) requirements-dev.txt
+	$(BIN)/python -m pip check
 	touch $@
+
+# Renew the lock files after a change of dependencies in pyproject.toml; UPGRADE=1 takes the newest version of everything.
+lock:
+	$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
 demo: .venv/.installed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh

@@ -15,14 +15,14 @@ from memsync.model import Costs, Messages, NotePath, Sessions, Thread, Threads
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
+from memsync.notes.when import parse_when
 from memsync.ports import Index
-from memsync.search.when import parse_when
 from memsync.settings import Settings
 from memsync.sync.syncer import Syncer
 from memsync.threads import sessions_of, status_of, total
 from memsync.usage import Usage
 from memsync.writing.author import Author
-from memsync.writing.importing import Importer, export_lines
+from memsync.writing.importing import Importer, export_lines, sources_in_files
 from memsync.writing.patterns import Patterns
 from memsync.writing.preferences import Preferences
 from memsync.writing.retiring import Retiring
@@ -32,6 +32,12 @@ from memsync.writing.writer import NoteWriter
 INDEX_NOW_BYTES = 256_000
 """A larger note is parsed for longer than a writer may wait: it is indexed by the daemon or the next search."""
 INDEX_SECONDS = 2.0
+
+
+_WRITING = frozenset(
+    {"log", "remember", "new_note", "recover", "dismiss", "set_preference", "observe", "prune", "undo_prune"}
+    | {"new_thread", "append_message", "set_thread_status"}
+)
 
 
 class Acts:
@@ -60,7 +66,7 @@ class Acts:
         threads = self._thread_author = ThreadAuthor(author, self._thread, self._titled, retiring)
         self.importer = Importer(author, self._sources)
         composer = Composer(settings, files, reader, index, answering, usage, threads.existing)
-        caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
+        caretaker = self.caretaker = Caretaker(settings, files, reader, answering, retiring, usage)
         self._by_name: Mapping[str, Callable[..., Any]] = {
             "log": author.log,
             "remember": author.remember,
@@ -88,6 +94,10 @@ class Acts:
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Do what is asked, and return what came of it. Raises MemsyncError."""
         return self._by_name[name](**arguments)
+
+    def writes(self, name: str) -> bool:
+        """Tell whether what is asked may change notes: it is not simply done twice."""
+        return name in _WRITING
 
     def _index_now(self, path: NotePath) -> tuple[int, tuple[str, ...]]:
         """Bring one note into the index, as far as that is soon done. What was written stands, whatever goes wrong."""
@@ -118,8 +128,9 @@ class Acts:
             return [one.path for one in reader.threads() if one.title.casefold() == title.casefold()]
 
     def _sources(self) -> dict[str, NotePath]:
-        with self._answering.as_of_now() as (reader, _):
-            return {one.source: one.path for one in reader.threads() if one.source}
+        with self._answering.as_of_now() as (reader, pending):
+            found = {one.source: one.path for one in reader.threads() if one.source}
+        return {**dict(sources_in_files(self._files.root, set(found.values()))), **found} if pending else found
 
     def export(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the threads of these names, or all, as JSON Lines. Raises NoteError for one that is not there."""

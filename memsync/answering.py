@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
@@ -21,6 +21,8 @@ from memsync.usage import Usage
 
 LEAVE_TO_BACKGROUND = 64
 """Changed files which a search does not index itself, when something else is at it."""
+BACKLOG_SECONDS = 0.5
+"""How long a search whose words are not found yet may look for them in what waits to be indexed."""
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Alone, a process may first have to load the model."""
@@ -91,16 +93,19 @@ class Answering:
         warnings = [*query.warnings]
         by_meaning = query.mode is not Mode.KEYWORD and bool(query.text.strip())
         await_near = self._ask_model(query, warnings) if by_meaning else None
-        report = self._freshen(fresh)
+        report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
             self._embed_leftovers()
-        warnings += [*self._await_generation(generation), *self._index.take_warnings(), *self._stale(report)]
+        warnings += [*self._await_generation(generation), *self._index.take_warnings()]
         timings = {"scan": (time.perf_counter() - started) * 1000}
-        try:
-            result = self._searcher.search(query, await_near, tokens=tokens)
-        except EmbedderError as error:
-            warnings.append(f"{error}; searched by words alone")
-            result = self._searcher.search(query, tokens=tokens)
+        result = self._search(query, await_near, tokens, warnings)
+        is_by_word = any("keyword" in hit.ranks for hit in result.hits)
+        if report.pending and not is_by_word and query.words and self.live is not None and fresh is Fresh.STRICT:
+            left = self._limits.deadline - (time.perf_counter() - started)
+            report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
+            await_near = await_near if result.mode is not Mode.KEYWORD else None
+            result = self._search(query, await_near, tokens, warnings)
+        warnings += self._stale(report)
         freshness = self.freshness(report.pending)
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
             advice = "they are being embedded" if self.live else "run memsync sync"
@@ -109,14 +114,26 @@ class Answering:
             warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
         return result._replace(
             freshness=freshness,
-            warnings=(*filter(None, warnings), *result.warnings),
+            warnings=(*dict.fromkeys(filter(None, warnings)), *result.warnings),
             timings={**timings, **result.timings},
         )
 
+    def _search(
+        self, query: Query, await_near: Callable[[], Near | None] | None, tokens: int | None, warnings: list[str]
+    ) -> SearchResult:
+        try:
+            return self._searcher.search(query, await_near, tokens=tokens)
+        except EmbedderError as error:
+            warnings.append(_by_words(error))
+            return self._searcher.search(query, tokens=tokens)
+
     # -------------------------------------------------------------------------------------- freshness
 
-    def _freshen(self, fresh: Fresh) -> TextReport:
-        """Index what changed, as far as `fresh` asks for it, and return what the answer will lack."""
+    def _freshen(self, fresh: Fresh, words: Sequence[str] = ()) -> TextReport:
+        """Index what changed, as far as `fresh` asks for it, and return what the answer will lack.
+
+        Where the time may not suffice for all of it, files with the question's words come first.
+        """
         deadline = self._limits.deadline
         if fresh is Fresh.NONE:
             return self._known_to_be_missing()
@@ -129,10 +146,15 @@ class Answering:
                 deadline = 0.0  # compare, so as to tell what is missing
             elif self._syncer.age_seconds() <= self._limits.bound:
                 return self._known_to_be_missing()
-        most = LEAVE_TO_BACKGROUND if self.live else float("inf")
+        if self.live is not None:  # which of many changes a question is about is looked for only if nothing is found
+            return self._refresh(deadline, LEAVE_TO_BACKGROUND)
+        return self._refresh(deadline, float("inf"), words)
+
+    def _refresh(self, deadline: float, most: float, words: Sequence[str] = ()) -> TextReport:
         try:
-            report = self._syncer.refresh(deadline, most=most, for_search=True)
-        except (FilesystemError, IndexBusy) as error:  # nothing can be written now, yet what is there can be searched
+            report = self._syncer.refresh(deadline, most=most, for_search=True, words=words)
+        except (FilesystemError, IndexBusy, EmbedderError) as error:
+            # Nothing can be indexed now: no space, a lock, a damaged tokenizer. What is indexed can be searched.
             reason = ". ".join(filter(None, (error.message, error.hint)))
             report = TextReport(pending=self._syncer.count_changes(), failed=[Failure("(index)", reason)])
         self._pending_text = report.pending
@@ -167,9 +189,10 @@ class Answering:
             failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
             for failure in report.failed
         ]
-        advice = "they are being indexed" if self.live else "run memsync sync"
-        late = f"{report.pending} changed files are not in this answer yet: {advice}"
-        old_dates = f"dates are those of an earlier commit: {advice.replace('indexed', 'read')}"
+        files = max(self._syncer.file_count(), report.pending)
+        advice = "" if self.live else " Run: memsync sync"
+        late = f"Still indexing: {report.pending} of {files} files are not searched yet.{advice}"
+        old_dates = f"Dates are those of an earlier commit.{advice}"
         return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
 
     def freshness(self, pending_text: int) -> Freshness:
@@ -205,7 +228,7 @@ class Answering:
                 warnings.append(NO_ANSWER)
                 return None
             except EmbedderError as error:
-                warnings.append(f"{error}; searched by words alone")
+                warnings.append(_by_words(error))
                 return None
             if near is None:
                 advice = "the first are being computed" if self.live else "run memsync sync"
@@ -229,3 +252,8 @@ class Answering:
         """Embed what an edit left behind; a model that fails there fails at the question too, and is told of there."""
         with suppress(EmbedderError):
             self._syncer.embed_leftovers()
+
+
+def _by_words(error: EmbedderError) -> str:
+    """Return the warning that a failed model leaves in an answer."""
+    return ". ".join(filter(None, (f"{error}; searched by words alone", error.hint)))

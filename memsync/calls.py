@@ -28,9 +28,10 @@ class Calls(Protocol):
     def log(
         self, text: str, *, day: str = "", time: str = "", tags: tuple[str, ...] = (), force: bool = False
     ) -> Written:
-        """Append an entry to the log of a day (`2026-11-21`, else today's), with a time (`10:02`, else now).
+        """Append an entry to the log of a day: `2026-11-21`, `yesterday`, `3d`; default: today.
 
-        `force` writes though an editor has the log open.
+        `time` is `10:02`; default: now, and none for another day than today. `force` writes even if an editor has the
+        log open. Raises UsageError where [kinds] has no folder for logs.
         """
         return self._ask(Written, "log", {"text": text, "day": day, "time": time, "tags": tags, "force": force})
 
@@ -54,16 +55,19 @@ class Calls(Protocol):
     def new_note(
         self, path: str, text: str = "", *, title: str = "", tier: str = "", tags: tuple[str, ...] = ()
     ) -> Written:
-        """Make a note. Raises UsageError when there is one of that name."""
+        """Make a note. Raises UsageError when there is one of that name, or no scan would find it."""
         arguments = {"path": path, "text": text, "title": title, "tier": tier, "tags": tags}
         return self._ask(Written, "new_note", arguments)
 
     def overwritten(self, *, days: int = 30) -> tuple[Overwritten, ...]:
-        """Return what was appended within so many days and is not in its note any more, the oldest first."""
+        """Return what was appended within so many days and is not in its note any more, the oldest first.
+
+        What somebody edited is marked (`similar`), and what went with its whole note (`note_deleted`).
+        """
         return self._ask(tuple[Overwritten, ...], "overwritten", {"days": days})
 
     def recover(self, ids: tuple[str, ...]) -> tuple[Written, ...]:
-        """Append what was overwritten again."""
+        """Append what was overwritten again, in the order in which it was appended; a deleted note gets its heading."""
         return self._ask(tuple[Written, ...], "recover", {"ids": ids})
 
     def dismiss(self, ids: tuple[str, ...]) -> int:
@@ -101,7 +105,10 @@ class Calls(Protocol):
         prompt: str = "",
         tags: tuple[str, ...] = (),
     ) -> Written:
-        """Begin a thread, in a note of threads/ that is named after its title; `prompt` is its own system prompt."""
+        """Begin a thread, in a note of threads/ that is named after its title; `prompt` is its own system prompt.
+
+        Raises UsageError, with the path, when a thread has that title already.
+        """
         named = {"title": title, "session": session, "user": user, "project": project, "prompt": prompt, "tags": tags}
         return self._ask(Written, "new_thread", named)
 

@@ -25,7 +25,9 @@ from memsync.model import (
     Stats,
 )
 from memsync.notes.files import NoteFiles
+from memsync.notes.naming import existing_folder
 from memsync.notes.reader import NoteReader
+from memsync.ports import Progress
 from memsync.settings import Settings
 from memsync.upkeep.activity import last_active
 from memsync.upkeep.folders import collections
@@ -36,6 +38,9 @@ from memsync.writing.retiring import Moved, Retiring
 LEAST_TOKENS = 8
 """What is shorter ("Yes.", "Open questions") says the same in many notes without repeating anything."""
 MOST_PAIRS = 10_000
+MOST_COMPARED = 40_000
+"""Passages that are compared each with each unless all are asked for: ten seconds' work, and four times that for twice
+as many."""
 LEAST_SIMILARITY = 0.7
 MOST_DAYS = 36_500
 
@@ -117,16 +122,20 @@ class Caretaker:
     # -------------------------------------------------------------------------------------- repetitions
 
     def _duplicates(self, similarity: float, limit: int) -> Duplicates:
+        return self.duplicates(similarity, limit, MOST_COMPARED, lambda what, done, total: None)
+
+    def duplicates(self, similarity: float, limit: int, most_compared: int, progress: Progress) -> Duplicates:
+        """See Memory.duplicates."""
         if not LEAST_SIMILARITY <= similarity <= 1:
             raise UsageError(
                 f"similarity {similarity:g} is not from {LEAST_SIMILARITY:g} to 1",
                 hint="Below that, passages are only about the same matter.",
             )
         with self._answering.as_of_now() as (reader, pending):
-            found = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS)
+            found, left_out = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS, most_compared, progress)
             space = reader.active_space()
             waiting = reader.pending(space) if space else reader.counts().passages
-        return Duplicates(tuple(self._repetition(*one) for one in found[:limit]), pending, waiting)
+        return Duplicates(tuple(self._repetition(*one) for one in found[:limit]), pending, waiting, left_out)
 
     def _repetition(self, score: float, places: Sequence[Place]) -> Repetition:
         texts = {self._quote(place) for place in places} if score == 1 else set()
@@ -152,11 +161,11 @@ class Caretaker:
 
     def _listed(self, folder: str, *, archived: bool) -> Notes:
         notes, pending = self._notes()
-        beneath = folder.removeprefix("./").strip("/")
+        inside = existing_folder(self._files.root, folder, [note.path for note in notes]) if folder else ""
         found = (
             NoteAbout(one.path, one.title, one.kind, one.tier, last_active(one), one.pinned, one.archived)
             for one in notes
-            if (beneath in ("", ".") or one.path.startswith(f"{beneath}/")) and (archived or not one.archived)
+            if one.path.startswith(inside) and (archived or not one.archived)
         )
         return Notes(tuple(found), pending)
 

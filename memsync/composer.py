@@ -24,9 +24,9 @@ from memsync.errors import NoteError, UsageError
 from memsync.model import Context, Filters, Fresh, Kind, Mode, Note, NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
+from memsync.notes.when import parse_day
 from memsync.ports import Index
 from memsync.search.query_syntax import parse_query
-from memsync.search.when import parse_when
 from memsync.settings import Settings
 from memsync.usage import Usage
 
@@ -144,9 +144,9 @@ class _Gathered:
 
 
 def _day(text: str) -> date:
+    day = parse_day(text, datetime.now()) if text else date.today()
     try:
-        day = date.fromisoformat(parse_when(text, datetime.now())[:10]) if text else date.today()
         day_before(day)
-        return day
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"{text!r} is no day", hint="Write it as 2026-11-21.") from error
+    except OverflowError as error:
+        raise UsageError(f"{text!r} is the first day there is", hint="Write a later one.") from error
+    return day

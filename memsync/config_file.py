@@ -1,17 +1,22 @@
-"""config.toml as a file: found, parsed, and able to say on which line a setting stands."""
+"""config.toml as a file: found, parsed, and able to say on which line a setting is."""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
-from memsync.user_folders import config_folder
+from memsync.user_folders import config_folder, other_writer
 
 NAME = "config.toml"
+OWN_NAME = "memsync.toml"
+"""A name that no other program uses: looked for first, and what `memsync init` takes where config.toml is another's."""
+NAMES = (OWN_NAME, NAME)
 MAX_BYTES = 1_000_000
+_HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]", re.MULTILINE)
 
 
 class ConfigFile(NamedTuple):
@@ -61,6 +66,10 @@ def parse_config(path: str) -> ConfigFile:
         raise ConfigError(f"{path}: no such file", hint="Name an existing config.toml, or run memsync init.") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
+    return _parse(path, content)
+
+
+def _parse(path: str, content: bytes) -> ConfigFile:
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{path}: too large for a config file", hint="Is this the file you meant?")
     import tomllib
@@ -72,31 +81,59 @@ def parse_config(path: str) -> ConfigFile:
         raise ConfigError(f"{path}: not valid TOML: {error}", hint="Correct that line.") from error
 
 
-def discover(start: str) -> ConfigFile | None:
-    """Return the nearest config.toml with a [memsync] table at or above `start`, else the user's own, else None.
+def found_above(start: str, ignored: list[str]) -> Iterator[ConfigFile]:
+    """Yield the config files of memory roots in `start` and the folders above it, nearest first.
 
-    A config.toml of another program on the way is passed over, also when it is no TOML.
+    Files of other programs are passed over, even if they are not TOML. A file that another user can write, or a link
+    out of its folder, is passed over, too: `ignored` gets a sentence about each.
     """
     folder = start
     while True:
-        candidate = os.path.join(folder, NAME)
-        if os.path.isfile(candidate) and _mentions_memsync(candidate):
-            return parse_config(candidate)
+        for name in NAMES:
+            path = os.path.join(folder, name)
+            content, fault = _read_found(path)
+            if fault:
+                ignored.append(f"{path} is ignored: {fault}")
+            elif content:
+                yield _parse(path, content)
         above = os.path.dirname(folder)
         if above == folder:
-            break
+            return
         folder = above
-    own = _users_own()
-    return parse_config(own) if os.path.isfile(own) else None
 
 
-def is_users_own(file: ConfigFile) -> bool:
-    """Tell whether a file is the one in the user's config folder, which nobody else writes."""
-    return file.path == _users_own()
+def _read_found(path: str) -> tuple[bytes, str]:
+    """Return what is in a config file of memsync's, and why it may not be used; nothing for any other file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b"", ""
+    try:
+        found = os.fstat(descriptor)
+        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+    finally:
+        os.close(descriptor)
+    if not content or not (path.endswith(f"/{OWN_NAME}") or _HAS_OUR_TABLE.search(content)):
+        return b"", ""
+    if writer := other_writer(found, path):
+        return b"", f"{writer} can change it. Give it to yourself alone (chown, chmod go-w), or name it with --config."
+    if os.path.islink(path):
+        return b"", "it is a symbolic link. Name the file itself with --config."
+    return content, ""
 
 
-def _users_own() -> str:
-    return os.path.join(config_folder(), NAME)
+def name_in(folder: str) -> str:
+    """Return the name of memsync's config file in a folder or, where there is none, the name that it can have."""
+    for name in NAMES:
+        if any(_read_found(os.path.join(folder, name))):
+            return name
+    return OWN_NAME if os.path.lexists(os.path.join(folder, NAME)) else NAME
+
+
+def users_own() -> ConfigFile | None:
+    """Return the config file in the user's config folder, if there is one. Raises ConfigError if it is not usable."""
+    path = os.path.join(config_folder(), NAME)
+    return parse_config(path) if os.path.isfile(path) else None
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -107,21 +144,13 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
 
 
-def _mentions_memsync(path: str) -> bool:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return re.search(r"^\s*\[\s*memsync\s*\]", stream.read(MAX_BYTES), re.MULTILINE) is not None
-    except OSError:
-        return False
-
-
 def _line_of(text: str, table: str, key: str) -> int:
     """Return the line on which a key (or the table's header) stands, 0 if it is written in some rarer way."""
     current, header = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if found := re.match(r"\[\s*\"?([^\]\"]+?)\"?\s*\]", stripped):
-            current = found.group(1)
+        if found := re.match(r"\[\s*\"?([^\]\"]+)\"?\s*\]", stripped):
+            current = found.group(1).strip()
             if current == table:
                 header = number
                 if not key:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from memsync.errors import MemsyncError
 from memsync.settings import Settings
-from memsync.wiring import backend_versions, make_embedder, make_index
+from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 
 MINIMUM_FREE_BYTES = 200_000_000
 
@@ -37,6 +37,7 @@ def check_all(settings: Settings) -> list[Check]:
         _guarded("index", lambda: _index(settings)),
         _guarded("permissions", lambda: _permissions(settings)),
         _guarded("disk", lambda: _disk(settings)),
+        _guarded("model files", lambda: _model_files()),
         _guarded("model", lambda: _model(settings)),
     ]
 
@@ -103,6 +104,10 @@ def _disk(settings: Settings) -> tuple[bool, str, str]:
         f"{free / 1e9:.1f} GB free at the index",
         "" if ok else "Free some space, or move the index with index.dir.",
     )
+
+
+def _model_files() -> tuple[bool, str, str]:
+    return True, f"{' and '.join(check_built_in_files())}: SHA-256 as published", ""
 
 
 def _model(settings: Settings) -> tuple[bool, str, str]:

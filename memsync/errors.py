@@ -15,16 +15,21 @@
     ├── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
     ├── DaemonError                 11   the daemon cannot be started, stopped or asked
     │   ├── DaemonUnavailable       11   none serves this root with these settings
+    │   │   └── DaemonOutdated      11   one does with other settings, or is of another version
     │   └── DaemonRunning           11   one does already
     └── WriteRefused                12   a note is in no state to be written: conflict markers, open in an editor
 
 The number is the process's exit code. 0 is success; 1 is an answer that is "no": nothing matched, `verify`
-found a difference, `doctor` found a fault, a note failed to sync.
+found a difference, `doctor` found a fault, a note failed to sync. 13 is an answer that is not known yet: `search` found
+nothing, and files are still to be indexed.
 """
 
 from __future__ import annotations
 
 from typing import Self
+
+ODD_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
+"""What code may raise that is given other values than were once written: a sign of damage, or of a fault in memsync."""
 
 
 class MemsyncError(Exception):
@@ -127,6 +132,10 @@ class DaemonError(MemsyncError):
 
 class DaemonUnavailable(DaemonError):
     """No daemon serves this memory root with these settings."""
+
+
+class DaemonOutdated(DaemonUnavailable):
+    """The daemon of this memory root runs with other settings, or is of another version."""
 
 
 class DaemonRunning(DaemonError):

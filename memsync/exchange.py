@@ -29,12 +29,9 @@ class Exchange(ABC):
         The file is memsync's own JSON Lines (docs/conversations.md), or an export of ChatGPT or Claude. What cannot be
         used is in `wrong`. The new threads are indexed by the daemon or the next sync. Raises UsageError.
         """
-        from memsync.conversations import read_conversations
+        from memsync.conversations.read import read_conversations
 
-        conversations, wrong = read_conversations(Path(path))
-        report = self.acts.importer.write(conversations, progress)
-        report.wrong[:0] = wrong
-        return report
+        return self.acts.importer.write(read_conversations(Path(path), progress))
 
     def export_lines(self, threads: Sequence[str] = ()) -> Iterator[str]:
         """Yield threads, named by path or name, or all of them, as JSON Lines: what `import_file` reads."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memsync.errors import FilesystemError, MemsyncError
+from memsync.user_folders import own_folder
 
 
 @contextmanager
@@ -27,8 +28,8 @@ def file_lock(
     file stays behind: what counts is the lock, never the file.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        own_folder(path.parent)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise FilesystemError(
             f"{path} cannot be created: {error.strerror}", hint="Check the folder's permissions."

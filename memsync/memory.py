@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memsync.answering import Answering, Limits
 from memsync.calls import Answer, Calls
-from memsync.errors import UsageError
+from memsync.errors import ODD_ERRORS, IndexDamaged, MemsyncError, UsageError
 from memsync.exchange import Exchange
 from memsync.model import (
     Difference,
+    Duplicates,
     EmbeddingSpace,
     Excerpt,
     Failure,
     Filters,
     Fresh,
     Mode,
+    NotePath,
     Query,
     SearchResult,
     Status,
@@ -29,6 +33,7 @@ from memsync.model import (
 )
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import NoteFiles
+from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.notes.reader import NoteReader
 from memsync.notes.repository import commit_in
 from memsync.notes.rules import PathRules
@@ -51,6 +56,8 @@ if TYPE_CHECKING:
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
+VERIFY_WAIT_SECONDS = 5.0
+"""Whoever only wants to look is told who works on the index, and does not wait until it is done."""
 POOL_THREADS = 8
 """Two for each of so many searches at once; a thread is made when it is first needed."""
 BUDGET_HITS = 50
@@ -159,7 +166,23 @@ class Memory(Exchange, Calls):
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
-        return self.acts.answer(name, arguments)
+        acts = self.acts
+        if acts.writes(name):  # something may have been written before the damage was met
+            return acts.answer(name, arguments)
+        return self._answered(lambda: acts.answer(name, arguments))
+
+    def _answered(self, work: Callable[[], Answer]) -> Answer:
+        """Return what `work` gives, asked once more if the index turns out to be damaged: by then it was begun anew."""
+        try:
+            return work()
+        except IndexDamaged:
+            return work()
+        except ODD_ERRORS:
+            try:
+                self._index.check()
+            except IndexDamaged:
+                return work()
+            raise
 
     def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)
         answer: Answer = self.answer(name, arguments)
@@ -191,7 +214,10 @@ class Memory(Exchange, Calls):
             raise UsageError(f"fresh {fresh!r} is not known", hint=f"Write {', '.join(Fresh)}.")
         if isinstance(query, str):
             query = self.parse(query, limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs, tokens=tokens)
-        return self.answering.answer(query, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+        asked = query
+        return self._answered(
+            lambda: self.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+        )
 
     def parse(
         self,
@@ -214,7 +240,7 @@ class Memory(Exchange, Calls):
         chosen = mode or self.settings["search.mode"]
         if chosen not in list(Mode):
             raise UsageError(f"mode {chosen!r} is not known", hint=f"Write {', '.join(Mode)}.")
-        return parse_query(
+        query = parse_query(
             text,
             now=datetime.now(),
             limit=limit,
@@ -222,15 +248,38 @@ class Memory(Exchange, Calls):
             filters=filters or Filters(),
             filter_pairs=filter_pairs,
         )
+        given = filters.folders if filters else ()  # as paths begin; those after them are as somebody typed them
+        typed = query.filters.folders[len(given) :]
+        if not typed:
+            return query
+        return replace(query, filters=replace(query.filters, folders=(*given, *self._folders(typed))))
+
+    def _folders(self, folders: Sequence[str]) -> tuple[str, ...]:
+        """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""
+        found = [folder_path(self.settings.root, folder, ()) for folder in folders]
+        if None not in found:
+            return tuple(folder for folder in found if folder is not None)
+        with self._index.reading() as reader:
+            known = list(reader.stamps())
+        return tuple(existing_folder(self.settings.root, folder, known) for folder in folders)
 
     def get(self, location: str) -> Excerpt:
         """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading` names.
 
-        Nothing outside the memory root is read. Raises NoteError, UsageError.
+        PATH is relative to the root or absolute, with or without `.md`; or a title, an alias or a file's name that only
+        one note has. Nothing outside the memory root is read. Raises NoteError, UsageError.
         """
-        found = read_excerpt(self._files, self._reader, location)
+        found = read_excerpt(self._files, self._reader, location, self._titled)
         self._usage.read([found.path])
         return found
+
+    def _titled(self, name: str) -> list[NotePath]:
+        """Return the notes of a title, an alias or a file's name; none where the index cannot be used."""
+        try:
+            with self.answering.as_of_now() as (reader, _):
+                return titled(reader.notes(), name)
+        except MemsyncError:
+            return []
 
     # --------------------------------------------------------------------------------------------- sync
 
@@ -247,7 +296,11 @@ class Memory(Exchange, Calls):
         Waits for another sync of the same index to end and tells `on_wait` who holds it. Raises IndexBusy when that
         takes too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
         """
-        return self.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
+        return self._answered(
+            lambda: self.syncer.sync(
+                wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress
+            )
+        )
 
     def rebuild(
         self,
@@ -265,12 +318,29 @@ class Memory(Exchange, Calls):
             keep_vectors=keep_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
         )
 
+    def duplicates(
+        self,
+        *,
+        similarity: float = 0.95,
+        limit: int = 50,
+        compare_all: bool = False,
+        progress: Progress = lambda what, done, total: None,
+    ) -> Duplicates:
+        """Return passages that stand in several notes, equal or with a cosine of `similarity` or more.
+
+        Of more than 40,000 passages the longest are compared, unless `compare_all`; equal ones are found in any case.
+        """
+        from memsync.caretaker import MOST_COMPARED
+
+        most = sys.maxsize if compare_all else MOST_COMPARED
+        return self._answered(lambda: self.acts.caretaker.duplicates(similarity, limit, most, progress))
+
     def verify(
         self,
         *,
         recompute: bool = False,
         progress: Progress | None = None,
-        wait_seconds: float = WAIT_SECONDS,
+        wait_seconds: float = VERIFY_WAIT_SECONDS,
         on_wait: Callable[[str], None] = lambda holder: None,
     ) -> Difference | None:
         """Build the index a second time from the files and return the first line in which the two differ, or None.
@@ -281,6 +351,9 @@ class Memory(Exchange, Calls):
 
     def status(self) -> Status:
         """Return what the index holds, as of the last sync; files changed since are not looked for."""
+        return self._answered(self._status)
+
+    def _status(self) -> Status:
         with self._index.reading() as reader:
             counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
             model_failure = [Failure("(model)", model)] if model else []
@@ -300,6 +373,9 @@ class Memory(Exchange, Calls):
                 dated_by="" if dates.reason else commit_in(dates.state),
                 dated_notes=reader.committed_notes(),
                 undated=dates.reason,
-                warnings=tuple(Failure(path, text) for path, text in reader.warnings()),
+                warnings=(
+                    *(Failure("(settings)", text) for text in self.settings.warnings),
+                    *(Failure(path, text) for path, text in reader.warnings()),
+                ),
                 failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
             )

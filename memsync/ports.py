@@ -137,11 +137,14 @@ class IndexReader(Protocol):
         """Return every note, by path."""
         ...
 
-    def repetitions(self, least_score: float, least_tokens: int, most: int) -> list[tuple[float, Sequence[Place]]]:
+    def repetitions(
+        self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
+    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
         """Return what stands in several notes, equal (score 1) or of a cosine of `least_score` or more.
 
         Passages of fewer than `least_tokens` word pieces and archived notes are left out; the `most` nearest pairs are
-        looked at. The surest come first, places by path.
+        looked at, among the `most_compared` longest passages. How many others there are is returned too: they are
+        found only if they are equal. The surest come first, places by path. `progress` may raise to end the work.
         """
         ...
 
@@ -181,12 +184,26 @@ class IndexReader(Protocol):
         """Yield the canonical dump: equal for equal (files, HEAD, settings, model), whatever happened in between."""
         ...
 
+    def dump_word(self, line: str) -> list[str]:
+        """Return the places that a line of the dump sums up, each with its note; empty where it sums up nothing."""
+        ...
+
 
 class IndexWriter(IndexReader, Protocol):
     """One write transaction: all of it is committed when its context ends, or none."""
 
-    def put_note(self, note: Note, chunks: Sequence[Chunk], stamp: FileStamp, parsed_by: str) -> PutResult:
-        """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one."""
+    def put_note(
+        self,
+        note: Note,
+        chunks: Sequence[Chunk],
+        stamp: FileStamp,
+        parsed_by: str,
+        pause: Callable[[], None] = lambda: None,
+    ) -> PutResult:
+        """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one.
+
+        `pause` is called before each step and may raise to end the work, and the transaction with it.
+        """
         ...
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
@@ -200,8 +217,8 @@ class IndexWriter(IndexReader, Protocol):
         """
         ...
 
-    def delete_note(self, path: NotePath) -> None:
-        """Forget a note. Its vectors stay in the cache."""
+    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
+        """Forget a note; `pause` as above. Its vectors stay in the cache."""
         ...
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
@@ -242,6 +259,17 @@ class Index(Protocol):
 
     def writing(self) -> AbstractContextManager[IndexWriter]:
         """Begin a write transaction once no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
+        ...
+
+    def check(self, *, is_quick: bool = False) -> None:
+        """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.
+
+        Raises IndexDamaged, having begun it anew.
+        """
+        ...
+
+    def take_damage(self) -> str:
+        """Return what damage was found, and what was done about it, since this was last asked; empty without any."""
         ...
 
     def take_warnings(self) -> list[str]:

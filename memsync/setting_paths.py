@@ -1,4 +1,4 @@
-"""Settings that are paths: where they count from, and what a config.toml that was only found may not decide.
+"""Settings that are paths, and where relative ones count from.
 
 Text and os.path throughout: loading pathlib would cost every command of the command line a tenth of its start.
 """
@@ -6,13 +6,11 @@ Text and os.path throughout: loading pathlib would cost every command of the com
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Mapping
-from typing import Any
+import re
 
-from memsync.config_file import ConfigFile, is_users_own
+from memsync.config_file import ConfigFile
 from memsync.errors import ConfigError, RootError
-from memsync.user_folders import state_folder
+from memsync.user_folders import digest_of, state_folder
 
 
 def expanded(text: str, where: str) -> str:
@@ -41,18 +39,12 @@ def root_of(file: ConfigFile) -> str:
     return os.path.join(os.path.dirname(file.path), named)
 
 
-def resolve_root(values: Mapping[str, Any], sources: Mapping[str, str], file: ConfigFile | None, root: str) -> str:
-    """Return the memory root: `root` if it was named, else what the settings say, relative to the file that says it.
+def resolve_root(named: str, where: str, base: str) -> str:
+    """Return the memory root: an absolute path without links. A relative name counts from `base`.
 
-    Raises RootError when it is no folder.
+    `where` says who named it. Raises RootError when it is no folder.
     """
-    if root:
-        found, where = root, "--root"
-    else:
-        where = sources["memsync.root"]
-        base = os.path.dirname(file.path) if file is not None and where != "MEMSYNC_ROOT" else os.getcwd()
-        found = os.path.join(base, expanded(values["memsync.root"], where))
-    found = real(found)
+    found = real(os.path.join(base, expanded(named, where)))
     if not os.path.exists(found):
         raise RootError.absent(found, where)
     if not os.path.isdir(found):
@@ -60,29 +52,17 @@ def resolve_root(values: Mapping[str, Any], sources: Mapping[str, str], file: Co
     return found
 
 
-def check_trust(file: ConfigFile, root: str, root_source: str) -> None:
-    """Refuse what a config.toml that was only found, and may have come with a stranger's notes, must not decide."""
-    folder = real(os.path.dirname(file.path))
-    hint = "Set it in your own config file, in the environment, or name this file with --config."
-    if root_source.startswith(file.path) and not is_beneath(root, folder) and not is_users_own(file):
-        raise ConfigError(f"{root_source}: a file that was only found may name no folder above or beside it", hint=hint)
-    if not is_beneath(folder, root):
-        return
-    if file.table("index").get("dir"):
-        where = file.where("index.dir")
-        raise ConfigError(f"{where}: index.dir may not be set by a file inside the memory root", hint=hint)
-    if str(file.table("embedder").get("model", "")).startswith("openai:"):
-        where = file.where("embedder.model")
-        raise ConfigError(f"{where}: a file inside the memory root may not name an endpoint", hint=hint)
+def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
+    """Return the folder of the index of `root`: an absolute path without links. A relative name counts from `base`.
 
-
-def resolve_index_dir(setting: str, root: str, source: str, file: ConfigFile | None) -> str:
-    """Return the folder of the index; a relative one counts from the config file that names it, else from here."""
-    if setting:
-        named_by_file = file is not None and source.startswith(file.path)
-        base = os.path.dirname(file.path) if file is not None and named_by_file else os.getcwd()
-        return real(os.path.join(base, expanded(setting, source or "index.dir")))
-    return os.path.join(state_folder(), _state_name(root))
+    Raises ConfigError where the root lies in it.
+    """
+    if not named:
+        return os.path.join(state_folder(), _state_name(root))
+    found = real(os.path.join(base, expanded(named, where)))
+    if is_beneath(root, found):
+        raise ConfigError(f"the memory root {root} lies inside the index {found}", hint="Set index.dir elsewhere.")
+    return found
 
 
 def keep_dir(root: str) -> str:
@@ -91,6 +71,6 @@ def keep_dir(root: str) -> str:
 
 
 def _state_name(root: str) -> str:
-    name = os.fsencode(root)
-    digest = f"{zlib.crc32(name):08x}{zlib.crc32(name[::-1]):08x}"
-    return f"{os.path.basename(root) or 'root'}-{digest}"
+    """Return the name of a root's folders: its own name for people, and a digest that nobody can forge."""
+    label = re.sub(r"[^\w.-]", "_", os.path.basename(root))[:40] or "root"
+    return f"{label}-{digest_of(os.fsencode(root))[:32]}"

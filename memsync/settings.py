@@ -1,4 +1,4 @@
-"""Every setting, its default, and where its value came from: environment over config.toml over default.
+"""Every setting, its default, and where its value came from: environment over config.toml over the user's own file.
 
 A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE_KEY` in the environment
 (`memsync.root` is `MEMSYNC_ROOT`). Nothing is guessed: an unknown name or a wrong type is refused.
@@ -7,27 +7,23 @@ A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsync.config_file import ConfigFile, discover, nearest, parse_config
+from memsync.config_file import NAME as CONFIG_NAME
+from memsync.config_file import ConfigFile, found_above, nearest, parse_config, users_own
 from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
-from memsync.setting_paths import (
-    check_trust,
-    expanded,
-    is_beneath,
-    keep_dir,
-    real,
-    resolve_index_dir,
-    resolve_root,
-    root_of,
-)
+from memsync.setting_paths import expanded, keep_dir, real, resolve_index_dir, resolve_root, root_of
+from memsync.trust import is_trusted, risky_settings
+from memsync.user_folders import config_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 BUILT_IN_MODEL = "minilm"
+OF_ONE_ROOT = ("memsync.root", "index.dir")
+"""What the user's own config file says about one memory root only; all else in it holds for every root."""
 
 
 class Setting(NamedTuple):
@@ -144,16 +140,21 @@ class Settings:
         kinds: Mapping[str, str],
         tiers: Mapping[str, str],
         sources: Mapping[str, str],
-        config_name: str,
+        options: Sequence[str] = (),
+        warnings: Sequence[str] = (),
     ) -> None:
-        """`config_name` is the absolute path of the config.toml that was read, empty when there was none."""
+        """`options` are the global options that give the same settings in any folder with the same environment.
+
+        `warnings` are sentences about config files that were found and are not used.
+        """
         self.root_name = root_name
         self.index_name = index_name
         self.values = values
         self.kinds = kinds
         self.tiers = tiers
         self.sources = sources
-        self.config_name = config_name
+        self.options = options
+        self.warnings = warnings
 
     @property
     def root(self) -> Path:
@@ -181,6 +182,15 @@ class Settings:
         return self.values[name]
 
 
+class _Files(NamedTuple):
+    """The config files that count: the user's own, and over it the one that was named or found."""
+
+    own: ConfigFile | None
+    over: ConfigFile | None
+    is_named: bool
+    warnings: Sequence[str]
+
+
 def load_settings(
     *,
     config: str | os.PathLike[str] | None = None,
@@ -190,56 +200,148 @@ def load_settings(
 ) -> Settings:
     """Resolve all settings.
 
-    `config` names a file; else MEMSYNC_CONFIG, else the nearest config.toml upwards with a [memsync] table, else the
-    user's. `root` names the memory root itself; a config.toml found from there counts only if it is that root's.
+    `config` names the only file that counts; otherwise MEMSYNC_CONFIG does; otherwise the nearest config file of a
+    memory root upwards counts, over the user's own. `root` names the memory root itself; a file that was found from
+    there counts only if it is that root's. A file that was found decides only what memsync.trust lets it.
+
     Raises ConfigError, with file and line, for anything that cannot be used as written, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
-    explicit = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
-    start = expanded(os.fspath(root or cwd or os.getcwd()), "--root")
-    file = parse_config(expanded(explicit, "--config")) if explicit else discover(os.path.abspath(start))
-    if file is not None and not explicit and root is not None and real(root_of(file)) != real(start):
-        file = None
-    values, sources = _values(file, environ)
-    if root is None and "memsync.root" not in sources:
+    named = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
+    files, wanted = _files(named, root, cwd, environ)
+    values, sources = _values(files, environ, wanted, is_option=root is not None)
+    if "memsync.root" not in sources:
         raise ConfigError(
-            "no memory root is known: no config.toml with a [memsync] table was found here or above",
+            "no memory root is known: no config.toml or memsync.toml with a [memsync] table was found here or above",
             hint="Run `memsync init`, or name a folder with --root, or a file with --config.",
         )
-    tables = {name: _globs(name, file, sources) for name in GLOB_TABLES}
-    resolved_root = resolve_root(values, sources, file, start if root is not None else "")
-    if file is not None and not explicit:
-        check_trust(file, resolved_root, "--root" if root else sources["memsync.root"])
-    index_dir = resolve_index_dir(values["index.dir"], resolved_root, sources.get("index.dir", ""), file)
-    if is_beneath(resolved_root, index_dir):
-        raise ConfigError(
-            f"the memory root {resolved_root} lies inside the index {index_dir}", hint="Set index.dir elsewhere."
-        )
+    tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
+    paths = {name: (values[name], sources.get(name, ""), _base(files, sources.get(name, ""))) for name in OF_ONE_ROOT}
+    resolved_root = resolve_root(*paths["memsync.root"])
+    index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     sources = {name: sources.get(name, "default") for name in values}
-    if root is not None:
-        sources["memsync.root"] = "--root"
-    path = file.path if file else ""
-    return Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, path)
+    options = ["--config", files.over.path] if files.over is not None and files.is_named else []
+    if not options or root is not None or sources["memsync.root"] == "MEMSYNC_ROOT":
+        options += ["--root", resolved_root]
+    return Settings(
+        resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, files.warnings
+    )
 
 
-def _values(file: ConfigFile | None, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    by_name = {setting.name: setting for setting in SETTINGS}
-    values = {setting.name: setting.default for setting in SETTINGS}
+def find_config(
+    config: str | os.PathLike[str] | None = None, root: str | os.PathLike[str] | None = None
+) -> ConfigFile | None:
+    """Return the file that `load_settings` would take over the user's own, whether or not it can be used."""
+    named = os.fspath(config or os.environ.get("MEMSYNC_CONFIG") or "")
+    return _files(named, root, None, os.environ)[0].over
+
+
+def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
+    """Return the settings in a file that count only if it is trusted. Raises ConfigError for what no file may say."""
+    given = _given(file)
+    own = users_own()
+    otherwise = {**_defaults(), **(_given(own) if own is not None else {})}
+    return {name: given[name] for name in risky_settings(file, given, otherwise)}
+
+
+def _files(
+    named: str,
+    root: str | os.PathLike[str] | None,
+    cwd: str | os.PathLike[str] | None,
+    environ: Mapping[str, str],
+) -> tuple[_Files, str]:
+    """Return the config files that count, and the memory root as an option or the environment names it, or nothing."""
+    variable = environ.get("MEMSYNC_ROOT", "")
+    where = "MEMSYNC_ROOT" if root is None else "--root"
+    wanted = os.path.abspath(expanded(os.fspath(root), where)) if root is not None else expanded(variable, where)
+    if named:
+        return _Files(None, parse_config(expanded(named, "--config")), True, ()), wanted
+    own, ignored = users_own(), list[str]()
+    for file in found_above(os.path.abspath(wanted or cwd or os.getcwd()), ignored):
+        if (own is None or file.path != own.path) and not (wanted and real(root_of(file)) != real(wanted)):
+            return _Files(own, file, False, ignored), wanted
+    return _Files(own, None, False, ignored), wanted
+
+
+def _values(
+    files: _Files, environ: Mapping[str, str], wanted: str, *, is_option: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return each setting's value, and where those that are not defaults came from.
+
+    `wanted` is the memory root that an option or the environment names.
+    """
+    values = _defaults()
     sources: dict[str, str] = {}
-    if file is not None:
-        for name, value in file.settings(tuple(by_name), tuple(GLOB_TABLES)):
-            where = file.where(name)
-            values[name] = _checked(by_name[name], value, where)
-            sources[name] = where
+    if files.own is not None:
+        is_its_root = files.over is None and (not wanted or real(wanted) == real(root_of(files.own)))
+        for name, value in _given(files.own).items():
+            if is_its_root or name not in OF_ONE_ROOT:
+                values[name], sources[name] = value, files.own.where(name)
+    otherwise = dict(values)
+    if files.over is not None:
+        for name, value in _given(files.over).items():
+            values[name], sources[name] = value, files.over.where(name)
+    for setting, value in _in_environment(environ):
+        values[setting.name], sources[setting.name] = value, setting.variable
+    if is_option:
+        values["memsync.root"], sources["memsync.root"] = wanted, "--root"
+    if files.over is not None and not files.is_named:
+        _check_trust(files.over, values, sources, otherwise)
+    return values, sources
+
+
+def _defaults() -> dict[str, Any]:
+    return {setting.name: setting.default for setting in SETTINGS}
+
+
+def _given(file: ConfigFile) -> dict[str, Any]:
+    """Return what a file sets, in its order. Raises ConfigError for an unknown name or a wrong value."""
+    by_name = {setting.name: setting for setting in SETTINGS}
+    return {
+        name: _checked(by_name[name], value, file.where(name))
+        for name, value in file.settings(tuple(by_name), tuple(GLOB_TABLES))
+    }
+
+
+def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]:
+    """Yield the settings in the environment, with their values. Raises ConfigError as `_given` does."""
     variables = {setting.variable: setting for setting in SETTINGS}
     for variable, text in environ.items():
         if variable in variables and text != "":
             setting = variables[variable]
-            values[setting.name] = _checked(setting, _from_text(setting, text), variable)
-            sources[setting.name] = variable
+            yield setting, _checked(setting, _from_text(setting, text), variable)
         elif variable.startswith("MEMSYNC_") and variable != "MEMSYNC_CONFIG" and variable not in variables:
             raise ConfigError(f"{variable}: no such setting", hint=nearest(variable, tuple(variables)))
-    return values, sources
+
+
+def _check_trust(
+    file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], otherwise: Mapping[str, Any]
+) -> None:
+    """Refuse what a file that was found decides, unless it may. Raises ConfigError."""
+    decided = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
+    risky = risky_settings(file, decided, otherwise)
+    if risky and not is_trusted(file):
+        import shlex  # here: settings are read at every start
+
+        name = risky[0]
+        variable = next(setting.variable for setting in SETTINGS if setting.name == name)
+        raise ConfigError(
+            f"{sources[name]}: {name} can lead outside the notes, and this file was only found, not named by you",
+            hint=f"Read the file; if you trust it, run: memsync trust {shlex.quote(file.path)}\n"
+            f"  Or set {variable}, or {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
+        )
+
+
+def _is_from(source: str, file: ConfigFile) -> bool:
+    return source == file.path or source.startswith(f"{file.path}:")
+
+
+def _base(files: _Files, source: str) -> str:
+    """Return the folder from which a path counts that came from `source`: its config file's, otherwise this one."""
+    for file in (files.own, files.over):
+        if file is not None and _is_from(source, file):
+            return os.path.dirname(file.path)
+    return os.getcwd()
 
 
 def _checked(setting: Setting, value: Any, where: str) -> Any:
@@ -269,15 +371,17 @@ def _from_text(setting: Setting, text: str) -> Any:
         return text
 
 
-def _globs(table: str, file: ConfigFile | None, sources: dict[str, str]) -> dict[str, str]:
-    """Return the defaults of a glob table with the file's lines behind them, so that these win."""
+def _globs(table: str, files: _Files, sources: dict[str, str]) -> dict[str, str]:
+    """Return the defaults of a glob table with the lines of the files after them, so that these win."""
     defaults, allowed, _ = GLOB_TABLES[table]
     globs = dict(defaults)
-    for glob, value in (file.table(table) if file else {}).items():
-        where = file.where(f"{table}.{glob}") if file else ""
-        if value not in allowed:
-            raise ConfigError(f"{where}: {value!r} is not one of {table}", hint=f"Write one of {', '.join(allowed)}.")
-        globs.pop(glob, None)
-        globs[glob] = value
-        sources[f"{table}.{glob}"] = where
+    for file in (files.own, files.over):
+        for glob, value in (file.table(table) if file else {}).items():
+            where = file.where(f"{table}.{glob}") if file else ""
+            if value not in allowed:
+                hint = f"Write one of {', '.join(allowed)}."
+                raise ConfigError(f"{where}: {value!r} is not one of {table}", hint=hint)
+            globs.pop(glob, None)
+            globs[glob] = value
+            sources[f"{table}.{glob}"] = where
     return globs

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memsync.errors import FilesystemError, MemsyncError
 from memsync.model import AskedQuery, Growth, NotePath, NoteUse
 from memsync.ports import Index
+from memsync.user_folders import own_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -159,7 +160,7 @@ class Usage:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the database, made if it is not there, in one transaction that is kept if nothing is raised."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(self.path.parent)
         if not self.path.exists():
             self.path.touch(0o600)
         with self._opened() as database:

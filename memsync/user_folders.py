@@ -1,14 +1,26 @@
-"""Where the platform keeps a user's settings, state and caches.
+"""Where the platform keeps a user's settings, state and caches, and whose the files there are.
 
-A library would say the same, but loading it takes as long as a quarter of a served search.
+A library would say where these folders are, but loading it takes as long as a quarter of a served search.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from contextlib import suppress
+
+from memsync.errors import FilesystemError
+
+try:  # hashlib loads OpenSSL first, which takes as long as reading all settings
+    from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]  # because it is CPython's own, untyped
+except ImportError:  # its name in CPython 3.11 only
+    from hashlib import sha256
 
 _NAME = "memsync"
+_MARK = ".memsync"
+_MARK_TEXT = b"memsync keeps files of its own in this folder; your notes are elsewhere.\n"
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 def state_folder() -> str:
@@ -32,3 +44,103 @@ def _folder(variable: str, usual: str, on_macos: str) -> str:
     if os.path.isabs(named):
         return os.path.join(named, _NAME)
     return os.path.join(os.path.expanduser("~"), on_macos if sys.platform == "darwin" else usual, _NAME)
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of some bytes in hexadecimal."""
+    digest: str = sha256(content).hexdigest()
+    return digest
+
+
+def own_folder(folder: str | os.PathLike[str]) -> None:
+    """Make a folder for memsync's own files, or check that an existing one is this user's and memsync's.
+
+    Missing folders are made with mode 0700; in the user's state folder every folder from memsync's top one down gets
+    it. A folder that memsync uses for the first time must be empty: no file of another program is ever opened, renamed
+    or truncated because memsync uses the same name. Raises OSError, and FilesystemError for a folder of another user
+    or another program.
+    """
+    folder = os.path.abspath(folder)
+    _make(folder)
+    ours = [folder]
+    top = state_folder()
+    while (above := os.path.dirname(ours[-1])) == top or above.startswith(f"{top}/"):
+        ours.append(above)
+    modes = {path: _mode_if_ours(path) for path in ours}
+    if not _is_marked(folder):
+        _mark(folder)
+    for path, mode in modes.items():
+        if mode & 0o077:
+            os.chmod(path, 0o700)
+
+
+def _make(folder: str) -> None:
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for name in reversed(missing):
+        try:
+            os.mkdir(name, 0o700)
+        except FileExistsError:  # another process was first, or it is a file
+            if not os.path.isdir(name):
+                raise
+
+
+def _mode_if_ours(folder: str) -> int:
+    """Return the mode of a folder of this user's. Raises FilesystemError for one of another user."""
+    found = os.stat(folder)
+    if found.st_uid != os.geteuid():
+        raise FilesystemError(
+            f"{folder} belongs to another user", hint="Set index.dir, or XDG_STATE_HOME, to a folder of your own."
+        )
+    return found.st_mode
+
+
+def _is_marked(folder: str) -> bool:
+    try:
+        found = os.lstat(f"{folder}/{_MARK}")
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _mark(folder: str) -> None:
+    """Note in a folder that its files are memsync's. Raises FilesystemError where there are others."""
+    names = sorted(os.listdir(folder))
+    if names and not _is_marked(folder):
+        raise FilesystemError(
+            f"{folder} holds files that memsync did not make: {names[0]}",
+            hint="Set index.dir to an empty or a new folder. If an earlier memsync made these files, remove them.",
+        )
+    descriptor = os.open(f"{folder}/{_MARK}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(OSError):  # the name is the mark, so a full disk does no harm
+            os.write(descriptor, _MARK_TEXT)
+    finally:
+        os.close(descriptor)
+
+
+def other_writer(found: os.stat_result, path: str) -> str:
+    """Return who besides this user and root may write a file, as words for a message; empty if nobody may."""
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"its owner, the user {found.st_uid}"
+    if found.st_mode & stat.S_IWOTH:
+        return "every user"
+    if found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid, path):
+        return f"the group {found.st_gid}"
+    return ""
+
+
+def _is_private_group(number: int, path: str) -> bool:
+    """Tell whether a group has this user alone, as many systems make for each user, and no access list adds others."""
+    import grp
+    import pwd
+
+    if hasattr(os, "listxattr") and _ACCESS_LIST in os.listxattr(path):
+        return False
+    try:
+        group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return (group.gr_gid, group.gr_name) == (user.pw_gid, user.pw_name) and set(group.gr_mem) <= {user.pw_name}

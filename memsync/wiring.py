@@ -58,6 +58,15 @@ def backend_versions() -> tuple[str, str]:
     return versions
 
 
+def check_built_in_files() -> list[str]:
+    """Return the names of the built-in model's files after checking their content. Raises EmbedderError.
+
+    Its tokenizer counts tokens whatever model embeds.
+    """
+    names: list[str] = _load("memsync.embedders.minilm:check_files")()
+    return names
+
+
 def make_token_counter() -> TokenCounter:
     """Return what measures chunks and token budgets, whatever model embeds them."""
     counter: TokenCounter = _load(TOKEN_COUNTER)()

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from memsync.model import Fresh, NotePath
+from memsync.model import Fresh, Mode, NotePath
 from tests.convergence.watcher import Mood
 from tests.convergence.world import World
 
@@ -93,3 +93,73 @@ def test_files_that_are_just_being_saved_do_not_delay_the_next_comparison(world:
     world.tree.write("b.md", b"alder\n")
     world.clock.sleep(31.0)
     assert "b.md" in world.stamps()
+
+
+CLOCK_JUMPS = [-86_400.0, -5.0, -0.3, -0.05, 0.05, 0.3, 5.0, 86_400.0]
+
+
+@pytest.mark.parametrize("seconds", CLOCK_JUMPS)
+@pytest.mark.parametrize("asked", ["the daemon", "another process"])
+@pytest.mark.parametrize("rename", [False, True])
+def test_search_waits_for_a_save_whatever_the_clock_is_set_to(
+    world: World, seconds: float, asked: str, rename: bool
+) -> None:
+    """How long a file stood still, a clock tells that nobody sets: the note is found, or said to be missing."""
+    world.save_in_place("a.md", b"heron mark0001x eel\n", "mark0001x", 0.06, rename=rename)
+    world.clock.jump(seconds)
+    memory = world.live.memory if asked == "the daemon" else world.second()
+    world.search(memory, "mark0001x", "a.md", Fresh.STRICT, Mode.KEYWORD)
+    world.rest()
+
+
+@pytest.mark.parametrize("seconds", CLOCK_JUMPS)
+def test_daemon_keeps_a_note_that_is_being_saved_whatever_the_clock_is_set_to(world: World, seconds: float) -> None:
+    """The keeper waits for the end of a save, too; the world checks it the moment before the save ends."""
+    world.save_in_place("a.md", b"heron mark0001x eel\n", "mark0001x", 0.44, rename=False)
+    world.clock.jump(seconds)
+    world.clock.sleep(0.5)
+    world.rest()
+
+
+@pytest.mark.parametrize("seconds", CLOCK_JUMPS)
+def test_emptied_note_is_believed_in_time_whatever_the_clock_is_set_to(world: World, seconds: float) -> None:
+    """A stamp of tomorrow does not keep lost text in the index: half a second after it was seen, it is believed."""
+    world.tree.empty("a.md")
+    world.clock.jump(seconds)
+    assert world.live.memory.search("heron", mode="keyword").hits == ()
+    assert world.live.memory.search("heron", mode="keyword").freshness.pending_text == 0
+
+
+def test_setting_the_clock_is_not_taken_for_lost_reports(world: World) -> None:
+    """A change that is a moment old looks a day old after the clock was set; the watcher reported it all the same."""
+    world.watcher.mood = Mood.LATE
+    world.clock.sleep(29.9 - (world.clock.monotonic() - 1_000.0) % 30.0)
+    world.tree.write("b.md", b"alder\n")
+    world.clock.jump(86_400.0)
+    world.clock.sleep(1.0)
+    assert world.live.engine.health.faults() == ()
+
+
+def test_pipe_that_may_not_be_read_took_the_place_of_a_note(world: World) -> None:
+    """What a file is can be told without reading it: the note is gone, however little may be done with the pipe."""
+    world.tree.pipe("a.md")
+    world.forbid("a.md")
+    world.rest()
+    assert world.stamps() == {}
+
+
+def test_note_that_may_not_be_read_is_kept(world: World) -> None:
+    """Unreadable is not deleted."""
+    world.forbid("a.md")
+    world.clock.sleep(40.0)
+    assert list(world.stamps()) == ["a.md"]
+
+
+def test_save_that_begins_after_the_files_were_listed_is_waited_for(world: World) -> None:
+    """A file that is emptied between listing and reading may be a save in progress, as one that was empty before."""
+    world.watcher.mood = Mood.DEAF
+    world.tree.overwrite("a.md", b"heron mark0001x and more of it\n")
+    world.system.ambush(2, lambda: world.save_in_place("a.md", b"heron mark0001x\n", "mark0001x", 0.05, rename=False))
+    world.live.memory.syncer.refresh(deadline_seconds=0.02)
+    assert world.save is not None
+    assert world.stamps()[NotePath("a.md")].size > 0

@@ -37,9 +37,9 @@ TURN = st.fixed_dictionaries(
     },
 )
 HEAD = st.dictionaries(
-    st.sampled_from(["title", "session", "tags", "n"]),
+    st.sampled_from(["title", "session", "tags", "summary"]),
     st.one_of(TEXT.filter(bool), st.integers(0, 9), st.booleans(), st.lists(st.sampled_from(["a", "b"]), min_size=1)),
-)
+).map(lambda head: {key: value for key, value in head.items() if key == "tags" or not isinstance(value, list)})
 
 
 def lines_of(memory: Memory, *threads: str) -> list[Any]:

@@ -55,7 +55,7 @@ def test_model_revision_is_the_artefacts_digest() -> None:
     """Another model file is another space."""
     digest = hashlib.sha256((minilm.FOLDER / "model.onnx").read_bytes()).hexdigest()
     assert minilm.SPACE.revision == f"int8-{digest[:12]}"
-    assert digest in (minilm.FOLDER / "PROVENANCE.md").read_text()
+    assert "digests.py" in (minilm.FOLDER / "PROVENANCE.md").read_text()
     assert "Apache License" in (minilm.FOLDER / "LICENSE").read_text()
 
 

@@ -230,11 +230,11 @@ def test_thread_without_a_session_is_one_of_its_own(memory: Memory, write: Write
 
 @pytest.mark.parametrize("text", ["## user\n\nnot a message", "```\n## user\n", "a\n=\n", "<!-- open", "> ## user"])
 def test_what_is_appended_says_how_it_was_changed_and_comes_back(text: str, memory: Memory) -> None:
-    """`demoted=` and `closed=`; a heading in a message does not end it."""
+    """`demoted=` and `written=`; a heading in a message does not end it."""
     memory.new_thread("Talk")
     memory.append_message("talk", "user", text)
     memory.append_message("talk", "assistant", "next")
-    assert [one.text for one in memory.thread("talk").messages] == [text.rstrip("\n"), "next"]
+    assert [one.text for one in memory.thread("talk").messages] == [text, "next"]
 
 
 # ------------------------------------------------------------------------------------------ the rest

@@ -6,12 +6,21 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from memsync.model import NotePath
+from memsync.notes import ignore_pattern
 from memsync.notes.files import NoteFiles
+from memsync.notes.ignore import IgnoreFile
+from memsync.notes.ignore_pattern import read_pattern
+from memsync.notes.rules import PathRules
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -148,11 +157,89 @@ def test_gitignore_that_cannot_be_read_ignores_nothing(kind: str, root: Path, wr
     assert notes(root) == ["a.md"]
 
 
-def test_many_stars_do_not_make_matching_exponential(root: Path, write: Write) -> None:
-    """A pattern from a stranger's repository must not stop the scan."""
+STRANGE = [
+    b"a/**/" * 14 + b"b.md",
+    b"**/a/" * 400 + b"b.md",
+    b"a/**\\/" * 400,
+    b"*a" * 60 + b"b.md",
+    b"a*" * 60 + b"b",
+    b"[a]*" * 120 + b"b",
+    b"?*" * 200 + b"/**/" + b"*?" * 200,
+    b"[[:" * 2_000 + b"]",
+    b"[" + b"[:" * 2_000 + b"]" * 2,
+    b"[[" * 2_000,
+    b"\\" * 4_000,
+    b"a" + b" " * 4_000 + b"b ",
+    b"*" * 4_000 + b"x",
+    b"!" * 4_000,
+    b"[a-z]" * 800,
+]
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """Return how many lines of the matcher's own module a piece of work runs: a clock that no other process moves."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace if frame.f_code.co_filename == ignore_pattern.__file__ else None
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+@pytest.mark.parametrize("line", STRANGE, ids=range(len(STRANGE)))
+def test_matching_costs_no_more_than_pattern_times_path(line: bytes) -> None:
+    """A pattern from a stranger's repository must not stop the scan, whatever it looks like and however deep a path."""
+    for path in (b"a/" * 400 + b"x.md", b"a" * 250 + b".md", b"a/b/" * 200 + b"b.mdx", b"a/a" * 250):
+
+        def use(path: bytes = path) -> None:
+            pattern = read_pattern(line)
+            if pattern:
+                pattern.matches(path)
+                pattern.holds(path)
+
+        assert lines_run(use) < 60 * len(line) + 4 * len(line) * len(path)
+
+
+def test_reading_a_pattern_of_a_megabyte_is_linear() -> None:
+    """Each kind of pattern, twice as long, takes at most a little over twice as many steps."""
+    for atom in (b"a*", b"[:", b"**/", b"[a-c]", b"\\a", b" ", b"?", b"[[:alpha:]]", b"/"):
+        short, long = (lines_run(partial(read_pattern, b"[" + atom * n + b"]x")) for n in (2_000, 4_000))
+        assert long <= 2.2 * short + 100
+
+
+def test_hostile_patterns_do_not_stop_a_scan(root: Path, write: Write) -> None:
+    """With backtracking each of these takes longer than anybody waits."""
+    deep = "a/" * 120
+    write(deep + "x.md", "text")
     write("a" * 250 + ".md", "text")
-    write(".gitignore", "*a" * 60 + "b.md\n" + "a*" * 60 + "b\n")
-    assert len(notes(root)) == 1
+    write(".gitignore", b"\n".join(STRANGE))
+    for depth in range(1, 60):
+        write("a/" * depth + ".gitignore", b"\n".join(STRANGE[:4]))
+    assert notes(root, *(line.decode() for line in STRANGE)) == [deep + "x.md", "a" * 250 + ".md"]
+
+
+def test_thousands_of_lines_are_looked_up_not_tried_one_by_one() -> None:
+    """Names, paths and suffixes cost one look each, however many lines there are; the last line that matches wins."""
+    lines = [f"{kind}{number}.md".encode() for number in range(5_000) for kind in ("", "/sub/", "*-")]
+    rules = IgnoreFile.from_lines("", [*lines, b"!77.md", b"!/sub/78.md", b"!*-79.md"])
+    verdicts = {}
+
+    def use() -> None:
+        for path in ("x.md", "4.md", "sub/99.md", "a-3.md", "77.md", "sub/78.md", "a-79.md", "q/5.md", "q/sub/9999.md"):
+            verdicts[path] = rules.for_files.verdict(path)
+
+    assert lines_run(use) == 9  # each path as bytes, and no pattern tried
+    assert verdicts == {
+        "x.md": None, "4.md": True, "sub/99.md": True, "a-3.md": True, "77.md": False, "sub/78.md": False,
+        "a-79.md": False, "q/5.md": True, "q/sub/9999.md": None,
+    }  # fmt: skip
 
 
 ATOMS = """
@@ -175,3 +262,53 @@ def test_random_rules_leave_the_files_that_git_leaves(seed: int, root: Path, wri
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     listed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.split("\0")
     assert notes(root) == sorted(name for name in listed if name.endswith(".md"))
+
+
+PIECES = r"""
+* ** *** / / a b foo ? [ab] [!a] [^b] [a-c] []a] []-a] [a-] [[:alpha:]] [[:digit:]x] [[:] [[:a] [[:foo:]] [a \* \a \/ \
+[\]] [a\-c] **/ /** /**/ .md é ! # [z-a] [!z-a] [/] [a/b] - [--a] [+--] [a-\c] [[a] [:alpha:] [[:space:]] ]
+[[:punct:][:upper:]]
+"""
+NAMES = "a b foo ab foob a.md b.md foo.md é é.md c * - ] A #a [a"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed: there is nothing to compare with")
+@pytest.mark.parametrize("seed", range(6))
+def test_random_pattern_matches_what_git_says_it_matches(seed: int, tmp_path: Path) -> None:
+    """Stars, brackets, classes, escapes and spaces in any order, for files in and beneath what is matched."""
+    choose = random.Random(seed)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    command = ["git", "check-ignore", "--no-index", "--stdin", "-z"]
+    matched = 0
+    for _ in range(100):
+        line = "".join(choose.choice([*PIECES.split(), " ", "\\ ", "\r"]) for _ in range(choose.randint(1, 6)))
+        paths = {
+            "/".join(choose.choices([*NAMES.split(), "a b", "foo "], k=choose.choice((1, 1, 2, 2, 3, 4))))
+            for _ in range(60)
+        }
+        (tmp_path / ".gitignore").write_bytes(f"{line}\n".encode())
+        listed = subprocess.run(command, cwd=tmp_path, input="\0".join(paths), capture_output=True, text=True)
+        assert listed.returncode in (0, 1), listed.stderr
+        pattern = read_pattern(line.encode())
+        mine = {path for path in paths if pattern and pattern.ignores and pattern.holds(path.encode())}
+        assert mine == set(filter(None, listed.stdout.split("\0"))), line
+        matched += len(mine)
+    assert matched > 100
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "kind"),
+    [
+        ("daily/", "daily/2026/a.md", "daily"),
+        ("daily", "x/daily/a.md", "daily"),
+        ("/daily", "x/daily/a.md", "note"),
+        ("**/log-*.md", "a/b/log-1.md", "daily"),
+        ("a/**/b", "a/x/y/b/c.md", "daily"),
+        ("a/**/b/", "a/x/y/b", "note"),
+        ("a/**/" * 14 + "b", "a/" * 200 + "x.md", "note"),
+        ("[z", "z", "note"),
+    ],
+)
+def test_kind_is_told_by_a_glob_of_the_note_or_of_a_folder_above_it(glob: str, path: str, kind: str) -> None:
+    """As in .gitignore, a folder's glob is about all that is in it."""
+    assert PathRules({glob: "daily"}, {}).kind(NotePath(path)) == kind

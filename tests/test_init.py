@@ -10,6 +10,7 @@ from memsync import Memory
 from memsync.errors import RootError
 from memsync.settings import load_settings
 from memsync.writing.scaffold import create_root
+from tests.daemon_process import Cli
 
 
 def test_new_root_has_templates_and_can_be_searched(tmp_path: Path) -> None:
@@ -57,3 +58,16 @@ def test_init_of_the_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp
     for folder in (tmp_path, Path("/")):
         with pytest.raises(RootError, match="too much"):
             create_root(folder)
+
+
+def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, root: Path) -> None:
+    """A site's config.toml stays as it is; the settings are in memsync.toml, which the next command finds."""
+    site = 'title = "A site"\n'
+    (root / "config.toml").write_text(site)
+    (root / "heron.md").write_text("A heron.")
+    made = cli("init", str(root), cwd=root)
+    assert "created  memsync.toml  (config.toml here belongs to another program)" in made.stdout
+    assert cli("sync", cwd=root).returncode == 0
+    assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root).stdout
+    assert (root / "config.toml").read_text() == site
+    assert "kept     memsync.toml" in cli("init", str(root), cwd=root).stdout

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from mcp.client.client import Client
 
+from memsync import Memory
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
 from memsync.mcp_server.link import Link
@@ -56,14 +57,21 @@ def test_agent_cannot_write_what_instructs_agents(own: MemoryApi, root: Path, wr
     ],
 )
 def test_what_instructs_is_what_any_rule_says(
-    memory: MemoryApi, root: Path, kinds: dict[str, str], tool: str, arguments: dict[str, object]
+    make_memory: Callable[..., Memory],
+    settings: Settings,
+    root: Path,
+    kinds: dict[str, str],
+    tool: str,
+    arguments: dict[str, object],
 ) -> None:
     """Whatever the case, whichever note a tool writes to when none is named, before anything is made."""
+    settings.kinds = {**DEFAULT_KINDS, **kinds}
+    memory = make_memory(own_settings=settings)
 
     class Ruled(Fixed):
         def __init__(self) -> None:
             super().__init__(memory)
-            self._load = lambda: Settings("", "", {}, {**DEFAULT_KINDS, **kinds}, {}, {}, "")
+            self._load = lambda: settings
 
     async def run() -> None:
         async with Client(make_server(Ruled(), read_only=False)) as client:
@@ -186,4 +194,4 @@ def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             tokens = set(pool.map(token_of, [keep] * 8))
         assert len(tokens) == 1
-        assert [path.name for path in keep.iterdir()] == ["mcp-token"]
+        assert {path.name for path in keep.iterdir()} == {".memsync", "mcp-token"}

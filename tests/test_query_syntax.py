@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import pytest
@@ -79,6 +80,53 @@ def test_other_punctuation_is_just_text(typed: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("tags:work", r'Unknown filter "tags:".*\n.*Did you mean "tag:"'),
+        ("deploy since:2026-11-01", r'Unknown filter "since:".*\n.*Did you mean "after:"'),
+        ("until:yesterday", 'Did you mean "before:"'),
+        ("file:store.md", 'Did you mean "path:"'),
+        ("folder:projects", 'Did you mean "in:"'),
+        ("foldr:projects", 'Did you mean "in:"'),
+        ("folder:/projects", 'Did you mean "in:"'),
+        ('tags:"two words"', 'Did you mean "tag:"'),
+        ("knd:daily", 'Did you mean "kind:"'),
+        ("wher:a=b", 'Did you mean "where:"'),
+        ("since:2026", 'Did you mean "after:"'),
+        ("zzz:value", "Filters are kind, tier"),
+    ],
+)
+def test_a_filter_that_there_is_not_is_named_with_the_nearest(typed: str, message: str) -> None:
+    """Taken for text it would find nothing, and nobody would know why; in quotes it is text."""
+    with pytest.raises(UsageError) as raised:
+        parse(typed)
+    assert re.search(message, f"{raised.value.message}\n{raised.value.hint}")
+    assert parse(f'"{typed.partition(" ")[0].replace(chr(34), "")}"').phrases
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "https://example.org/x", "http://localhost:8080/", "file:///etc/x", "mailto:a@b.org", "12:30", "at 9:05",
+        "C:", "C:\\notes", "c:\\notes", "std::vector", "a::b::c", "foo: bar", "foo :bar", "localhost:8080", "Note:this",
+        "TODO:fix", "Genesis:3", "x:y", "1:1", "é:x", "wörter:buch", ":-)", "key:", "::", "a:b:c", "utf8:x",
+    ],
+)  # fmt: skip
+def test_a_colon_that_makes_no_filter_is_text(typed: str) -> None:
+    """Addresses, times, drives, paths of code, words that end in a colon, names with a capital."""
+    query = parse(typed)
+    assert (query.text, query.filters) == (" ".join(typed.split()), Filters())
+
+
+@pytest.mark.parametrize(
+    "typed", ['where:note="two words"', 'where:"note=two words"', 'heron where:note="two words" x']
+)
+def test_a_value_of_two_words_is_quoted_before_or_behind_its_key(typed: str) -> None:
+    """Both are how people write it."""
+    assert parse(typed).filters.where == (("note", "two words"),)
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
         ("2026", "2026"),
@@ -109,6 +157,8 @@ def test_dates_as_people_write_them(value: str, expected: str) -> None:
         ("after:9999y", "before all dates"),
         ("where:emotion", "key=value"),
         ("is:open", "is:open"),
+        ("heron -tag:work", "cannot be excluded"),
+        ('-kind:"daily"', "cannot be excluded"),
         ('tag:""', "needs a value"),
     ],
 )

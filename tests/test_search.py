@@ -132,7 +132,7 @@ def test_what_a_deadline_leaves_out_is_said(memory: Memory, write: Write, monkey
     monkeypatch.setattr("memsync.sync.clock.time.monotonic", iter(started + n * 100 for n in range(1000)).__next__)
     result = memory.search("heron")
     assert (result.hits, result.freshness.pending_text, result.freshness.stale) == ((), 1, True)
-    assert "1 changed files are not in this answer yet" in " ".join(result.warnings)
+    assert "Still indexing: 1 of 1 files are not searched yet. Run: memsync sync" in " ".join(result.warnings)
 
 
 def test_failing_model_leaves_words_and_says_so(notes: Memory, embedder: FakeEmbedder) -> None:
@@ -214,3 +214,33 @@ def test_get_finds_notes_with_a_hash_in_their_name(memory: Memory, write: Write)
     write("C#.md", "# A\n\n## X\n\none\n\n## Y\n\ntwo\n\n## X\n\nthree\n")
     assert memory.get("C#.md:5").text == "one"
     assert memory.get("C#.md#x").end_line == 5
+
+
+@pytest.mark.parametrize(
+    ("written", "is_found"),
+    [
+        ("2021-12-01", True),
+        ("2021-12-01T00:00:00", True),
+        ("2021-12-01 23:59", True),
+        ("2021-12-01T23:30:00+09:00", True),
+        ("2021-12-01T00:30:00-08:00", True),
+        ("2021-12-01T10:00:00Z", True),
+        ('"2021-12-01T10:00"', True),
+        ("[2021-12-01T10:00, x]", True),
+        ("2021-12-02", False),
+        ("2021-11-30T23:59:59-12:00", False),
+        ('"2021-12-01 is the day"', False),
+        ("2021-12-011", False),
+    ],
+)
+def test_a_day_is_found_in_a_date_and_in_a_moment_of_that_day(
+    memory: Memory, write: Callable[[str, str], Path], written: str, is_found: bool
+) -> None:
+    """In the zone in which the moment is written; so is the attribute of an entry."""
+    write("a.md", f"---\ncreated: {written}\n---\nheron\n")
+    found = memory.search("heron where:created=2021-12-01", mode="keyword").hits
+    assert bool(found) is is_found
+    if written[0] not in '"[' and is_found:
+        write("b.md", f'- bittern {{due="{written}"}}\n')
+        write("c.md", "- bittern {due=2020-01-01}\n")
+        assert [hit.path for hit in memory.search("bittern where:due=2021-12-01", mode="keyword").hits] == ["b.md"]

@@ -101,15 +101,17 @@ def test_launchd_agent_starts_the_daemon_of_this_root(name: str, tmp_path: Path)
     assert service.path == tmp_path / "home" / "Library" / "LaunchAgents" / f"{service.name}.plist"
 
 
-def test_each_root_has_a_service_of_its_own_with_its_config(tmp_path: Path) -> None:
-    """Two roots have two names; one with a config.toml is started with it."""
+def test_each_root_has_a_service_of_its_own(tmp_path: Path) -> None:
+    """Two roots have two names; a config file is named in the unit only if the user named it."""
     one, two = tmp_path / "one", tmp_path / "two"
     for root in (one, two):
         root.mkdir()
-    (one / "config.toml").write_text('[memsync]\nroot = "."\n')
+    config = one / "config.toml"
+    config.write_text('[memsync]\nroot = "."\n')
     services = [service_of(load_settings(root=root), "linux") for root in (one, two)]
     assert services[0].name != services[1].name
-    assert f'"--config" "{one}/config.toml" "watch"' in services[0].text
+    assert f'"memsync" "--root" "{one}" "watch"' in services[0].text
+    assert f'"memsync" "--config" "{config}" "watch"' in service_of(load_settings(config=config), "linux").text
     with pytest.raises(DaemonError, match="no services are known on plan9"):
         service_of(load_settings(root=one), "plan9")
 

@@ -51,6 +51,59 @@ def test_users_own_config_is_the_last_resort(tmp_path: Path, monkeypatch: pytest
     assert load_settings(environ={}, cwd=tmp_path).root == tmp_path / "notes"
 
 
+def test_users_own_config_holds_for_every_root_except_what_is_about_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its root and its index folder are those of one memory; its other settings hold everywhere, under a found file."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    config(
+        tmp_path / "own" / "memsync",
+        f'[memsync]\nroot = "{tmp_path}/mine"\n[index]\ndir = "{tmp_path}/index"\n'
+        '[search]\nlimit = 3\ncandidates = 50\n[kinds]\n"/journal/" = "daily"\n',
+    )
+    (tmp_path / "mine").mkdir()
+    path = config(tmp_path / "other", '[memsync]\nroot = "."\n[search]\nlimit = 5\n')
+    mine = load_settings(environ={}, cwd=tmp_path)
+    assert (mine.root_name, mine.index_name) == (f"{tmp_path}/mine", f"{tmp_path}/index")
+    other = load_settings(environ={}, cwd=tmp_path / "other")
+    assert (other.root, other["search.limit"], other["search.candidates"]) == (path.parent, 5, 50)
+    assert other.kinds["/journal/"] == "daily"
+    assert other.index_name.startswith(str(tmp_path / "state"))
+    for environ in ({}, {"MEMSYNC_ROOT": str(tmp_path / "mine")}):
+        named = load_settings(root=None if environ else tmp_path / "mine", environ=environ, cwd=tmp_path / "other")
+        assert named.index_name == f"{tmp_path}/index"
+
+
+def test_root_in_the_environment_takes_its_own_config_only(tmp_path: Path) -> None:
+    """As with --root: a config file of another memory, found from here, has no say."""
+    config(tmp_path / "one", '[memsync]\nroot = "."\n[search]\nlimit = 3\n')
+    config(tmp_path / "two", '[memsync]\nroot = "."\n[search]\nlimit = 4\n')
+    found = load_settings(environ={"MEMSYNC_ROOT": str(tmp_path / "two")}, cwd=tmp_path / "one")
+    assert (found.root, found["search.limit"]) == (tmp_path / "two", 4)
+
+
+def test_options_of_settings_give_the_same_settings_anywhere(tmp_path: Path) -> None:
+    """What a service or an MCP client is started with, from another folder."""
+    path = config(tmp_path, '[memsync]\nroot = "notes/inner"\n[search]\nlimit = 3\n')
+    (tmp_path / "notes" / "inner").mkdir(parents=True)
+    config(tmp_path / "notes", '[memsync]\nroot = "."\n[search]\nlimit = 4\n')
+    found = load_settings(environ={}, cwd=tmp_path)
+    assert list(found.options) == ["--root", str(tmp_path / "notes" / "inner")]
+    again = load_settings(root=found.options[1], environ={}, cwd="/")
+    assert (again["search.limit"], again.root) == (3, found.root)
+    assert list(load_settings(config=path, environ={}).options) == ["--config", str(path)]
+    assert list(load_settings(environ={"MEMSYNC_CONFIG": str(path)}, cwd="/").options) == ["--config", str(path)]
+
+
+def test_memsync_toml_is_found_beside_the_config_of_another_program(tmp_path: Path) -> None:
+    """A site generator's config.toml may be in the same folder; of two of memsync's own, memsync.toml counts."""
+    path = config(tmp_path, 'title = "A site"\n')
+    (tmp_path / "memsync.toml").write_text('[memsync]\nroot = "."\n[search]\nlimit = 3\n')
+    assert load_settings(environ={}, cwd=tmp_path)["search.limit"] == 3
+    path.write_text('[memsync]\nroot = "."\n[search]\nlimit = 4\n')
+    assert load_settings(environ={}, cwd=tmp_path)["search.limit"] == 3
+
+
 def test_no_config_at_all_says_what_to_do(tmp_path: Path) -> None:
     """A newcomer without a root is told about init."""
     with pytest.raises(ConfigError, match="no memory root") as caught:
@@ -120,34 +173,6 @@ def test_root_inside_the_index_is_refused(tmp_path: Path) -> None:
     path = config(tmp_path, f'[memsync]\nroot = "index/notes"\n[index]\ndir = "{tmp_path}/index"\n')
     with pytest.raises(ConfigError, match="lies inside the index"):
         load_settings(config=path, environ={})
-
-
-@pytest.mark.parametrize(
-    ("table", "what"),
-    [('[index]\ndir = "/tmp/elsewhere"\n', "index.dir"), ('[embedder]\nmodel = "openai:m"\n', "endpoint")],
-)
-def test_config_found_inside_a_memory_root_is_not_trusted(tmp_path: Path, table: str, what: str) -> None:
-    """Notes may come from a stranger: their config names no place or endpoint, unless the user names the file."""
-    path = config(tmp_path, f'[memsync]\nroot = "."\n{table}')
-    with pytest.raises(ConfigError, match=what):
-        load_settings(environ={}, cwd=tmp_path)
-    assert load_settings(config=path, environ={}).root == tmp_path
-
-
-def test_config_inside_a_root_may_not_name_a_folder_above(tmp_path: Path) -> None:
-    """A cloned folder cannot have its parents indexed."""
-    config(tmp_path / "clone", '[memsync]\nroot = ".."\n')
-    with pytest.raises(ConfigError, match="no folder above"):
-        load_settings(environ={}, cwd=tmp_path / "clone")
-
-
-def test_config_that_was_only_found_may_not_name_a_folder_beside(tmp_path: Path) -> None:
-    """A cloned project cannot have its neighbours indexed; named by the user, the same file may."""
-    (tmp_path / "private").mkdir()
-    path = config(tmp_path / "clone", '[memsync]\nroot = "../private"\n')
-    with pytest.raises(ConfigError, match="above or beside"):
-        load_settings(environ={}, cwd=tmp_path / "clone")
-    assert load_settings(config=path, environ={}).root == tmp_path / "private"
 
 
 def test_root_that_is_no_path_is_refused(tmp_path: Path) -> None:

@@ -194,10 +194,10 @@ def test_small_notes_do_not_wait_for_a_large_one(memory: Memory, write: Write, m
     seen: list[list[str]] = []
     read = NoteReader.read
 
-    def reading(reader: NoteReader, path: NotePath, content: bytes) -> Any:
+    def reading(reader: NoteReader, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None) -> Any:
         if path == "a-large.md" and not seen:
             seen.append([hit.path for hit in memory.search("quokka", mode="keyword", fresh="none").hits])
-        return read(reader, path, content)
+        return read(reader, path, content, pause)
 
     monkeypatch.setattr(NoteReader, "read", reading)
     memory.sync()

@@ -233,7 +233,7 @@ def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemo
     assert [hit.path for hit in result.hits] == ["a.md"]
     assert result.freshness.stale
     assert result.freshness.pending_text >= 2
-    assert any("not in this answer yet" in warning for warning in result.warnings)
+    assert any("files are not searched yet" in warning for warning in result.warnings)
     memory.sync()
     assert {hit.path for hit in memory.search("heron").hits} == {"a.md", "b.md", "c.md"}
 

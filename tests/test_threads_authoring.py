@@ -39,10 +39,17 @@ def test_thread_is_a_note_and_is_read_as_it_was_written(own: MemoryApi, root: Pa
     assert hit.path == begun.path
 
 
-def test_thread_of_a_title_that_is_taken_gets_another_name(own: MemoryApi) -> None:
-    """Two conversations may be about the same."""
-    paths = [own.new_thread("The store").path for _ in range(3)]
-    assert paths == ["threads/the-store.md", "threads/the-store-2.md", "threads/the-store-3.md"]
+def test_thread_of_a_title_that_is_taken_is_refused_and_names_the_file(own: MemoryApi, root: Path) -> None:
+    """Whoever begins it twice would write into two; one that is archived has its title still."""
+    own.new_thread("The store")
+    for title in ("The store", "the  STORE"):
+        with pytest.raises(UsageError, match=r"already: threads/the-store\.md"):
+            own.new_thread(title)
+    own.set_thread_status("the-store", "archived")
+    with pytest.raises(UsageError, match=r"already: threads/the-store\.md"):
+        own.new_thread("The store")
+    assert own.new_thread("The store!").path == "threads/the-store-2.md"
+    assert len(list((root / "threads").iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -79,17 +86,17 @@ def test_what_is_no_thread_is_not_made_one(own: MemoryApi, write: Write, root: P
     assert own.append_message("notes/talk.md", "user", "x").path == "notes/talk.md"
 
 
-def test_threads_whose_titles_are_alike_are_not_taken_for_each_other(own: MemoryApi) -> None:
+def test_threads_whose_titles_are_alike_are_not_taken_for_each_other(own: MemoryApi, write: Write) -> None:
     """A title is a title and not the file's name; several of one title must be told apart by path."""
     for title in ("C++", "C#", "The store"):
         own.new_thread(title)
     assert own.append_message("C#", "user", "sharp").path == "threads/c-2.md"
     assert own.append_message("C++", "user", "plus").path == "threads/c.md"
     assert own.append_message("the STORE", "user", "x").path == "threads/the-store.md"
-    own.new_thread("The store")
+    write("threads/other.md", "---\ntitle: The store\n---\n")
     with pytest.raises(UsageError, match="several") as raised:
         own.append_message("The store", "user", "x")
-    assert "threads/the-store-2.md" in raised.value.hint
+    assert "threads/other.md" in raised.value.hint
     with pytest.raises(NoteError, match="no thread"):
         own.append_message("D", "user", "x")
 

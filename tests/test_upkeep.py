@@ -19,6 +19,7 @@ from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings import Settings, load_settings
 from memsync.upkeep.retention import due, unused
+from memsync.user_folders import own_folder
 from memsync.writing import moving
 from memsync.writing.swap import rename_new
 from tests.conftest import Parse
@@ -294,7 +295,7 @@ def test_run_that_was_killed_can_be_undone(
 @pytest.mark.parametrize("line", ["null", "[1]", '"s"', '{"run":"x","moves":[["a"]]}', '{"done":"q","moves":5}', "{"])
 def test_damaged_record_moves_nothing(memory: Memory, settings: Settings, line: str) -> None:
     """And breaks nothing."""
-    settings.keep_dir.mkdir(parents=True)
+    own_folder(settings.keep_dir)
     (settings.keep_dir / "retired.jsonl").write_text(f"{line}\n")
     with pytest.raises((UsageError, MemsyncError)):
         memory.undo_prune() if "run" not in line else memory.thread("nope")
@@ -542,3 +543,23 @@ def test_note_of_a_far_day_retires_like_any(memory: Memory, root: Path, write: W
     path = write("far.md", "---\nexpires: 2020-01-01\n---\nx\n")
     age(path, "2999-01-01")
     assert [one.path for one in memory.prune(apply=True, force=True).moved] == ["far.md"]
+
+
+def test_imported_conversation_is_as_old_as_its_import(memory: Memory, root: Path) -> None:
+    """Its messages may be years old, and keep their times; nobody imports them to have them retired."""
+    file = root.with_name("old.jsonl")
+    line = {"thread": "old", "role": "user", "time": "2019-05-01 10:02", "text": "Which herons?"}
+    file.write_text(json.dumps(line) + "\n")
+    memory.import_file(file)
+    assert memory.prune(days=1).due == ()
+    assert [one.path for one in memory.stale(days=1).notes] == []
+    assert [note.tier for note in memory.notes().notes] == ["project"]
+    thread = root / "threads/old.md"
+    content = thread.read_text()
+    thread.write_text(content.replace(f'imported: "{date.today()}"', 'imported: "2020-01-01"'))
+    before = thread.read_bytes()
+    assert before != content.encode()
+    assert memory.import_file(file).known == 1
+    assert thread.read_bytes() == before
+    assert [one.path for one in memory.stale(days=1).notes] == ["threads/old.md"]
+    assert [hit.path for hit in memory.search("herons before:2019-06-01").hits] == ["threads/old.md"]

@@ -13,6 +13,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.memory_api import MemoryApi
 from memsync.settings import Settings, load_settings
+from memsync.user_folders import own_folder
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import until
 
@@ -83,7 +84,7 @@ def test_counts_that_cannot_be_kept_cost_no_answer(
     make_memory: Callable[..., Memory], write: Write, settings: Settings, content: bytes
 ) -> None:
     """The search answers; `stats` says what is wrong, and an empty file is a new beginning."""
-    settings.keep_dir.mkdir(parents=True)
+    own_folder(settings.keep_dir)
     (settings.keep_dir / "usage.db").write_bytes(content)
     write("zebra.md", "A zebra.\n")
     memory = make_memory()

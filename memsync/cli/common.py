@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memsync.cli.text import printable, say
+
 if TYPE_CHECKING:
+    from memsync.cli.here import Here
     from memsync.memory import Memory
     from memsync.memory_api import MemoryApi
     from memsync.ports import Progress
@@ -24,7 +27,17 @@ def load(context: click.Context) -> Settings:
     from memsync.settings import load_settings
 
     config, root = context.obj
-    return load_settings(config=config, root=root)
+    settings = load_settings(config=config, root=root)
+    for warning in settings.warnings:
+        say(f"memsync: {printable(warning)}", err=True)
+    return settings
+
+
+def here(context: click.Context) -> Here:
+    """Return the current folder as seen from the memory root that the global options name."""
+    from memsync.cli.here import Here
+
+    return Here(load(context).root_name)
 
 
 @contextmanager
@@ -32,7 +45,7 @@ def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, its daemon's if there is one; say so on stderr if not."""
     from memsync.wiring import connect
 
-    with connect(load(context), notice=lambda text: click.echo(f"memsync: {text}", err=True)) as memory:
+    with connect(load(context), notice=lambda text: say(f"memsync: {printable(text)}", err=True)) as memory:
         yield memory
 
 
@@ -69,4 +82,4 @@ def progress_on_stderr() -> Iterator[Progress | None]:
 
 def waiting_on_stderr() -> Callable[[str], None]:
     """Return a callback that says for whom a command waits."""
-    return lambda holder: click.echo(f"memsync: waiting for {holder}, which is syncing the same index", err=True)
+    return lambda holder: say(f"memsync: waiting for {printable(holder)}, which is syncing the same index", err=True)

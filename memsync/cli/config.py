@@ -7,7 +7,7 @@ import json
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.text import say_json
+from memsync.cli.text import json_line, printable, say, say_json
 
 
 @click.group()
@@ -28,7 +28,8 @@ def show(context: click.Context, as_json: bool) -> None:
         return
     width = max(map(len, values))
     for name, value in values.items():
-        click.echo(f"{name:<{width}}  {json.dumps(value, ensure_ascii=False)}  ({settings.sources[name]})")
+        shown = json_line(json.dumps(value, ensure_ascii=False))
+        say(f"{name:<{width}}  {shown}  ({printable(settings.sources[name])})")
     for table, globs in (("kinds", settings.kinds), ("tiers", settings.tiers)):
         for glob, value in globs.items():
-            click.echo(f"{table}.{json.dumps(glob)} = {value}")
+            say(f"{table}.{json_line(json.dumps(glob, ensure_ascii=False))} = {value}")

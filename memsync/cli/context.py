@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.text import printable, say, say_json, say_pending
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[QUERY]...")
 @click.option("--thread", default="", metavar="NAME", help="With this thread's own prompt and its last messages.")
 @click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Word pieces. [default: context.budget, 4000]")
-@click.option("--day", default="", metavar="DATE", help="The day whose log is read, with that before; else today.")
+@click.option("--day", default="", metavar="DATE", help="Its log and that of the day before. [default: today]")
 @json_option
 @click.pass_context
 def context(
@@ -29,15 +29,17 @@ def context(
     memsync context --thread the-store --json
     """
     with opened(context) as memory:
-        found = memory.context(" ".join(words), thread=thread, budget=budget or 0, day=day)
+        found = memory.context(
+            " ".join(words), thread=here(context).note(thread) if thread else "", budget=budget or 0, day=day
+        )
     if as_json:
         say_json(found)
         return
-    click.echo(visible(found.text), nl=False)
-    click.echo(f"memsync: {found.tokens} of {found.budget} word pieces", err=True)
+    say(found.text, end="")
+    say(f"memsync: {found.tokens} of {found.budget} word pieces", err=True)
     for one in found.left_out:
         about = f"{one.passages} passages, {one.tokens} word pieces"
-        click.echo(f"memsync: left out of {one.part}: {printable(one.path)}, {about}", err=True)
+        say(f"memsync: left out of {one.part}: {printable(one.path)}, {about}", err=True)
     for warning in found.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     say_pending(found.pending_text)

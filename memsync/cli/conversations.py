@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import json_option, opened_here, progress_on_stderr
-from memsync.cli.text import printable, say_json
+from memsync.cli.common import here, json_option, opened_here, progress_on_stderr
+from memsync.cli.text import json_line, printable, say, say_as_it_is, say_json
 from memsync.errors import FilesystemError
 
 if TYPE_CHECKING:
@@ -33,18 +33,21 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
         say_json({"files": [{"file": file, **_counts(report)} for file, report in reports]})
     for file, report in reports:
         if not as_json:
-            click.echo(
+            say(
                 f"{printable(file)}: {report.messages:,} messages in {report.threads:,} new threads and "
                 f"{report.continued:,} continued; {report.known:,} were there"
             )
+        if report.named and not as_json:
+            named = ", ".join(f"{count:,} {printable(kind)}" for kind, count in sorted(report.named.items()))
+            say(f"{printable(file)}: without text, and only named in the messages: {named}")
         for one in report.wrong:
-            click.echo(f"memsync: {printable(file)}: {printable(one)}", err=True)
+            say(f"memsync: {printable(file)}: {printable(one)}", err=True)
     if any(report.wrong for _, report in reports):
         sys.exit(WRONG_EXIT_CODE)
 
 
 def _counts(report: ImportReport) -> dict[str, object]:
-    names = ("threads", "continued", "messages", "known", "paths", "wrong")
+    names = ("threads", "continued", "messages", "known", "paths", "wrong", "named")
     return {name: getattr(report, name) for name in names}
 
 
@@ -55,10 +58,10 @@ def _counts(report: ImportReport) -> dict[str, object]:
 def export(context: click.Context, threads: tuple[str, ...], output: str) -> None:
     """Print THREADS, or all of them, as JSON Lines: a message a line, as `memsync import` reads it."""
     with opened_here(context) as memory:
-        lines = memory.export_lines(threads)
+        lines = memory.export_lines(tuple(map(here(context).note, threads)))
         if not output:
             for line in lines:
-                click.echo(line)
+                say_as_it_is(json_line(line))
             return
         try:
             with open(output, "x", encoding="utf-8", newline="\n") as file:

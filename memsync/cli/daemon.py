@@ -9,13 +9,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import click
 
-from memsync import __version__
-from memsync.cli.common import json_option, load
-from memsync.cli.text import printable, say_json
+from memsync.cli.common import json_option, load, progress_on_stderr
+from memsync.cli.text import printable, say, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
 if TYPE_CHECKING:
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
 
 FOLLOW_SECONDS = 0.2
 START_ATTEMPTS = 3
+STEP_SECONDS = 0.5
+"""How long one question to a daemon that is not ready yet may wait, so that progress is shown."""
+FIRST_VECTORS_SECONDS = 5.0
 _WAIT = click.option(
     "--wait",
     type=click.FloatRange(0),
@@ -38,21 +40,16 @@ _WAIT = click.option(
 @json_option
 @click.pass_context
 def start(context: click.Context, wait: float, as_json: bool) -> None:
-    """Start the daemon in the background and wait until it answers.
+    """Start the daemon in the background and wait until it answers, by meaning too.
 
     From then on what is saved is indexed at once, and searches answer from the loaded model. It serves one memory
-    root; when one does already, that is said and nothing is done.
+    root. When one does already, that is said and nothing is done; but when it runs with other settings, or is of
+    another version, it is restarted.
     """
     settings = load(context)
-    found, started = _start(context, settings, wait)
-    if as_json:
-        say_json({"started": started, **found})
-    else:
-        verb = "serves" if started else "already serves"
-        click.echo(f"process {found['process']} {verb} {printable(str(settings.root))}")
-    version = found.get("version", __version__)
-    if version != __version__:
-        click.echo(f"memsync: it is memsync {version}, this is {__version__}; run memsync restart", err=True)
+    limit = time.monotonic() + wait
+    started = _start(settings, wait)
+    _tell(settings, started, _await_model(settings, limit), as_json=as_json)
 
 
 @click.command()
@@ -66,7 +63,7 @@ def stop(context: click.Context, as_json: bool) -> None:
     if as_json:
         say_json({"stopped": found is not None, **(found or {})})
     else:
-        click.echo(f"process {found['process']} has ended" if found else "no daemon is running")
+        say(f"process {found['process']} has ended" if found else "no daemon is running")
 
 
 @click.command()
@@ -78,12 +75,10 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
     from memsync.daemon import process
 
     settings = load(context)
+    limit = time.monotonic() + wait
     process.stop(settings)
-    found, started = _start(context, settings, wait)
-    if as_json:
-        say_json({"started": started, **found})
-    else:
-        click.echo(f"process {found['process']} serves {printable(str(settings.root))}")
+    started = _start(settings, wait)
+    _tell(settings, started._replace(is_new=True), _await_model(settings, limit), as_json=as_json)
 
 
 @click.command()
@@ -119,7 +114,7 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
         raise FilesystemError(f"there is no log at {path}", hint="It is written by: memsync start")
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file.readlines()[-lines:] if lines else file.readlines()[:0]:
-            click.echo(line, nl=False)
+            say(line, end="")
         if follow:
             _follow(path, file)
 
@@ -128,7 +123,8 @@ def _follow(path: Path, file: TextIO) -> NoReturn:
     """Print what is added to a file, and when another has taken its place, the rest of it and then the other."""
     while True:
         is_last = _is_replaced(path, file)
-        click.echo(file.read(), nl=False)
+        say(file.read(), end="")
+        sys.stdout.flush()
         if is_last:
             file.close()
             file = path.open(encoding="utf-8", errors="replace")
@@ -144,26 +140,76 @@ def _is_replaced(path: Path, file: TextIO) -> bool:
     return found.st_ino != os.fstat(file.fileno()).st_ino or found.st_size < file.tell()
 
 
-def _start(context: click.Context, settings: Settings, wait: float) -> tuple[dict[str, Any], bool]:
-    """Start a daemon unless there is one; return, once it answers, what it says of itself and whether it is new."""
+class _Started(NamedTuple):
+    """What a daemon says of itself, whether it is new, and why the one before it was stopped."""
+
+    about: dict[str, Any]
+    is_new: bool
+    reason: str = ""
+
+
+def _start(settings: Settings, wait: float) -> _Started:
+    """Start a daemon unless there is one of these settings and this version; return what it is once it answers."""
     from memsync.daemon import lock, process
 
-    attempts = 0
-    while (found := lock.serving(settings, wait)) is None:
+    attempts, reason = 0, ""
+    while True:
+        found = lock.serving(settings, wait)
+        if found is not None:
+            outdated = process.outdated(settings)
+            if not outdated:
+                return _Started(found, is_new=bool(reason), reason=reason)
+            process.stop(settings)
+            reason = outdated
         attempts += 1
         try:
-            return process.start(_global_options(context, settings), wait), True
+            about = process.start(settings.options, wait)
+            return _Started(about, is_new=True, reason=reason)
         except DaemonRunning:  # another start was quicker
             if attempts == START_ATTEMPTS:
                 raise
-    return found, False
 
 
-def _global_options(context: click.Context, settings: Settings) -> list[str]:
-    """Return the options that give a process the same settings wherever it runs."""
-    config, root = context.obj
-    options = ["--config", settings.config_name] if config or (settings.config_name and not root) else []
-    return [*options, "--root", settings.root_name] if root else options
+def _await_model(settings: Settings, limit: float) -> str:
+    """Wait until the daemon answers by meaning, at most until `limit` (monotonic clock); return why it does not.
+
+    A memory whose first vectors are still to be computed is waited for only a little: that may take minutes.
+    """
+    from memsync.wiring import connect_daemon
+
+    try:
+        with connect_daemon(settings) as memory, progress_on_stderr() as progress:
+            while not memory.wait(model=True, seconds=min(STEP_SECONDS, max(0.0, limit - time.monotonic()))):
+                if time.monotonic() >= limit:
+                    return "the embedding model is still being loaded"
+                if progress is not None:
+                    progress("loading the model", 0, 1)
+            found = memory.status()
+            if found.daemon is not None and not found.daemon.model_loaded:
+                return "the embedding model could not be loaded (see memsync logs)"
+            limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
+            while not found.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+                if time.monotonic() >= limit:
+                    return "the first vectors are still being computed"
+                found = memory.status()
+                if progress is not None:
+                    progress("computing vectors", found.passages - found.building_pending, found.passages)
+    except MemsyncError as error:  # it was started all the same; what is wrong with it, `status` and the log tell
+        return error.message
+    return ""
+
+
+def _tell(settings: Settings, started: _Started, lacks: str, *, as_json: bool) -> None:
+    """Print which daemon serves, why another was stopped for it, and why it does not answer by meaning yet."""
+    if as_json:
+        say_json({"started": started.is_new, "restarted": started.reason, "lacks": lacks, **started.about})
+    else:
+        verb = "serves" if started.is_new else "already serves"
+        say(f"process {started.about['process']} {verb} {printable(str(settings.root))}")
+    if started.reason:
+        say(f"memsync: {printable(started.reason)}: it was restarted", err=True)
+    if lacks:
+        say(f"memsync: {printable(lacks)}; until then searches answer by words alone", err=True)
 
 
 def _watch_in_background(context: click.Context, descriptor: int) -> None:

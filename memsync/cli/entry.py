@@ -64,11 +64,11 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     from memsync.wiring import connect_to_search
 
     try:
-        settings = load_settings(config=config, root=root)
-        if not settings["daemon.use"]:
+        settings = load_settings(config=asked.config or config, root=asked.root or root)
+        if settings.warnings or not settings["daemon.use"]:
             return None
         with connect_to_search(settings) as memory:
-            result = asked.of(memory)
+            result = asked.of(memory, settings.root_name)
     except (MemsyncError, OSError):
         return None
     try:
@@ -84,7 +84,8 @@ def after_failed_output(error: OSError) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter tries again, and complains
     if isinstance(error, BrokenPipeError):
         return 0
+    from memsync.cli.text import printable, say
     from memsync.errors import FilesystemError
 
-    sys.stderr.write(f"memsync: {error.filename or 'the answer'}: {error.strerror}\n")
+    say(f"memsync: {printable(str(error.filename or 'the answer'))}: {error.strerror}", err=True)
     return FilesystemError.exit_code

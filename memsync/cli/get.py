@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import say_json, visible
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.text import say, say_as_it_is, say_json
 
 
 @click.command()
@@ -17,6 +17,9 @@ from memsync.cli.text import say_json, visible
 def get(context: click.Context, location: str, as_json: bool) -> None:
     """Print the lines that LOCATION names, from the file as it is now.
 
+    A note is named as search prints it, by its path from the current folder, by an absolute path, without .md, or by a
+    title, an alias or a file name that only one note has.
+
     \b
     memsync get SOUL.md
     memsync get daily/2026-11-21.md:12
@@ -25,9 +28,9 @@ def get(context: click.Context, location: str, as_json: bool) -> None:
     memsync get projects/store.md#decision    a section, by its heading
     """
     with opened(context) as memory:
-        excerpt = memory.get(location)
+        excerpt = memory.get(here(context).location(location))
     if as_json:
         say_json(excerpt)
     else:
         # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
-        click.echo(visible(excerpt.text) if sys.stdout.isatty() else excerpt.text, color=True)
+        (say if sys.stdout.isatty() else say_as_it_is)(excerpt.text)

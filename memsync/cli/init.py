@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import json_option
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
+from memsync.errors import UsageError
 
 
 @click.command()
@@ -16,8 +17,14 @@ from memsync.cli.text import printable, say_json
 def init(directory: str, as_json: bool) -> None:
     """Make DIR a memory root: templates, .gitignore, .gitattributes and config.toml.
 
+    Where config.toml is another program's, the settings go into memsync.toml.
+
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
     """
+    config, root = click.get_current_context().obj
+    if config or root:
+        raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {root or 'DIR'}")
+    from memsync.config_file import OWN_NAME
     from memsync.writing.scaffold import create_root
 
     made = create_root(Path(directory).expanduser())
@@ -25,10 +32,11 @@ def init(directory: str, as_json: bool) -> None:
         say_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
         return
     for name in made.created:
-        click.echo(f"created  {name}")
+        reason = "  (config.toml here belongs to another program)" if name == OWN_NAME else ""
+        say(f"created  {printable(name)}{reason}")
     for name in made.kept:
-        click.echo(f"kept     {name}")
+        say(f"kept     {printable(name)}")
     if made.notes:
-        click.echo(f"{made.notes} notes were here already; none was touched")
+        say(f"{made.notes} notes were here already; none was touched")
     here = "" if made.root == Path.cwd() else f"cd {printable(str(made.root))} && "
-    click.echo(f"\nNext: {here}memsync sync && memsync search who is this for")
+    say(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -9,8 +10,9 @@ from collections.abc import Sequence
 import click
 
 from memsync import __version__
+from memsync.cli.arguments import arranged
 from memsync.cli.entry import after_failed_output
-from memsync.errors import MemsyncError
+from memsync.errors import MemsyncError, UsageError
 
 COMMANDS = {
     "init": "memsync.cli.init:init",
@@ -43,6 +45,7 @@ COMMANDS = {
     "status": "memsync.cli.status:status",
     "doctor": "memsync.cli.status:doctor",
     "config": "memsync.cli.config:config",
+    "trust": "memsync.cli.trust:trust",
     "start": "memsync.cli.daemon:start",
     "stop": "memsync.cli.daemon:stop",
     "restart": "memsync.cli.daemon:restart",
@@ -51,7 +54,6 @@ COMMANDS = {
     "service": "memsync.cli.service:service",
 }
 INTERRUPTED_EXIT_CODE = 130
-GLOBAL_OPTIONS = ("--root", "--config")
 
 
 class LazyGroup(click.Group):
@@ -68,6 +70,27 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and put its arguments in order. Raises UsageError for an option that it does not have."""
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            raise UsageError(
+                f"No such command {args[0]!r}", hint=f"Did you mean {close[0]}?" if close else "See: memsync --help"
+            )
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None or command is None or ctx.resilient_parsing:  # that is a shell which completes a line
+            return name, command, rest
+        found = arranged(command, name, rest, ctx)
+        given = {"config_path": found.config, "root": found.root}
+        ctx.params.update((key, value) for key, value in given.items() if value is not None)
+        if found.in_text:
+            from memsync.cli.text import say
+
+            say(f"memsync: {found.in_text[0]} is part of the text: options must come before it", err=True)
+        return name, command, found.arguments
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -100,30 +123,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here.
         code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else stop.code
     except click.UsageError as error:
-        if isinstance(error, click.NoSuchOption) and error.option_name in GLOBAL_OPTIONS:
-            name = error.option_name
-            click.echo(f"memsync: {name} stands before the command: memsync {name} … COMMAND", err=True)
-        else:
-            error.show()
-        code = 2
+        report(_in_own_words(error))
+        code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        report(MemsyncError(error.format_message()))
         code = error.exit_code
     except MemsyncError as error:
         report(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("memsync: interrupted; notes and index are whole, and what was begun can be begun again", err=True)
+        report(MemsyncError("Interrupted. Nothing was damaged; run the command again to finish."))
         code = INTERRUPTED_EXIT_CODE
     except OSError as error:
         code = after_failed_output(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _in_own_words(error: click.UsageError) -> UsageError:
+    """Return what click has against a command line as memsync says it: the fault, then what to do."""
+    path = error.ctx.command_path if error.ctx is not None else "memsync"
+    return UsageError(error.format_message().rstrip("."), hint=f"See: {path} --help")
+
+
 def report(error: MemsyncError) -> None:
     """Print an error and what to do about it on stderr."""
-    from memsync.cli.text import printable
+    from memsync.cli.text import printable, say
 
-    click.echo(f"memsync: {printable(error.message)}", err=True)
+    say(f"memsync: {printable(error.message)}", err=True)
     if error.hint:
-        click.echo(f"  {printable(error.hint)}", err=True)
+        say(f"  {printable(error.hint)}", err=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync.cli.common import load
+from memsync.cli.text import printable, say
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _serve_http(link: Link, settings: Settings, port: int, *, read_only: bool) -
 
     token = token_of(settings.keep_dir)
     bound = listening(port)
-    click.echo(f"memsync: serving http://{HOST}:{bound.getsockname()[1]}{PATH}", err=True)
+    say(f"memsync: serving http://{HOST}:{bound.getsockname()[1]}{PATH}", err=True)
     serve_http(link, bound, token, read_only=read_only)
 
 
@@ -116,7 +117,7 @@ def install(context: click.Context, client: str, is_http: bool, port: int, read_
     else:
         target = Target(command=_command(settings, read_only=read_only))
         _say_environment()
-    click.echo("\n".join(described(name, target) for name in ([client] if client else CLIENTS)), nl=False)
+    say("\n".join(described(name, target) for name in ([client] if client else CLIENTS)), end="")
 
 
 def _of_group(context: click.Context, name: str) -> Any:
@@ -129,12 +130,11 @@ def _command(settings: Settings, *, read_only: bool) -> list[str]:
     own = os.path.abspath(sys.argv[0])
     is_installed = os.path.basename(own) == "memsync" and os.access(own, os.X_OK)
     start = [own] if is_installed else [sys.executable, "-P", "-m", "memsync"]
-    config = ["--config", settings.config_name] if settings.config_name else []
-    return [*start, *config, "--root", settings.root_name, "mcp", *(["--read-only"] if read_only else [])]
+    return [*start, *settings.options, "mcp", *(["--read-only"] if read_only else [])]
 
 
 def _say_environment() -> None:
     """Say what a client will not know, as it does not have this shell's environment."""
     names = [name for name in os.environ if name.startswith("MEMSYNC_") or name == "XDG_STATE_HOME"]
     if names:
-        click.echo(f"memsync: give the client these variables, too: {', '.join(sorted(names))}", err=True)
+        say(f"memsync: give the client these variables, too: {', '.join(map(printable, sorted(names)))}", err=True)

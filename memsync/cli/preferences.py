@@ -6,8 +6,9 @@ import sys
 
 import click
 
+from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, visible
+from memsync.cli.text import printable, say, say_json
 from memsync.cli.writing import say_written
 
 _USER = click.option("--user", default="", metavar="NAME", help="Of this user, else for everybody.")
@@ -31,7 +32,7 @@ def list_(context: click.Context, user: str, as_json: bool) -> None:
         say_json({"preferences": found})
         return
     for one in found:
-        click.echo(visible(f"{one.key}: {one.value}"))
+        say(printable(f"{one.key}: {one.value}"))
 
 
 @pref.command()
@@ -46,19 +47,19 @@ def get(context: click.Context, key: str, user: str, as_json: bool) -> None:
     if as_json:
         say_json({"preference": found})
     elif found is not None:
-        click.echo(visible(found.value))
+        say(printable(found.value))
     if found is None:
         sys.exit(NOT_SET_EXIT_CODE)
 
 
-@pref.command("set")
+@pref.command("set", context_settings=FREE_TEXT)
 @click.argument("key")
 @click.argument("value", nargs=-1, required=True)
 @_USER
 @json_option
 @click.pass_context
 def set_(context: click.Context, key: str, value: tuple[str, ...], user: str, as_json: bool) -> None:
-    """Set KEY to VALUE, in its place if it has one, and print where it stands."""
+    """Set KEY to VALUE and print its path:line. Options must come before VALUE."""
     with opened(context) as memory:
         written = memory.set_preference(key, " ".join(value), user=user)
     say_written(written, as_json=as_json)
@@ -81,10 +82,10 @@ def list_patterns(context: click.Context, as_json: bool) -> None:
         return
     for one in found:
         about = " ".join(filter(None, (f"{one.confidence:.2f}", f"{one.count}x", one.type, one.key)))
-        click.echo(f"{printable(one.path)}:{one.line}  {visible(one.text)}  ({visible(about)})")
+        say(f"{printable(one.path)}:{one.line}  {printable(one.text)}  ({printable(about)})")
 
 
-@pattern.command()
+@pattern.command(context_settings=FREE_TEXT)
 @click.argument("text", nargs=-1, required=True)
 @click.option("--type", "pattern_type", default="", help="What sort of pattern it is: style, habit, …")
 @click.option("--key", default="", help="What it is about; equal keys are one pattern.")
@@ -94,7 +95,10 @@ def list_patterns(context: click.Context, as_json: bool) -> None:
 def observe(
     context: click.Context, text: tuple[str, ...], pattern_type: str, key: str, confidence: float, as_json: bool
 ) -> None:
-    """Note that TEXT was observed, once more if it was before, and print where it stands."""
+    """Note that TEXT was observed, once more if it was before, and print its path:line.
+
+    Options must come before TEXT.
+    """
     with opened(context) as memory:
         written = memory.observe(" ".join(text), pattern_type=pattern_type, key=key, confidence=confidence)
     say_written(written, as_json=as_json)

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from memsync.cli.text import printable, say, visible
+from memsync.cli.text import printable, say, say_as_it_is, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def render(
     for warning in result.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
-        say(f"memsync: nothing found; {_searched(result, fresh)}", err=True)
+        say(f"memsync: {_found_nothing(result, fresh)}", err=True)
 
 
 def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
@@ -49,18 +49,18 @@ def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
     for one in messages:
         head = f"  | {printable(one.path)}:{one.start_line}  {one.role}  {one.time.replace('T', ' ')}"
         lines = "\n".join(f"  |   {line}".rstrip() for line in visible(one.text).split("\n"))
-        text = f"{visible(head)}\n{lines}"
-        say(f"{_STYLES['dim']}{text}{_RESET}" if colour else text)
+        text = f"{printable(head)}\n{lines}"
+        say_as_it_is(f"{_STYLES['dim']}{text}{_RESET}" if colour else text)
 
 
-def _searched(result: SearchResult, fresh: str) -> str:
-    """Tell what was searched, so that nothing is taken for nowhere."""
+def _found_nothing(result: SearchResult, fresh: str) -> str:
+    """Return what an empty answer means, so that nothing is taken for nowhere."""
     if result.freshness.stale:
-        return "some changed files were not searched"
+        return "nothing found in the files that were searched"
     if fresh == "none":
         moment = result.freshness.scanned_at
-        return f"files were last compared at {moment}" if moment else "files were not looked at"
-    return "the files were searched as they are now"
+        return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
+    return "nothing found; the files were searched as they are now"
 
 
 def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
@@ -71,14 +71,14 @@ def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
     where = " › ".join(hit.heading_path) or hit.title
     about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
     place = f"{style(printable(path), 'cyan')}:{style(lines, 'green')}"
-    say(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', 'dim')}")
+    say_as_it_is(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', 'dim')}")
     if full:
-        say(visible(hit.text))
+        say(hit.text)
     else:
-        say(_marked(hit, colour))
+        say_as_it_is(_marked(hit, colour))
     if explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
-        say(style(f"  score {hit.score:.3f}: {ranks or 'neighbour of what was found'}", "dim"))
+        say_as_it_is(style(f"  score {hit.score:.3f}: {ranks or 'next to a match'}", "dim"))
 
 
 def _marked(hit: Hit, colour: bool) -> str:

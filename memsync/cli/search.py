@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync.cli.asked import FILTERS, OPTIONS, Asked, Option
-from memsync.cli.common import opened
-from memsync.errors import NoteError, UsageError
+from memsync.cli.common import load, opened
+from memsync.errors import NoteError
 
 if TYPE_CHECKING:
     from memsync.memory_api import MemoryApi
@@ -35,7 +35,7 @@ def _click_option(option: Option, explanation: str) -> click.Option:
     )
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command()
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def search(context: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
@@ -43,19 +43,18 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
 
     \b
     memsync search which store did we choose
+    memsync search what went wrong -n 3
     memsync search postgres '"write-ahead log"' -- -sqlite
     memsync search deploy kind:daily after:"2 weeks ago" tag:work
     memsync search --where emotion=fear --json
 
-    Everything in WORDS that is no filter, "phrase" or -exclusion is text. Exits with 1 when nothing matches.
+    Everything in WORDS that is no filter, "phrase" or -exclusion is text. Options may stand before, between or after
+    the words; after -- nothing is an option, so -exclusions come there. Exits with 1 when nothing matches, with 13 when
+    nothing was found and files are still to be indexed.
     """
-    misplaced = next((word for word in words if word.partition("=")[0] in ("--root", "--config")), "")
-    if misplaced:
-        name = misplaced.partition("=")[0]
-        raise UsageError(f"{name} stands before the command", hint=f"Write: memsync {name} … search …")
     asked = Asked(words, {name.removeprefix("option_"): value for name, value in options.items()})
     with opened(context) as memory:
-        result = asked.of(memory)
+        result = asked.of(memory, load(context).root_name)
         around = _around(memory, result, asked.options.get("context") or 0)
     code = asked.show(result, around)
     if code:

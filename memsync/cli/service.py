@@ -7,7 +7,7 @@ import sys
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 
 
 @click.group()
@@ -23,11 +23,11 @@ def install(context: click.Context, dry_run: bool) -> None:
     from memsync.daemon import service as services
 
     found = services.service_of(load(context))
-    click.echo(f"# {printable(str(found.path))}")
-    click.echo(found.text, nl=False)
+    say(f"# {printable(str(found.path))}")
+    say(found.text, end="")
     if dry_run:
         for command in found.enable:
-            click.echo(f"# would run: {' '.join(command)}")
+            say(f"# would run: {printable(' '.join(command))}")
         return
     complaints = services.install(found)
     wrong = services.verify(found)
@@ -44,11 +44,11 @@ def uninstall(context: click.Context, dry_run: bool) -> None:
     found = services.service_of(load(context))
     if dry_run:
         for command in found.disable:
-            click.echo(f"# would run: {' '.join(command)}")
-        click.echo(f"# would remove: {printable(str(found.path))}")
+            say(f"# would run: {printable(' '.join(command))}")
+        say(f"# would remove: {printable(str(found.path))}")
         return
     if not found.path.exists():
-        click.echo("no service is installed for this memory root")
+        say("no service is installed for this memory root")
         return
     _finish(services.uninstall(found), f"removed {printable(str(found.path))}")
 
@@ -70,16 +70,16 @@ def status(context: click.Context, as_json: bool) -> None:
         )
     else:
         state = "runs" if active else "is installed and does not run" if installed else "is not installed"
-        click.echo(f"{found.name} {state}: {printable(str(found.path))}")
+        say(f"{found.name} {state}: {printable(str(found.path))}")
         if wrong:
-            click.echo(wrong)
+            say(printable(wrong))
     if not active:
         sys.exit(1)
 
 
 def _finish(complaints: list[str], done: str) -> None:
     for complaint in complaints:
-        click.echo(f"memsync: {complaint}", err=True)
+        say(f"memsync: {printable(complaint)}", err=True)
     if complaints:
         sys.exit(1)
-    click.echo(f"# {done}")
+    say(f"# {printable(done)}")

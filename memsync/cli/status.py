@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import json_option, load, opened
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 from memsync.errors import MemsyncError
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ def status(context: click.Context, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    space = found.space or "none yet"
+    space = printable(found.space or "none yet")
     if found.building_space:
-        space += f"\n  building    {found.building_space} ({found.building_pending} vectors to go)"
-    click.echo(
+        space += f"\n  building    {printable(found.building_space)} ({found.building_pending} vectors to go)"
+    say(
         f"memory root   {printable(found.root)}\n"
         f"notes         {found.notes:,} ({found.chunks:,} chunks, {found.passages:,} passages)\n"
         f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending)\n"
@@ -42,24 +42,24 @@ def status(context: click.Context, as_json: bool) -> None:
     _print_daemon(found.daemon)
     for title, items in (("warnings", found.warnings), ("failures", found.failures)):
         if items:
-            click.echo(f"{title}      {len(items)}")
+            say(f"{title}      {len(items)}")
             for item in items:
-                click.echo(f"  {printable(item.path)}: {printable(item.reason)}")
+                say(f"  {printable(item.path)}: {printable(item.reason)}")
 
 
 def _print_daemon(daemon: DaemonStatus | None) -> None:
     if daemon is None:
-        click.echo("daemon        none asked")
+        say("daemon        none asked")
         return
-    watching = f"{daemon.watcher}: {daemon.reason}" if daemon.reason else daemon.watcher
+    watching = f"{daemon.watcher}: {printable(daemon.reason)}" if daemon.reason else daemon.watcher
     model = "loaded" if daemon.model_loaded else "not loaded"
-    click.echo(
+    say(
         f"daemon        process {daemon.process}, memsync {daemon.version}, since {daemon.started_at}\n"
         f"watching      {watching}; compared {daemon.scanned_at or 'not yet'}, {daemon.pending_text} files to go\n"
         f"memory        {daemon.memory_bytes / 1e6:,.0f} MB, model {model}"
     )
     for error in daemon.errors:
-        click.echo(f"fault         {printable(error)}")
+        say(f"fault         {printable(error)}")
 
 
 @click.command()
@@ -77,8 +77,8 @@ def doctor(context: click.Context, as_json: bool) -> None:
         say_json({"healthy": all(check.ok for check in checks), "checks": checks})
     else:
         for check in checks:
-            click.echo(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")
+            say(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")
             if check.advice:
-                click.echo(f"{'':18} {check.advice}")
+                say(f"{'':18} {printable(check.advice)}")
     if not all(check.ok for check in checks):
         sys.exit(1)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from memsync.cli.common import json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
-from memsync.cli.text import printable, say_json
+from memsync.cli.text import printable, say, say_json
 
 if TYPE_CHECKING:
     from memsync.model import SyncReport
 
-_WAIT = click.option(
-    "--wait",
-    type=click.FloatRange(0),
-    default=600.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for another sync.",
-)
+
+def _wait(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--wait",
+        type=click.FloatRange(0),
+        default=seconds,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for another sync.",
+    )
 
 
 @click.command()
-@_WAIT
+@_wait(600.0)
 @click.option("--accept-root", is_flag=True, help="The root was replaced by another folder on purpose.")
 @json_option
 @click.pass_context
@@ -39,7 +42,7 @@ def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) 
 
 
 @click.command()
-@_WAIT
+@_wait(600.0)
 @click.option("--drop-vectors", is_flag=True, help="Compute every vector again.")
 @json_option
 @click.pass_context
@@ -53,7 +56,7 @@ def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bo
 
 
 @click.command()
-@_WAIT
+@_wait(5.0)
 @click.option("--recompute", is_flag=True, help="Compute every vector again instead of comparing cached ones.")
 @json_option
 @click.pass_context
@@ -69,26 +72,28 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
     if as_json:
         say_json({"equal": difference is None, "difference": difference})
     elif difference is None:
-        click.echo("the index is equal to one built from the files")
+        say("the index is equal to one built from the files")
     else:
-        click.echo(f"the index differs from the files at line {difference.line} of the dump:")
-        click.echo(f"  indexed: {difference.indexed}\n  rebuilt: {difference.rebuilt}\nRun: memsync rebuild")
+        say(f"the index differs from the files at line {difference.line} of the dump:")
+        for name in ("indexed", "rebuilt"):
+            say(f"  {name}: {printable(getattr(difference, name))}")
+        say("Run: memsync rebuild")
     if difference is not None:
         sys.exit(1)
 
 
 def _finish(report: SyncReport, as_json: bool) -> None:
     for warning in report.warnings:
-        click.echo(f"memsync: {warning}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     if as_json:
         say_json(report)
     else:
-        click.echo(
+        say(
             f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
             f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
             f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
         )
     for failure in report.failed:
-        click.echo(f"memsync: {printable(failure.path)}: {failure.reason}", err=True)
+        say(f"memsync: {printable(failure.path)}: {printable(failure.reason)}", err=True)
     if report.failed:
         sys.exit(1)

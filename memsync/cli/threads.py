@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.cli.arguments import FREE_TEXT
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.text import printable, say, say_json, say_pending
 from memsync.cli.writing import say_written, text_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def thread() -> None:
     """Conversations, each in a note of threads/."""
 
 
-@thread.command()
+@thread.command(context_settings=FREE_TEXT)
 @click.argument("title", nargs=-1, required=True)
 @click.option("--session", default="", help="The session it belongs to; else it is one of its own.")
 @click.option("--user", default="", help="Whose conversation it is.")
@@ -43,7 +44,7 @@ def new(
     tags: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Begin a thread and print its path."""
+    """Begin a thread and print its path. Options must come before TITLE; a title that is taken is refused."""
     with opened(context) as memory:
         written = memory.new_thread(
             " ".join(title), session=session, user=user, project=project, prompt=prompt, tags=tags
@@ -51,7 +52,7 @@ def new(
     _say_path(written, as_json=as_json)
 
 
-@thread.command()
+@thread.command(context_settings=FREE_TEXT)
 @click.argument("name")
 @click.argument("role")
 @click.argument("words", nargs=-1, metavar="[TEXT]...")
@@ -62,7 +63,7 @@ def new(
 @click.option("--cost", default="", metavar="DOLLARS", help="What it cost.")
 @click.option("--attr", "attributes", multiple=True, metavar="KEY=VALUE", help="Any other attribute.")
 @click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
-@click.option("--force", is_flag=True, help="Write though an editor has the thread open.")
+@click.option("--force", is_flag=True, help="Write even if an editor has the thread open.")
 @json_option
 @click.pass_context
 def append(
@@ -80,7 +81,9 @@ def append(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Append a message to the thread NAME and print where it stands. ROLE is user, assistant, system, tool, agent:NAME.
+    """Append a message to the thread NAME and print its path:line. ROLE is user, assistant, system, tool, agent:NAME.
+
+    Options must come before TEXT.
 
     \b
     memsync thread append getting-started user How do I begin?
@@ -90,7 +93,7 @@ def append(
     told = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
     pairs = (*(f"{key}={value}" for key, value in told.items() if value), *attributes)
     with opened(context) as memory:
-        written = memory.append_message(name, role, text, time=time, attributes=pairs, force=force)
+        written = memory.append_message(here(context).note(name), role, text, time=time, attributes=pairs, force=force)
     say_written(written, as_json=as_json)
 
 
@@ -102,7 +105,7 @@ def append(
 def show(context: click.Context, name: str, last: int, as_json: bool) -> None:
     """Print the messages of the thread NAME, from its file as it is now."""
     with opened(context) as memory:
-        found = memory.thread(name, last=last)
+        found = memory.thread(here(context).note(name), last=last)
     if as_json:
         say_json(found)
     else:
@@ -125,7 +128,7 @@ def list_(context: click.Context, session: str, status: str, user: str, as_json:
     for one in found.threads:
         if not one.archived or status:
             about = "  ".join(filter(None, (one.last_active, one.status, one.session, one.user)))
-            click.echo(f"{printable(one.path)}  {visible(one.title)}  {visible(about)}  {_used(one.usage)}")
+            say(f"{printable(one.path)}  {printable(one.title)}  {printable(about)}  {_used(one.usage)}")
     say_pending(found.pending_text)
 
 
@@ -134,9 +137,9 @@ def list_(context: click.Context, session: str, status: str, user: str, as_json:
 @json_option
 @click.pass_context
 def archive(context: click.Context, name: str, as_json: bool) -> None:
-    """Retire the thread NAME: searches pass over it unless they ask for what is archived."""
+    """Archive thread NAME; searches skip it unless --archived is given."""
     with opened(context) as memory:
-        written = memory.set_thread_status(name, "archived")
+        written = memory.set_thread_status(here(context).note(name), "archived")
     _say_path(written, as_json=as_json)
 
 
@@ -145,9 +148,9 @@ def archive(context: click.Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def resume(context: click.Context, name: str, as_json: bool) -> None:
-    """Take the thread NAME up again: it is active, and found."""
+    """Reactivate thread NAME."""
     with opened(context) as memory:
-        written = memory.set_thread_status(name, "active")
+        written = memory.set_thread_status(here(context).note(name), "active")
     _say_path(written, as_json=as_json)
 
 
@@ -169,7 +172,7 @@ def sessions(context: click.Context, user: str, status: str, project: str, as_js
         return
     for one in found.sessions:
         about = "  ".join(filter(None, (one.last_active, one.status, one.user, one.project)))
-        click.echo(f"{visible(one.session)}  {visible(about)}  {len(one.threads)} threads, {_used(one.usage)}")
+        say(f"{printable(one.session)}  {printable(about)}  {len(one.threads)} threads, {_used(one.usage)}")
     say_pending(found.pending_text)
 
 
@@ -193,7 +196,7 @@ def costs(context: click.Context, by: str, since: str, as_json: bool) -> None:
         return
     for one in (*found.costs, None):
         usage, key = (found.total, "total") if one is None else (one.usage, one.key or "-")
-        click.echo(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {visible(key)}")
+        say(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {printable(key)}")
     say_pending(found.pending_text)
 
 
@@ -230,12 +233,11 @@ handoff = _messages_command(
 
 def _show(found: Conversation) -> None:
     about = found.thread
-    click.echo(
-        f"{visible(about.title)}  ({printable(about.path)}, {visible(about.session)}, {about.status or 'active'})"
-    )
+    says = ", ".join((about.path, about.session, about.status or "active"))
+    say(printable(f"{about.title}  ({says})"))
     for one in found.messages:
-        click.echo(f"\n{printable(one.path)}:{one.start_line}  {visible(one.role)}  {one.time}")
-        click.echo("\n".join(f"  {line}".rstrip() for line in visible(one.text).split("\n")))
+        say(f"\n{printable(one.path)}:{one.start_line}  {printable(one.role)}  {one.time}")
+        say("\n".join(f"  {line}".rstrip() for line in one.text.split("\n")))
 
 
 def _say_messages(found: Messages, names: tuple[str, ...], *, as_json: bool) -> None:
@@ -244,7 +246,7 @@ def _say_messages(found: Messages, names: tuple[str, ...], *, as_json: bool) -> 
         return
     for one in found.messages:
         says = "  ".join(f"{name}={one.attributes[name]}" for name in names if name in one.attributes)
-        click.echo(f"{printable(one.path)}:{one.start_line}  {one.time}  {visible(one.role)}  {visible(says)}")
+        say(f"{printable(one.path)}:{one.start_line}  {one.time}  {printable(one.role)}  {printable(says)}")
     say_pending(found.pending_text)
 
 
@@ -256,6 +258,6 @@ def _say_path(written: Written, *, as_json: bool) -> None:
     if as_json:
         say_written(written, as_json=True)
         return
-    click.echo(printable(written.path))
+    say(printable(written.path))
     for warning in written.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.cli.common import json_option, opened, opened_here, progress_on_stderr
+from memsync.cli.text import printable, say, say_json, say_pending
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, day
         try:
             found = memory.undo_prune() if undo else memory.prune(days=days or 0, apply=is_applied, force=force)
         except KeyboardInterrupt:
-            click.echo("memsync: memsync prune --undo moves back what has moved", err=True)
+            say("memsync: memsync prune --undo moves back what has moved", err=True)
             raise
     if as_json:
         say_json(found)
@@ -52,11 +52,11 @@ def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, day
         _show_pruning(found, is_applied=is_applied or undo)
     for failure in found.failed[:MOST_LINES]:
         about = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
-        click.echo(f"memsync: {about}{printable(failure.reason)}", err=True)
+        say(f"memsync: {about}{printable(failure.reason)}", err=True)
     if len(found.failed) > MOST_LINES:
-        click.echo(f"memsync: and {len(found.failed) - MOST_LINES} others (--json names each)", err=True)
+        say(f"memsync: and {len(found.failed) - MOST_LINES} others (--json names each)", err=True)
     for warning in found.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     if not (is_applied or undo):
         say_pending(found.pending_text)
     if found.failed:
@@ -65,15 +65,15 @@ def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, day
 
 def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     for one in found.moved if is_applied else found.due:
-        click.echo(f"{printable(one.path)} -> {printable(one.target)}  {visible(one.reason)}")
+        say(f"{printable(one.path)} -> {printable(one.target)}  {printable(one.reason)}")
     if is_applied:
-        click.echo(f"memsync: notes moved: {len(found.moved)}", err=True)
+        say(f"memsync: notes moved: {len(found.moved)}", err=True)
     elif found.is_refused:
         text = f"{len(found.due)} of {found.notes} notes are due: more than a tenth, so that --apply needs --force"
-        click.echo(f"memsync: {text}", err=True)
+        say(f"memsync: {text}", err=True)
     else:
         advice = "; nothing was moved: that takes --apply" if found.due else ""
-        click.echo(f"memsync: {len(found.due)} of {found.notes} notes are due{advice}", err=True)
+        say(f"memsync: {len(found.due)} of {found.notes} notes are due{advice}", err=True)
 
 
 @click.command()
@@ -85,28 +85,36 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     help="Least cosine; 1: equal but for links.",
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
+@click.option("--all", "compare_all", is_flag=True, help="Compare all passages, not only the 40,000 longest.")
 @json_option
 @click.pass_context
-def duplicates(context: click.Context, similarity: float, limit: int, as_json: bool) -> None:
-    """Print what stands in several notes, word for word or nearly so, the surest first."""
-    with opened(context) as memory:
-        found = memory.duplicates(similarity=similarity, limit=limit)
+def duplicates(context: click.Context, similarity: float, limit: int, compare_all: bool, as_json: bool) -> None:
+    """Print passages that several notes contain, word for word or nearly so, the most similar first.
+
+    Each passage is compared with every other in this process: interrupt it at any time.
+    """
+    with opened_here(context) as memory, progress_on_stderr() as progress:
+        show = progress or (lambda what, done, total: None)
+        found = memory.duplicates(similarity=similarity, limit=limit, compare_all=compare_all, progress=show)
     if as_json:
         say_json(found)
         return
     for position, one in enumerate(found.repetitions):
         if position:
-            click.echo()
+            say()
         for place in one.places:
-            click.echo(f"{printable(place.citation)}  {'equal' if one.is_equal else f'{one.score:.3f}'}")
-        lines = visible(one.text).split("\n")
-        click.echo("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
+            say(f"{printable(place.citation)}  {'equal' if one.is_equal else f'{one.score:.3f}'}")
+        lines = one.text.split("\n")
+        say("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
         if len(lines) > QUOTED_LINES:
-            click.echo("  …")
+            say("  …")
     if not found.repetitions:
-        click.echo("memsync: nothing stands in two notes", err=True)
+        say("memsync: nothing stands in two notes", err=True)
+    if found.left_out:
+        text = f"the {found.left_out} shortest passages were compared by their text alone: --all compares every one"
+        say(f"memsync: {text}", err=True)
     if found.pending_vectors:
-        click.echo(f"memsync: {found.pending_vectors} passages were compared by their text alone", err=True)
+        say(f"memsync: {found.pending_vectors} passages were compared by their text alone", err=True)
     say_pending(found.pending_text)
 
 
@@ -128,11 +136,11 @@ def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
         say_json(found)
         return
     for one in found.notes:
-        click.echo(f"{printable(one.path)}  {one.last_active}  {_use(one)}")
+        say(f"{printable(one.path)}  {one.last_active}  {_use(one)}")
     for warning in found.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     if not found.warnings:
-        click.echo(f"memsync: retrievals have been counted since {found.counted_since[:10] or 'now'}", err=True)
+        say(f"memsync: retrievals have been counted since {found.counted_since[:10] or 'now'}", err=True)
     say_pending(found.pending_text)
 
 
@@ -148,7 +156,7 @@ def collections(context: click.Context, as_json: bool) -> None:
         return
     for one in found.collections:
         about = " - ".join(filter(None, (one.title, one.description)))
-        click.echo(f"{printable(one.folder)}  {one.notes} notes, last {one.last_active}  {visible(about)}")
+        say(f"{printable(one.folder)}  {one.notes} notes, last {one.last_active}  {printable(about)}")
     say_pending(found.pending_text)
 
 
@@ -171,26 +179,26 @@ def stats(context: click.Context, days: int, limit: int, as_json: bool) -> None:
         return
     _show_stats(found)
     for warning in found.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
     say_pending(found.pending_text)
 
 
 def _show_stats(found: Stats) -> None:
     empty = f", {found.empty} of them empty" if found.empty else ""
-    click.echo(f"searches since {found.since[:10]}: {found.searches}{empty}")
+    say(f"searches since {found.since[:10]}: {found.searches}{empty}")
     if found.searches:
-        click.echo(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
-    click.echo(f"most retrieved since {found.counted_since[:10] or 'today'}:")
+        say(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
+    say(f"most retrieved since {found.counted_since[:10] or 'today'}:")
     for one in found.most_retrieved:
-        click.echo(f"  {printable(one.path)}  {_use(one)}")
-    click.echo(f"never retrieved: {found.never_count}, the oldest first")
+        say(f"  {printable(one.path)}  {_use(one)}")
+    say(f"never retrieved: {found.never_count}, the oldest first")
     for one in found.never_retrieved:
-        click.echo(f"  {printable(one.path)}  {one.last_active}")
-    click.echo("growth:")
+        say(f"  {printable(one.path)}  {one.last_active}")
+    say("growth:")
     for size in found.growth:
-        click.echo(f"  {size.day}  {size.notes} notes  {size.passages} passages  {size.index_bytes / 1e6:.1f} MB")
+        say(f"  {size.day}  {size.notes} notes  {size.passages} passages  {size.index_bytes / 1e6:.1f} MB")
     for asked in found.queries:
-        click.echo(f"asked {asked.at}: {visible(asked.text)} ({asked.hits} notes)")
+        say(f"asked {asked.at}: {printable(asked.text)} ({asked.hits} notes)")
 
 
 def _use(one: NoteUse) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import json_option, opened
-from memsync.cli.text import printable, say_json, say_pending, visible
+from memsync.cli.arguments import FREE_TEXT
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.text import printable, say, say_json, say_pending
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 _WORDS = click.argument("words", nargs=-1, metavar="[TEXT]...")
 _EDIT = click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
-_FORCE = click.option("--force", is_flag=True, help="Write though an editor has the note open.")
+_FORCE = click.option("--force", is_flag=True, help="Write even if an editor has the note open.")
 _TIER = click.option("--tier", default="", metavar="TIER", help="personal, project or task.")
 
 
@@ -28,12 +30,14 @@ def _tags(what: str) -> Callable[[Any], Any]:
 def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
     """Return the text that arguments, an editor or standard input give. Raises UsageError when there is none."""
     if edit:
-        return click.edit(" ".join(words)) or ""
+        return (click.edit(" ".join(words)) or "").removesuffix("\n")
     if words and words != ("-",):
         return " ".join(words)
     if sys.stdin.isatty() and not words:
         raise UsageError("there is no text to write", hint="Give it as arguments, on standard input, or with --edit.")
-    return sys.stdin.read()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(newline="")  # a text is kept as it is, line ends included
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 
 def say_written(written: Written, *, as_json: bool) -> None:
@@ -41,15 +45,15 @@ def say_written(written: Written, *, as_json: bool) -> None:
     if as_json:
         say_json(written)
     else:
-        click.echo(printable(written.citation))
+        say(printable(written.citation))
     for warning in written.warnings:
-        click.echo(f"memsync: {printable(warning)}", err=True)
+        say(f"memsync: {printable(warning)}", err=True)
 
 
-@click.command()
+@click.command(context_settings=FREE_TEXT)
 @_WORDS
-@click.option("--day", default="", metavar="DATE", help="The log of this day; else today's.")
-@click.option("--time", default="", metavar="HH:MM", help="The time of day; else now.")
+@click.option("--day", default="", metavar="DATE", help="The day: 2026-11-21, yesterday, 3d. [default: today]")
+@click.option("--time", default="", metavar="HH:MM", help="The time. [default: now; none for another day]")
 @_tags("the entry")
 @_EDIT
 @_FORCE
@@ -65,10 +69,11 @@ def log(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Append TEXT to today's log, with the time, and print where it stands.
+    """Append TEXT to today's log with a timestamp and print its path:line. Options must come before TEXT.
 
     \b
     memsync log chose SQLite for the store
+    memsync log --day yesterday --time 17:30 met Dana about pricing
     git log -1 --format=%s | memsync log --tag work
     """
     text = text_of(words, edit=edit)
@@ -77,7 +82,7 @@ def log(
     say_written(written, as_json=as_json)
 
 
-@click.command()
+@click.command(context_settings=FREE_TEXT)
 @_WORDS
 @click.option("--section", default="", metavar="HEADING", help="The section to put it in; made if it is not there.")
 @click.option("--note", default="", metavar="PATH", help="The note to put it in; else MEMORY.md, or the tier's own.")
@@ -98,7 +103,9 @@ def remember(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Add TEXT to what lasts, as a list item, and print where it stands. What is there already is not added again.
+    """Add TEXT to long-term memory (MEMORY.md) and print its path:line. What is there already is not added again.
+
+    Options must come before TEXT.
 
     \b
     memsync remember prefers tabs over spaces
@@ -107,7 +114,9 @@ def remember(
     """
     text = text_of(words, edit=edit)
     with opened(context) as memory:
-        written = memory.remember(text, section=section, note=note, tier=tier, tags=tags, force=force)
+        written = memory.remember(
+            text, section=section, note=here(context).note(note) if note else "", tier=tier, tags=tags, force=force
+        )
     say_written(written, as_json=as_json)
 
 
@@ -116,7 +125,7 @@ def note() -> None:
     """Make and list notes."""
 
 
-@note.command()
+@note.command(context_settings=FREE_TEXT)
 @click.argument("path")
 @_WORDS
 @click.option("--title", default="", help="Its heading; else its name.")
@@ -135,10 +144,13 @@ def new(
     edit: bool,
     as_json: bool,
 ) -> None:
-    """Make the note PATH, with TEXT if there is any, and print its path. One that is there already is left alone."""
+    """Make the note PATH, with TEXT if there is any, and print its path. A note that exists is left alone.
+
+    PATH counts from the memory root; with ./ it counts from the current folder. Options must come before TEXT.
+    """
     text = text_of(words, edit=edit) if words or edit else ""
     with opened(context) as memory:
-        written = memory.new_note(path, text, title=title, tier=tier, tags=tags)
+        written = memory.new_note(here(context).note(path), text, title=title, tier=tier, tags=tags)
     say_written(written, as_json=as_json)
 
 
@@ -150,21 +162,26 @@ def new(
 def list_(context: click.Context, folder: str, archived: bool, as_json: bool) -> None:
     """Print every note beneath FOLDER, or all of them, with its kind, its tier and the day it was last active."""
     with opened(context) as memory:
-        found = memory.notes(folder=folder, archived=archived)
+        found = memory.notes(folder=here(context).folder(folder) if folder else "", archived=archived)
     if as_json:
         say_json(found)
     for one in () if as_json else found.notes:
         flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(one, name))
-        click.echo(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {visible(one.title)}")
+        say(f"{printable(one.path)}  {one.kind}  {one.tier}  {one.last_active}{flags}  {printable(one.title)}")
     say_pending(found.pending_text)
     if not found.notes:
-        click.echo(f"memsync: there are no notes beneath {printable(folder) or 'this root'}", err=True)
+        say(f"memsync: there are no notes beneath {printable(folder) or 'this root'}", err=True)
         sys.exit(1)
 
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--apply", "is_applied", is_flag=True, help="Append them again: these, or all that were not edited.")
+@click.option(
+    "--apply",
+    "is_applied",
+    is_flag=True,
+    help="Append these again, or all but edited and deleted ones.",
+)
 @click.option("--dismiss", is_flag=True, help="Forget these: they were deleted on purpose.")
 @click.option("--days", type=click.IntRange(0), default=30, show_default=True, help="How far back to look.")
 @json_option
@@ -174,7 +191,13 @@ def recover(
 ) -> None:
     """Show what memsync appended and is not there any more: an editor may have saved an older version over it.
 
-    Exits with 1 when something is missing. What an editor changed since is marked `edited`.
+    `edited` marks an entry in whose place the note has another line, `note deleted` one whose note is gone. --apply
+    appends both only if they are named. Exits with 1 when something is missing.
+
+    \b
+    memsync recover
+    memsync recover --apply                    all but what was edited or deleted with its note
+    memsync recover --apply 18a9f3c2b1d4e000   this one, with the heading of its note if that was deleted
     """
     if dismiss and (is_applied or not ids):
         raise UsageError("--dismiss needs the names of what to forget", hint="See: memsync recover")
@@ -184,16 +207,19 @@ def recover(
             if as_json:
                 say_json({"dismissed": count})
             else:
-                click.echo(f"{count} forgotten")
+                say(f"{count} forgotten")
             return
         found = memory.overwritten(days=days)
         if is_applied:
-            wanted = ids or tuple(one.id for one in found if not one.similar)
+            wanted = ids or tuple(one.id for one in found if not (one.similar or one.note_deleted))
             written = memory.recover(wanted)
             if as_json:
                 say_json({"recovered": written})
             for one in () if as_json else written:
                 say_written(one, as_json=False)
+            if not ids and len(wanted) < len(found):
+                left = f"{len(found) - len(wanted)} were edited, or deleted with their note"
+                say(f"memsync: {left}: memsync recover shows them, --apply ID restores one", err=True)
             return
     _show_overwritten(found, as_json=as_json)
 
@@ -202,9 +228,9 @@ def _show_overwritten(found: tuple[Overwritten, ...], *, as_json: bool) -> None:
     if as_json:
         say_json({"overwritten": found})
     for one in found if not as_json else ():
-        edited = "  edited" if one.similar else ""
-        click.echo(f"{one.id}  {printable(one.path)}  {one.appended_at}{edited}")
-        click.echo("\n".join(f"  {line}" for line in visible(one.text).split("\n")))
+        state = "  note deleted" if one.note_deleted else "  edited" if one.similar else ""
+        say(f"{one.id}  {printable(one.path)}  {one.appended_at}{state}")
+        say("\n".join(f"  {line}" for line in one.text.split("\n")))
     if found:
         sys.exit(1)
-    click.echo("memsync: everything that was appended is there", err=True)
+    say("memsync: No overwritten text found.", err=True)

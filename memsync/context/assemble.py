@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from memsync.context.parts import (
     Marks,
     Passage,
     Source,
+    as_shown,
     blocks,
     closing,
     cut_mark,
@@ -35,6 +37,7 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     Sources are served in order, each up to its share and what those before it left over; then what is still left goes
     to them again in the same order. A line that an earlier source has shown is not shown again.
     """
+    sources = [replace(source, passages=[as_shown(one) for one in source.passages]) for source in sources]
     marks = marks_for(passage for source in sources for passage in source.passages)
     costs = _Costs(count)
     costs.learn([one.text for source in sources if not source.is_unbroken for one in source.passages])

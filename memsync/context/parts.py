@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memsync.model import NotePath
-from memsync.model.plain import printable
+from memsync.model.plain import printable, visible
 
 _TICKS = re.compile(r"`{3,}")
 _MARKS = re.compile(r"(?:^|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])(@+)", re.MULTILINE)
@@ -52,6 +52,11 @@ class Source:
     is_quoted: bool = True
     is_unbroken: bool = False
     in_rank_order: bool = False
+
+
+def as_shown(passage: Passage) -> Passage:
+    """Return a passage as a model may read it: nothing in it is hidden, and nothing turns what is beside it."""
+    return passage._replace(text=visible(passage.text), about=printable(passage.about))
 
 
 class Marks(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memsync import __version__
 from memsync.daemon import wire
-from memsync.errors import DaemonUnavailable, MemsyncError, UsageError
+from memsync.errors import DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
 
 if TYPE_CHECKING:
     from memsync.model import Excerpt, Filters, Fresh, Mode, Query, SearchResult, Status, SyncReport
@@ -25,7 +25,10 @@ _BLOCK_BYTES = 262_144
 
 
 class Client:
-    """A connection to a daemon, and what most ask of it. Loading the rest would cost each search: see RemoteMemory."""
+    """A connection to a daemon, and what most ask of it. Loading the rest would cost each search: see RemoteMemory.
+
+    `daemon_settings` is the digest of the settings that only the daemon itself heeds.
+    """
 
     def __init__(self, socket_path: str, settings_digest: str) -> None:
         """Connect and greet. Raises DaemonUnavailable when no daemon of this version has these settings."""
@@ -49,11 +52,12 @@ class Client:
             raise DaemonUnavailable(f"the daemon refuses: {error.message}", hint="Run: memsync restart") from error
         who = f"the daemon (process {answer.get('process')})"
         if answer.get("protocol") != wire.PROTOCOL or answer.get("version") != __version__:
-            raise DaemonUnavailable(
+            raise DaemonOutdated(
                 f"{who} is memsync {answer.get('version')}, this is {__version__}", hint="Run: memsync restart"
             )
         if answer.get("settings") != settings_digest:
-            raise DaemonUnavailable(f"{who} runs with other settings", hint="Run: memsync restart")
+            raise DaemonOutdated(f"{who} runs with other settings", hint="Run: memsync restart")
+        self.daemon_settings = answer.get("daemon_settings")
         self._socket.settimeout(ANSWER_SECONDS)
 
     # --------------------------------------------------------------------------------------- MemoryApi
@@ -118,14 +122,16 @@ class Client:
 
     # --------------------------------------------------------------------------------- of a daemon only
 
-    def wait(self, *, generation: int = 0, vectors: bool = False, seconds: float = 10.0) -> bool:
-        """Wait until the index has reached a state, and with `vectors` until nothing is left to embed.
+    def wait(self, *, generation: int = 0, vectors: bool = False, model: bool = False, seconds: float = 10.0) -> bool:
+        """Wait until the index has reached a state.
 
+        With `vectors` also until nothing is left to embed, with `model` until the model is loaded or has failed.
         Returns False when that has not happened within so many seconds.
         """
         self._socket.settimeout(seconds + ANSWER_SECONDS)
         try:
-            answer = self.call("wait", {"generation": generation, "vectors": vectors, "seconds": seconds})
+            params = {"generation": generation, "vectors": vectors, "model": model, "seconds": seconds}
+            answer = self.call("wait", params)
         finally:
             self._socket.settimeout(ANSWER_SECONDS)
         return bool(answer["reached"])
@@ -201,7 +207,7 @@ class Client:
 
     def _error(self, message: Mapping[str, Any]) -> MemsyncError:
         if message.get("code") == wire.OTHER_PROTOCOL:
-            return DaemonUnavailable(str(message.get("message")), hint="Run: memsync restart")
+            return DaemonOutdated(str(message.get("message")), hint="Run: memsync restart")
         if message.get("code") == wire.STOPPING:
             return DaemonUnavailable("the daemon is stopping", hint="Try again.")
         found = wire.error_of(message)

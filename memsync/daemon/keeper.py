@@ -29,6 +29,8 @@ ROOT_RETRY_SECONDS = 5.0
 WATCH_RETRY_SECONDS = 60.0
 SHORTEST_PAUSE_IN_LOOKS = 20
 """Looking at all files may take so small a share of the time, however many there are."""
+SET_SECONDS = 1.0
+"""By so much the wall clock and the monotonic one drift apart only when the wall clock is set, or the machine slept."""
 WATCH_FAULTS = ("root", "watcher")
 
 
@@ -64,6 +66,7 @@ class Keeper:
         self._watches = False
         self._has_just_started = False
         self._failed = 0  # the newest turn of work, when it failed
+        self._ahead_seconds = self._wall_clock_ahead()
         self._next_tick = self._next_scan = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
@@ -232,11 +235,14 @@ class Keeper:
         retry: float | None = None
         pause = 0.0
         try:
-            report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+            try:
+                report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+            except IndexDamaged as damage:  # it was begun anew: everything is missing now
+                log.warning("%s", damage)
+                places = None
+                report = self._memory.syncer.refresh(on_commit=self._committed)
         except RootError as error:
             retry = self._health.fault("root", error, longest_retry=ROOT_RETRY_SECONDS)
-        except IndexDamaged as error:
-            retry = self._rebuild(error)
         except MemsyncError as error:
             retry = self._health.fault("index", error, longest_retry=60.0)
         else:
@@ -257,17 +263,6 @@ class Keeper:
     def _committed(self, done: int, pending: int) -> None:
         self.pending_text = pending
         self._on_text(done)
-
-    def _rebuild(self, damage: IndexDamaged) -> float | None:
-        """Build a damaged index anew from the files; return when to try again if even that failed."""
-        log.warning("%s; it is rebuilt from the files", damage)
-        try:
-            self._memory.rebuild()
-        except MemsyncError as error:
-            return self._health.fault("index", error, longest_retry=60.0)
-        self._health.mended("index")
-        self._on_text(0)
-        return None
 
     # ---------------------------------------------------------------------------------------- watching
 
@@ -293,16 +288,26 @@ class Keeper:
 
     def _judge_reports(self, periodic: TextReport | None) -> None:
         """Judge, after everything was compared, whether each folder is watched and each change found was reported."""
+        was_set = self._was_clock_set()  # then a file's stamp does not tell how long ago it changed
         if self._remote or not self._watches:
             return
         unwatched = self._watcher.unwatched(self._memory.syncer.folder_inodes())
-        missed = self._memory.syncer.unreported(periodic.paths, REPORT_SECONDS) if periodic else []
+        judged = periodic.paths if periodic and not was_set else []
+        missed = self._memory.syncer.unreported(judged, REPORT_SECONDS)
         if unwatched:
             self._restart_watcher(f"{unwatched} folders are not watched (fs.inotify.max_user_watches may be too low)")
         elif missed:
             self._restart_watcher(f"{len(missed)} changes were not reported")
         elif periodic is not None or self._health.reason("watcher"):
             self._health.mended("watcher")
+
+    def _was_clock_set(self) -> bool:
+        """Tell whether the wall clock was set since this was last asked."""
+        before, self._ahead_seconds = self._ahead_seconds, self._wall_clock_ahead()
+        return abs(self._ahead_seconds - before) > SET_SECONDS
+
+    def _wall_clock_ahead(self) -> float:
+        return self._clock.time_ns() / 1e9 - self._clock.monotonic()
 
     def _restart_watcher(self, fault: str) -> None:
         """Watch anew, after a pause that grows: each start compares everything, and too few watches stay too few."""

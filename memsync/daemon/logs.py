@@ -9,7 +9,9 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from memsync.errors import FilesystemError
+from memsync.model.plain import printable
 from memsync.settings import Settings
+from memsync.user_folders import own_folder
 
 log = logging.getLogger("memsync.daemon")
 
@@ -23,13 +25,20 @@ def log_path(settings: Settings) -> Path:
 
 def log_to(handler: logging.Handler) -> None:
     """Send what the daemon has to say to `handler`."""
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
     watchdog = logging.getLogger("watchdog")
     watchdog.propagate = False
     watchdog.addHandler(logging.NullHandler())  # or what it says while it is stopped goes to stderr
+
+
+class _OneLine(logging.Formatter):
+    """Writes each record on one line: a file's name cannot end it and begin one that looks like the log's own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 class _PrivateLog(logging.handlers.RotatingFileHandler):
@@ -44,7 +53,7 @@ def file_handler(settings: Settings) -> logging.Handler:
     """Return a handler for a log file that is kept small, and private to the user."""
     path = log_path(settings)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(path.parent)
         return _PrivateLog(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error

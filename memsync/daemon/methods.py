@@ -49,6 +49,7 @@ class Methods:
 
     def __init__(self, settings: Settings, stop: Callable[[], None]) -> None:
         self._digest = wire.settings_digest(settings)
+        self._daemon_digest = wire.daemon_settings_digest(settings)
         self._root = str(settings.root)
         self._stop = stop
 
@@ -75,6 +76,7 @@ class Methods:
             "process": os.getpid(),
             "root": self._root,
             "settings": self._digest,
+            "daemon_settings": self._daemon_digest,
         }
 
     def _search(self, request: Request) -> dict[str, Any]:
@@ -117,7 +119,7 @@ class Methods:
     def _wait(self, request: Request) -> dict[str, Any]:
         with request.params as params:
             wanted = params.whole("generation", 0, LATEST_GENERATION) or 0
-            vectors = params.flag("vectors")
+            vectors, model = params.flag("vectors"), params.flag("model")
             seconds = params.number("seconds", most=LONGEST_WAIT_SECONDS, default=WAIT_SECONDS)
         limit = time.monotonic() + seconds
         turn = request.engine.keeper.hasten() if vectors else 0
@@ -125,7 +127,8 @@ class Methods:
             indexed = request.engine.keeper.has_finished(turn)  # before the freshness that is to show it
             now = request.engine.freshness()
             embedded = not vectors or (indexed and now.pending_vectors == 0 and now.pending_text == 0)
-            reached = now.generation >= wanted and embedded
+            warm = not model or request.engine.vectors.has_warmed
+            reached = now.generation >= wanted and embedded and warm
             if reached or time.monotonic() >= limit:
                 return {"reached": reached, "freshness": {**plain(now), "stale": now.stale}}
             if request.is_over():

@@ -18,6 +18,7 @@ from typing import Any
 
 from memsync import __version__
 from memsync.daemon import wire
+from memsync.daemon.client import Client
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder
@@ -25,7 +26,7 @@ from memsync.daemon.lock import DaemonLock, daemon_lock, running
 from memsync.daemon.methods import Methods
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
-from memsync.errors import DaemonError, DaemonRunning, MemsyncError
+from memsync.errors import DaemonError, DaemonOutdated, DaemonRunning, DaemonUnavailable, MemsyncError
 from memsync.settings import Settings
 from memsync.wiring import connect_here
 
@@ -239,6 +240,18 @@ def _await_ready(reading: int, child: subprocess.Popen[bytes], wait_seconds: flo
     return found
 
 
+def outdated(settings: Settings) -> str:
+    """Return why the daemon that runs is not what these settings and this version ask for; empty if it is."""
+    try:
+        with Client(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings)) as client:
+            is_same = client.daemon_settings == wire.daemon_settings_digest(settings)
+            return "" if is_same else "the daemon runs with other settings under [daemon]"
+    except DaemonOutdated as error:
+        return error.message
+    except DaemonUnavailable:  # it is busy, or hangs: no reason to end what it does
+        return ""
+
+
 def stop(settings: Settings) -> dict[str, Any] | None:
     """Stop the daemon of this index and wait until it has ended; return what it was, None when there was none.
 
@@ -249,7 +262,10 @@ def stop(settings: Settings) -> dict[str, Any] | None:
         return None
     process = found.get("process")
     if not isinstance(process, int):
-        raise DaemonError("the daemon has not said which process it is", hint="Try again in a moment.")
+        raise DaemonError(
+            "a daemon runs, and its process cannot be told yet",
+            hint=f"Try again in a moment; otherwise end the process that has {settings.index_dir}/daemon.lock open.",
+        )
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
     limit = time.monotonic() + STOP_SECONDS

@@ -57,8 +57,7 @@ def service_of(settings: Settings, platform: str = sys.platform) -> Service:
 
 
 def _command(settings: Settings) -> list[str]:
-    options = ["--config", settings.config_name] if settings.config_name else ["--root", settings.root_name]
-    return [sys.executable, "-P", "-m", "memsync", *options, "watch"]
+    return [sys.executable, "-P", "-m", "memsync", *settings.options, "watch"]
 
 
 def _systemd(settings: Settings, name: str) -> Service:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
 from memsync.daemon.health import Health
-from memsync.errors import IndexBusy, MemsyncError
+from memsync.errors import IndexBusy, IndexDamaged, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
@@ -25,7 +25,10 @@ TIDY_IDLE_SECONDS = 600.0
 
 
 class VectorKeeper:
-    """Gives every passage its vector soon after its text was committed, on a thread of its own."""
+    """Gives every passage its vector soon after its text was committed, on a thread of its own.
+
+    `has_warmed`: the model is loaded, or could not be.
+    """
 
     def __init__(self, memory: Memory, health: Health, clock: Clock = SYSTEM_CLOCK) -> None:
         self._memory = memory
@@ -38,6 +41,7 @@ class VectorKeeper:
         self._retry_at: float | None = None
         self._has_failed = False
         self._untidy = 0
+        self.has_warmed = False
         self._last_work = clock.monotonic()
         self._working_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="vectors", daemon=True)
@@ -125,6 +129,11 @@ class VectorKeeper:
             raise
         except IndexBusy:  # another process syncs and embeds the same
             self._again(BUSY_RETRY_SECONDS)
+        except IndexDamaged as damage:  # it was begun anew: its text comes first
+            log.warning("%s", damage)
+            if self._memory.answering.live is not None:
+                self._memory.answering.live.notice()
+            self._again(BUSY_RETRY_SECONDS)
         except MemsyncError as error:
             self._has_failed = True
             self._failed(error.message)
@@ -156,6 +165,8 @@ class VectorKeeper:
             self._memory.models.note_use()
         except Exception as error:  # noqa: BLE001 (because whatever a model raises, this thread must go on)
             log.info("the model is not loaded yet: %s", type(error).__name__)
+        finally:
+            self.has_warmed = True
 
     def _failed(self, reason: str) -> None:
         with suppress(MemsyncError):

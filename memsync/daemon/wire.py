@@ -10,12 +10,12 @@ import json
 import math
 import os
 import stat
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 from memsync import errors
 from memsync.errors import DaemonUnavailable, MemsyncError
+from memsync.user_folders import digest_of
 
 PROTOCOL = 1
 MAX_REQUEST_BYTES = 1_000_000
@@ -36,8 +36,7 @@ def socket_path(index_dir: str) -> str:
     path = os.path.join(index_dir, "daemon.sock")
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         return path
-    name = f"{zlib.crc32(os.fsencode(index_dir)):08x}{zlib.adler32(os.fsencode(index_dir)):08x}.sock"
-    return os.path.join(runtime_folder(), name)
+    return os.path.join(runtime_folder(), f"{digest_of(os.fsencode(index_dir))[:32]}.sock")
 
 
 def runtime_folder() -> str:
@@ -64,15 +63,25 @@ def require_private(folder: str) -> None:
 
 def settings_digest(settings: Any) -> str:
     """Return what is equal for equal settings, the daemon's own aside."""
-    relevant = [
-        settings.root_name,
-        settings.index_name,
-        {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
-        list(settings.kinds.items()),
-        list(settings.tiers.items()),
-    ]
+    return _digest(
+        [
+            settings.root_name,
+            settings.index_name,
+            {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
+            list(settings.kinds.items()),
+            list(settings.tiers.items()),
+        ]
+    )
+
+
+def daemon_settings_digest(settings: Any) -> str:
+    """Return what is equal for equal settings of the daemon's own."""
+    return _digest({name: value for name, value in settings.values.items() if name.startswith("daemon.")})
+
+
+def _digest(relevant: Any) -> str:
     text = json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass")
-    return f"{zlib.crc32(text):08x}{zlib.adler32(text):08x}"
+    return digest_of(text)[:32]
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

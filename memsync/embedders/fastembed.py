@@ -52,12 +52,17 @@ class FastembedEmbedder:
         threads: int,
         folder: Path | None = None,
         max_tokens: int | None = None,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
-        """`folder` holds the model's files, else fastembed fetches them; texts within `max_tokens` are not checked."""
+        """`folder` holds the model's files, else fastembed fetches them; texts within `max_tokens` are not checked.
+
+        `check` is called each time before the model is loaded.
+        """
         self._space = space
         self._name = name
         self._folder = folder
         self._fits = max_tokens is not None
+        self._check = check
         self._threads = threads or os.cpu_count() or 1
         self._lock = threading.Lock()
         self._loaded: tuple[TextEmbedding, ThreadPoolExecutor] | None = None
@@ -125,6 +130,7 @@ class FastembedEmbedder:
             return self._loaded
         with self._lock:
             if self._loaded is None:
+                self._check()
                 model = _load_model(self._name, self._folder)
                 self._loaded = (model, ThreadPoolExecutor(self._threads, thread_name_prefix="embed"))
             return self._loaded

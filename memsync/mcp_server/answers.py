@@ -6,12 +6,11 @@ What is quoted from notes is said to be, with path and line, and whatever an ans
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import NoSuchNote, NoThread
 from memsync.model import Tier
-from memsync.model.plain import plain, plain_result, printable
+from memsync.model.plain import plain, plain_result, printable, visible
 from memsync.writing.beneath import note_path
 
 if TYPE_CHECKING:
@@ -52,9 +51,9 @@ def search(memory: MemoryApi, arguments: Arguments) -> Answer:
 
 
 def _hit(hit: Hit) -> str:
-    about = ", ".join(filter(None, (hit.role, hit.date, f"score {hit.score:.2f}")))
+    about = printable(", ".join(filter(None, (hit.role, hit.date, f"score {hit.score:.2f}"))))
     heading = " › ".join(hit.heading_path) or hit.title
-    return f"{printable(hit.citation)}  ({about})\n{_quoted(f'[{heading}]')}\n{_quoted(hit.text)}"
+    return f"{printable(hit.citation)}  ({about})\n{_quoted(f'[{printable(heading)}]')}\n{_quoted(hit.text)}"
 
 
 def _fitting(texts: Sequence[str], tokens: int) -> list[int]:
@@ -84,8 +83,8 @@ def get(memory: MemoryApi, arguments: Arguments) -> Answer:
     try:
         found = memory.get(location)
     except NoSuchNote as error:
-        text = f"{printable(location)}: {error.message}. {error.hint}".strip()
-        return Answer(text, {"path": location, "exists": False, "text": "", "reason": error.message})
+        text = printable(f"{location}: {error.message}. {error.hint}".strip())
+        return Answer(text, {"path": location, "exists": False, "text": "", "reason": printable(error.message)})
     lines, kept, size = found.text.split("\n"), 0, 0
     for line in lines:
         size += len(line) + 1
@@ -124,12 +123,17 @@ def context(memory: MemoryApi, arguments: Arguments) -> Answer:
 def status(memory: MemoryApi, arguments: Arguments) -> Answer:  # noqa: ARG001 (because every tool is called so)
     """Return how much there is, how current it is, and what fails."""
     found = memory.status()
-    says = [f"{found.notes} notes in {found.root}, {found.pending_vectors} passages not searchable by meaning yet."]
+    says = [
+        f"{found.notes} notes in {printable(found.root)}, "
+        f"{found.pending_vectors} passages not searchable by meaning yet."
+    ]
     if found.daemon is None:
         says.append("No daemon keeps the index current: each search looks at the files itself (memsync start).")
     else:
         daemon = found.daemon
-        says.append(f"A daemon keeps the index current ({daemon.watcher}); {daemon.pending_text} files are waiting.")
+        says.append(
+            f"A daemon keeps the index current ({printable(daemon.watcher)}); {daemon.pending_text} files are waiting."
+        )
         says += [f"Warning: {printable(text)}" for text in filter(None, (daemon.reason, *daemon.errors))]
     says += [f"Failed: {printable(one.path)}: {printable(one.reason)}" for one in found.failures]
     if found.failures:
@@ -145,11 +149,6 @@ def log(memory: MemoryApi, arguments: Arguments) -> Answer:
     return _written(memory.log(arguments["text"], tags=tuple(arguments.get("tags", ()))))
 
 
-def targets_of_log(arguments: Arguments) -> Sequence[str]:  # noqa: ARG001 (because every tool is asked so)
-    """Return the path that `log` writes to."""
-    return [f"daily/{date.today()}.md"]
-
-
 def targets_of_remember(arguments: Arguments) -> Sequence[str]:
     """Return the path that `remember` writes to. Raises UsageError."""
     from memsync.writing.author import NOTE_OF_TIER
@@ -159,10 +158,11 @@ def targets_of_remember(arguments: Arguments) -> Sequence[str]:
 
 def targets_of_thread(arguments: Arguments) -> Sequence[str]:
     """Return the paths that `thread_append` may write to. Raises UsageError."""
-    from memsync.writing.threads import FOLDER, slug_of, thread_paths
+    from memsync.notes.rules import THREADS_FOLDER
+    from memsync.writing.threads import slug_of, thread_paths
 
     name = arguments["thread"]
-    return [*thread_paths(name), f"{FOLDER}{slug_of(name)}.md"]
+    return [*thread_paths(name), f"{THREADS_FOLDER}{slug_of(name)}.md"]
 
 
 def remember(memory: MemoryApi, arguments: Arguments) -> Answer:
@@ -200,7 +200,7 @@ def _written(written: Written) -> Answer:
 
 def _quoted(text: str) -> str:
     """Return a note's lines, each marked, so that none of them can pass for the answer's own."""
-    return "\n".join(f"> {line}".rstrip() for line in (text.splitlines() or [""]))
+    return "\n".join(f"> {visible(line)}".rstrip() for line in (text.splitlines() or [""]))
 
 
 def _warned(warnings: Iterable[str]) -> tuple[str, ...]:

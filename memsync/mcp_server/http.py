@@ -7,6 +7,7 @@ must be this server itself. No header allows any page to read an answer.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import os
 import re
@@ -21,14 +22,23 @@ from typing import Any
 
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server
+from memsync.user_folders import own_folder
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
 STOP_SECONDS = 2
+REQUEST_SECONDS = 20.0
+"""How long a connection may wait for its client: for a whole request, or for an answer to be taken."""
+IDLE_SECONDS = 5
+"""How long one stays open for a further request."""
+MOST_CONNECTIONS = 128
+ACCEPTED_AT_ONCE = 32
+"""Connections taken from the system's queue before the first of them is counted."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -44,7 +54,7 @@ def token_of(keep: Path) -> str:
     path = keep / "mcp-token"
     aside = keep / f"mcp-token.{os.getpid()}-{threading.get_ident()}"
     try:
-        keep.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(keep)
         if not path.exists():
             descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
@@ -91,6 +101,10 @@ def serve_http(link: Link, bound: socket.socket, token: str, *, read_only: bool)
     )
     config = uvicorn.Config(
         _Guarded(app, token),
+        http=_Patient,
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
+        timeout_keep_alive=IDLE_SECONDS,
         log_level="critical",
         access_log=False,
         server_header=False,
@@ -111,6 +125,59 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+class _Patient(H11Protocol):
+    """A connection that is closed when its client is silent or slow, and for a newer one when there are too many.
+
+    Anybody on this machine can connect, token or not, and open descriptors are few: connections that nobody uses must
+    not lock others out. One whose request is being answered is left alone, however long that takes.
+    """
+
+    _waits_since = 0.0
+    _unsent_bytes = 0
+    _watch: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to watch the client, and make room for it."""
+        super().connection_made(transport)
+        self._waits_since = self.loop.time()
+        self._watch = self.loop.call_later(REQUEST_SECONDS, self._look)
+        if len(self.connections) > MOST_CONNECTIONS:
+            waiting = [one for one in self.connections if isinstance(one, _Patient) and one._is_waiting()]
+            min(waiting, key=lambda one: one._waits_since).close_now()  # this one waits, too
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Watch no longer."""
+        if self._watch is not None:
+            self._watch.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Note since when the client may send its next request."""
+        self._waits_since = self.loop.time()
+        super().on_response_complete()
+
+    def close_now(self) -> None:
+        """Close the connection, whatever is still unsent."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _is_waiting(self) -> bool:
+        """Tell whether it is the client's turn: no request has come in whole that is not answered."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
+
+    def _look(self) -> None:
+        """Close the connection if its client had its time."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        takes_nothing = unsent_bytes > 0 and unsent_bytes == self._unsent_bytes
+        self._unsent_bytes = unsent_bytes
+        left = self._waits_since + REQUEST_SECONDS - self.loop.time() if self._is_waiting() else REQUEST_SECONDS
+        if takes_nothing or left <= 0:
+            self.close_now()
+        else:
+            self._watch = self.loop.call_later(left, self._look)
 
 
 class _Guarded:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memsync.daemon.wire import settings_digest
 from memsync.errors import DaemonUnavailable
-from memsync.model import Kind, NotePath
+from memsync.model import NotePath
 from memsync.notes.rules import PathRules
 from memsync.settings import Settings
 from memsync.wiring import connect_daemon, connect_here
@@ -58,13 +58,9 @@ class Link:
         return self._here
 
     def instructing(self, paths: Iterable[str]) -> str:
-        """Return the first path of a note whose text instructs agents, which what an agent writes must not; or nothing.
-
-        Paths are compared without regard to case, as some file systems do, and whatever other rules say of them.
-        """
-        kinds = {glob.casefold(): kind for glob, kind in self._load().kinds.items() if kind in (Kind.SOUL, Kind.PROMPT)}
-        rules = PathRules(kinds, {})
-        return next((path for path in paths if rules.kind(NotePath(path.casefold())) is not Kind.NOTE), "")
+        """Return the first of these paths whose note instructs agents, so that no agent may write it; or empty text."""
+        rules = PathRules(self._load().kinds, {})
+        return next((path for path in paths if rules.instructs(NotePath(path))), "")
 
     def close(self) -> None:
         """Let go of the memory in this process, if there is one that nobody is asking."""

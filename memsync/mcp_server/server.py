@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,9 +21,10 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
-from memsync.errors import MemsyncError, NoSuchNote, NoteError
+from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.tools import TOOLS, Tool
+from memsync.model.plain import json_line, printable, visible
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -58,7 +60,8 @@ async def serve_stdio(link: Link, *, read_only: bool) -> None:
     """Serve one client on standard input and output, until its input ends."""
     server = make_server(link, read_only=read_only)
     lines = cast("anyio.AsyncFile[str]", _SoundLines())
-    async with stdio_server(stdin=lines) as (incoming, outgoing):
+    answers = cast("anyio.AsyncFile[str]", _PlainLines())
+    async with stdio_server(stdin=lines, stdout=answers) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
@@ -72,6 +75,20 @@ class _SoundLines:
         stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
         async for line in anyio.wrap_file(stream):
             yield _whole_characters(line) if _HALF.search(line) else line
+
+
+class _PlainLines:
+    """The answers' lines, in which JSON escapes all that cannot be seen. What else is printed goes to stderr."""
+
+    def __init__(self) -> None:
+        self._stream = anyio.wrap_file(open(os.dup(1), "w", encoding="utf-8", errors="replace"))  # noqa: SIM115 (because it is open as long as the process lives)
+        os.dup2(2, 1)
+
+    async def write(self, text: str) -> None:
+        await self._stream.write(json_line(text))
+
+    async def flush(self) -> None:
+        await self._stream.flush()
 
 
 def _whole_characters(line: str) -> str:
@@ -95,9 +112,8 @@ class _Handlers:
     async def call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
-            raise MCPError(
-                types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {', '.join(self._tools)}"
-            )
+            hint = f"there are {', '.join(self._tools)}"
+            raise MCPError(types.INVALID_PARAMS, printable(f"there is no tool {params.name!r}; {hint}"))
         arguments = params.arguments or {}
         complaint = await anyio.to_thread.run_sync(_complaint, tool, arguments)
         if complaint:
@@ -114,7 +130,7 @@ class _Handlers:
             return _failed(f"memsync failed ({type(error).__name__}). Try it another way, and tell who runs it.")
         texts = filter(None, (answer.text, "\n".join(answer.remarks)))
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=_sound(text)) for text in texts],
+            content=[types.TextContent(type="text", text=visible(text)) for text in texts],
             structured_content=answer.content,
         )
 
@@ -128,7 +144,7 @@ class _Handlers:
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        after = (params.cursor if params else None) or ""
+        after = unquote((params.cursor if params else None) or "", errors="surrogateescape")
         try:
             found = await self._ask(lambda memory: memory.notes())
         except MemsyncError as error:
@@ -138,15 +154,15 @@ class _Handlers:
         resources = [
             types.Resource(
                 uri=uri_of(note.path),
-                name=_sound(note.path),
-                title=_sound(note.title),
+                name=printable(note.path),
+                title=printable(note.title),
                 description=f"{note.kind}, {note.tier}, last active {note.last_active}",
                 mime_type=MARKDOWN,
             )
             for note in page
         ]
         return types.ListResourcesResult(
-            resources=resources, next_cursor=page[-1].path if len(notes) > len(page) else None
+            resources=resources, next_cursor=_percent_encoded(page[-1].path) if len(notes) > len(page) else None
         )
 
     async def list_templates(
@@ -168,7 +184,7 @@ class _Handlers:
             text = (await self._ask(lambda memory: memory.get(path))).text
         except NoSuchNote:
             text = ""
-        except NoteError as error:
+        except (NoteError, UsageError) as error:
             raise MCPError(types.INVALID_PARAMS, _said(error)) from error
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
@@ -185,7 +201,11 @@ class _Handlers:
 
 def uri_of(path: str) -> str:
     """Return the address of a note as a resource."""
-    return SCHEME + quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    return SCHEME + _percent_encoded(path)
+
+
+def _percent_encoded(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
 
 
 def path_of(uri: str) -> str:
@@ -233,12 +253,12 @@ def _whole(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(error: MemsyncError) -> str:
-    """Return what is wrong and what to do about it, in sentences."""
-    return " ".join(filter(None, (f"{error.message}.", error.hint)))
+    """Return what is wrong and what to do about it, in sentences on one line."""
+    return printable(" ".join(filter(None, (f"{error.message}.", error.hint))))
 
 
 def _failed(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=_sound(text))], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=printable(text))], is_error=True)
 
 
 def _sound(text: str) -> str:

@@ -72,7 +72,8 @@ TOOLS = (
         "not there gives an empty answer with its path.",
         {
             "location": _text(
-                "PATH, PATH:LINE, PATH:FIRST-LAST or PATH#heading, as search results name it: daily/2026-11-21.md:12-20"
+                "PATH, PATH:LINE, PATH:FIRST-LAST or PATH#heading, as search results name it: "
+                "daily/2026-11-21.md:12-20. A title or an alias may stand for PATH."
             )
         },
         ("location",),
@@ -102,7 +103,6 @@ TOOLS = (
         answers.log,
         is_read_only=False,
         is_idempotent=False,
-        targets=answers.targets_of_log,
     ),
     Tool(
         "memory_remember",

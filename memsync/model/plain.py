@@ -1,8 +1,10 @@
-"""A value of the model as JSON can hold it."""
+"""A value of the model as JSON can hold it, and text as terminals and models may have it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import unicodedata
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -34,5 +36,39 @@ def plain_result(result: Any) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    """Return a path, or other text, as one line can show it: what is no printable character is written as an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """Return a name, or other text, on one line: each character that cannot be seen is written as an escape.
+
+    That is what no terminal and no model may get from a file: line ends, control characters, marks that turn the
+    direction of writing, zero-width and tag characters, halves of characters.
+    """
+    return text if text.isprintable() else text.translate(_IN_A_LINE)
+
+
+def visible(text: str) -> str:
+    """Return text of several lines; any other character that cannot be seen is replaced by U+FFFD."""
+    return text if text.isprintable() else text.translate(_IN_LINES)
+
+
+def json_line(text: str) -> str:
+    """Return a JSON document in which every character that cannot be seen is written as JSON escapes it."""
+    return text if text.isprintable() else text.translate(_IN_JSON)
+
+
+class _Escapes(dict[int, str]):
+    """What is written for each character, for `str.translate`; asked once a character."""
+
+    def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
+        super().__init__()
+        self._escape = escape
+        self._kept = kept
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        is_seen = character.isprintable() or character in self._kept or unicodedata.category(character) == "Zs"
+        self[code] = character if is_seen else self._escape(character)
+        return self[code]
+
+
+_IN_A_LINE = _Escapes(lambda character: character.encode("unicode_escape").decode())
+_IN_LINES = _Escapes(lambda character: "\N{REPLACEMENT CHARACTER}", kept="\n\t")
+_IN_JSON = _Escapes(lambda character: json.dumps(character)[1:-1], kept="\n")

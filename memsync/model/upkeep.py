@@ -68,12 +68,14 @@ class Repetition:
 class Duplicates:
     """Repetitions, those of the highest score first, then by path.
 
-    Passages that wait for their vector were compared by their text alone.
+    Passages that wait for their vector were compared by their text alone, and so were the shortest `left_out`, where
+    there are more than are compared with each other.
     """
 
     repetitions: tuple[Repetition, ...]
     pending_text: int = 0
     pending_vectors: int = 0
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ class Written:
 class Overwritten:
     """Something that was appended to a note and is not in it any more, as far as whole lines tell.
 
-    `appended_at` is ISO 8601, UTC; `similar` is true when a line much like its first is there: it may have been edited.
+    `appended_at` is ISO 8601, UTC; `similar` is true when the note has a line in its place: it was edited. With
+    `note_deleted` there is no such note any more, as somebody may have wanted.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Overwritten:
     appended_at: str
     text: str
     similar: bool
+    note_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

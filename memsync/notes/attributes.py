@@ -19,8 +19,11 @@ _ITEM = re.compile(
     re.VERBOSE,
 )
 ESCAPES = {"n": "\n", "r": "\r", "(": "{", ")": "}"}
-"""What stands in a quoted value, behind a backslash, for what cannot; any other character stands for itself."""
-_ESCAPED = re.compile(r"\\(.)")
+"""Letters that follow a backslash in a quoted value, and the characters they mean.
+
+`\\u0007` means the character of that code point; any other character after a backslash means itself.
+"""
+_ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)")
 MAX_BLOCK_CHARS = 2_000
 
 
@@ -56,4 +59,7 @@ def _parse(block: str) -> dict[str, str]:
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    return ESCAPES.get(found[1], found[1])
+    name = found[1]
+    if len(name) == 1:
+        return ESCAPES.get(name, name)
+    return chr(int(name[1:], 16)).encode("utf-8", "replace").decode()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.parser_block import ParserBlock
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
@@ -28,6 +29,9 @@ MAX_TOKENS = 500_000
 
 MAX_CHECKS = 4_000_000
 """Nor is one for which more rules have to be tried: deep quotes of many lines; 2 MB of real notes take 800,000."""
+
+CHECKS_PER_STEP = 256
+"""Rules that are tried, or tokens that are made, between two calls of `pause`."""
 
 _parsers = threading.local()
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
@@ -69,9 +73,17 @@ class _BoundedState(StateBlock):
 
     checks = 0
 
+    def __init__(
+        self, source: str, markdown: MarkdownIt, env: dict[str, Any], tokens: list[Token], pause: Callable[[], None]
+    ) -> None:
+        self.pause = pause
+        super().__init__(source, markdown, env, tokens)
+
     def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
         if len(self.tokens) > MAX_TOKENS:
             raise _TooInvolvedError
+        if len(self.tokens) % CHECKS_PER_STEP == 0:
+            self.pause()
         return super().push(ttype, tag, nesting)
 
     def is_code_block(self, line: int) -> bool:
@@ -79,13 +91,30 @@ class _BoundedState(StateBlock):
         self.checks += 1
         if self.checks > MAX_CHECKS:
             raise _TooInvolvedError
+        if self.checks % CHECKS_PER_STEP == 0:
+            self.pause()
         return self._code_enabled and self.sCount[line] - self.blkIndent >= CODE_INDENT
+
+
+class _BoundedBlocks(ParserBlock):
+    """markdown-it's block parser, which ends a list where it ends even if it nests too deeply to be read.
+
+    markdown-it itself takes the rest of the file for a part of the innermost item: the headings that follow, those of
+    messages for example, would be lost.
+    """
+
+    def tokenize(self, state: StateBlock, startLine: int, endLine: int) -> None:  # noqa: N803 (because markdown-it names them so)
+        if state.level >= state.md.options.maxNesting:
+            following = range(startLine + 1, endLine)
+            outside = (line for line in following if not state.isEmpty(line) and state.sCount[line] < state.blkIndent)
+            endLine = next(outside, endLine)  # noqa: N806 (because it is the parameter)
+        super().tokenize(state, startLine, endLine)
 
 
 def new_parser() -> MarkdownIt:
     """Return a CommonMark parser with tables, footnotes, wiki links and tags."""
     markdown = MarkdownIt("commonmark")
-    markdown.inline = BoundedInline()
+    markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
     markdown.configure("commonmark").enable("table").use(footnote_plugin)
     add_inline_rules(markdown)
     return markdown
@@ -99,20 +128,22 @@ def thread_parser() -> MarkdownIt:
     return parser
 
 
-def parse_blocks(markdown: MarkdownIt, lines: Sequence[str], first_line: int) -> BlockTree | None:
+def parse_blocks(
+    markdown: MarkdownIt, lines: Sequence[str], first_line: int, pause: Callable[[], None] = lambda: None
+) -> BlockTree | None:
     """Parse `lines[first_line - 1:]`; `lines` is the whole file, so that all numbers are the file's.
 
     Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's. Returns
-    None when that is too much work.
+    None when that is too much work, or more than markdown-it can do.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
     tree = BlockTree([], [], {})
-    state = _BoundedState(source, markdown, tree.env, tree.tokens)
+    state = _BoundedState(source, markdown, tree.env, tree.tokens, pause)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
-    except _TooInvolvedError:
+    except (_TooInvolvedError, IndexError):  # markdown-it fails so on an HTML block that a list in a quotation cuts off
         return None
-    reader = _Reader(lines, tree)
+    reader = _Reader(lines, tree, pause)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))
     return tree
 
@@ -125,8 +156,9 @@ def plain_blocks(lines: Sequence[str], first_line: int) -> list[Heading | Block]
 class _Reader:
     """Walks the flat token list once and builds the blocks; keeps the attributes it meets on the way."""
 
-    def __init__(self, lines: Sequence[str], tree: BlockTree) -> None:
+    def __init__(self, lines: Sequence[str], tree: BlockTree, pause: Callable[[], None]) -> None:
         self._lines = lines
+        self._pause = pause
         self._tree = tree
         self._tokens = tree.tokens
 
@@ -148,6 +180,7 @@ class _Reader:
         """Yield (first token, one past the last) of each element between two token positions."""
         index = start
         while index < end:
+            self._pause()
             depth: int = self._tokens[index].nesting
             last = index
             while depth > 0:

@@ -20,6 +20,8 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 CHARS_PER_TOKEN = 8
 """No text counts as less than one token for so many characters: a tokenizer makes one [UNK] of a 1 MB word."""
+COUNTED_AT_ONCE = 2_000
+"""Texts whose tokens are counted between two calls of `pause`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +53,25 @@ class _Unit:
     end_column: int = 0
 
 
-def chunk_note(note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> list[Chunk]:
-    """Cut a note into chunks, in file order.
+def chunk_note(
+    note: Note, count_tokens: CountTokens, limits: ChunkLimits, pause: Callable[[], None] = lambda: None
+) -> list[Chunk]:
+    """Cut a note into chunks, in file order; `pause` is called before each step and may raise to end the work.
 
     Every non-blank line of the body is in at least one chunk; front matter is a chunk only where it is to be searched.
     """
-    return _Chunker(note, count_tokens, limits).run()
+    return _Chunker(note, count_tokens, limits, pause).run()
 
 
 class _Chunker:
-    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits) -> None:
+    def __init__(self, note: Note, count_tokens: CountTokens, limits: ChunkLimits, pause: Callable[[], None]) -> None:
         self._note = note
+        self._pause = pause
         self._count_tokens = count_tokens
         self._limits = limits
-        self._tags: dict[int, tuple[str, ...]] = {}
+        self._tags: dict[int, list[str]] = {}
         for tag in note.tags:
-            self._tags[tag.line] = (*self._tags.get(tag.line, ()), tag.name)
+            self._tags.setdefault(tag.line, []).append(tag.name)
 
     def run(self) -> list[Chunk]:
         sections = list(zip(self._note.sections, self._note.blocks, strict=True))
@@ -170,6 +175,7 @@ class _Chunker:
         )
 
     def _entry(self, section: Section, units: Sequence[_Unit], position: int, window_count: int) -> Entry:
+        self._pause()
         first, last = units[0].start, units[-1].end
         heading = (section.start_line,) if section.heading_path else ()
         lines = dict.fromkeys((0, *heading, *range(first, last + 1)))
@@ -195,8 +201,16 @@ class _Chunker:
         """Return the tokens of each text; of one that is too long whatever its words are, no more than that it is."""
         least = [len(text) // CHARS_PER_TOKEN for text in texts]
         counted = [text for text, count in zip(texts, least, strict=True) if count <= self._limits.max_tokens]
-        counts = iter(self._count_tokens(counted) if counted else ())
+        counts = (
+            tokens
+            for start in range(0, len(counted), COUNTED_AT_ONCE)
+            for tokens in self._count_some(counted[start : start + COUNTED_AT_ONCE])
+        )
         return [max(count, next(counts)) if count <= self._limits.max_tokens else count for count in least]
+
+    def _count_some(self, texts: Sequence[str]) -> list[int]:
+        self._pause()
+        return self._count_tokens(texts)
 
 
 def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:

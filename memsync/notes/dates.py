@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
+_DATE = re.compile(r"([0-9]{4})([-_.]?)([0-9]{2})\2([0-9]{2})(?![0-9])")
 _DAYS = re.compile(r"(\d{1,5}) ?d")
 _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
 _LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
 
 
 def date_in_name(name: str) -> str:
-    """Return the ISO date that a file name begins with, or an empty string; 2026-02-30 is no date."""
+    """Return the date that a file name begins with as ISO text, or an empty string; 2026-02-30 is no date.
+
+    It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121.
+    """
     found = _DATE.match(name)
     if found is None:
         return ""
     try:
-        return date.fromisoformat(found.group(1)).isoformat()
+        return date(int(found[1]), int(found[3]), int(found[4])).isoformat()
     except ValueError:
         return ""
 

@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,6 +142,20 @@ class NoteFiles:
         """Tell whether there is a note of that path: a file that a scan finds, and not just any that can be opened."""
         return path in self.scan(Places([path])).files
 
+    def leaves_out(self, path: NotePath) -> bool:
+        """Tell whether a scan would pass over a note of that path, whether or not it is there."""
+        rules, folder = self._ignore.root_rules(), ""
+        *folders, name = path.split("/")
+        for inner in (*folders, ""):
+            with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
+                ignore_file = next((entry for entry in entries if entry.name == ".gitignore"), None)
+                own = self._ignore.read(folder, ignore_file) if ignore_file else None
+                rules = rules if own is None else (*rules, own)
+            if inner and (inner[0] == "." or ignores_folder(rules, folder + inner)):
+                return True
+            folder += f"{inner}/" if inner else ""
+        return not is_note_name(name) or ignores_file(rules, path)
+
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and the stamp they were read under.
 
@@ -166,6 +181,16 @@ class NoteFiles:
         finally:
             os.close(descriptor)
         raise NoteError(f"{path} keeps changing while it is read", hint="It is tried again at the next sync.")
+
+    def beginning(self, path: NotePath, most: int) -> bytes:
+        """Return at most so many bytes from the start of a note, as they are now. Raises as `open` does."""
+        descriptor = self.open(path)
+        try:
+            return os.read(descriptor, most)
+        except OSError as error:
+            raise NoteError(f"{path} cannot be read: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
 
     def identity(self, path: NotePath) -> Identity | None:
         """Return what `stat` says of a note now, or None if it is gone or no regular file."""

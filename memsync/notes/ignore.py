@@ -7,20 +7,23 @@ repository.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memsync.notes.ignore_pattern import IgnorePattern, read_pattern
+from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 _SUFFIXES = (".md", ".markdown")
-_OTHER_SUFFIX = re.compile(r"!?\*\.(?!md$|markdown$)\w+", re.IGNORECASE)
+_OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$)\w+", re.IGNORECASE)
 MAX_IGNORE_BYTES = 1_000_000
 _SETTLED_NS = 2_000_000_000
-"""A file changed more recently may be written again in the same clock tick: what is compiled of it is not kept."""
+"""A file changed more recently may be written again in the same clock tick: what was read of it is not kept."""
+MOST_KNOWN = 100_000
+"""Paths whose verdict one ignore file keeps."""
 
 
 def is_note_name(name: str) -> bool:
@@ -28,38 +31,92 @@ def is_note_name(name: str) -> bool:
     return (name.endswith(_SUFFIXES) or name.lower().endswith(_SUFFIXES)) and name[0] != "."
 
 
+class _Lines:
+    """The patterns of one file that can match one sort of path, the last line first, and what they said of which path.
+
+    Most lines are a name, a path or `*.log`: those are looked up, however many there are. A scan precedes every search
+    and asks about the same paths again, so the answers are kept.
+    """
+
+    def __init__(self, patterns: Sequence[IgnorePattern]) -> None:
+        self._ignores = [pattern.ignores for pattern in patterns]
+        self._names: dict[bytes, int] = {}
+        self._paths: dict[bytes, int] = {}
+        self._suffixes: dict[bytes, int] = {}
+        self._others: list[tuple[int, IgnorePattern]] = []
+        for line, pattern in enumerate(patterns):
+            if (name := pattern.literal_name) is not None:
+                self._names[name] = line
+            elif (path := pattern.literal_path) is not None:
+                self._paths[path] = line
+            elif (suffix := pattern.suffix) is not None:
+                self._suffixes[suffix] = line
+            else:
+                self._others.append((line, pattern))
+        self._others.reverse()
+        self._lengths = sorted({len(suffix) for suffix in self._suffixes})
+        self._known: dict[str, bool | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._ignores)
+
+    def verdict(self, own: str) -> bool | None:
+        """Tell whether the last line that matches a path ignores it; None when none does."""
+        if own not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[own] = self._judge(as_bytes(own))
+        return self._known[own]
+
+    def _judge(self, path: bytes) -> bool | None:
+        name = path.rpartition(b"/")[2]
+        found = max(self._names.get(name, -1), self._paths.get(path, -1))
+        for length in self._lengths:
+            if length <= len(name):
+                found = max(found, self._suffixes.get(name[len(name) - length :], -1))
+        for line, pattern in self._others:
+            if line < found:
+                break
+            if pattern.matches(path):
+                return pattern.ignores
+        return self._ignores[found] if found >= 0 else None
+
+
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
-    """The rules of one folder (`""` is the root): for folders in it and for note files in it, the last line first.
+    """The rules of one folder (`""` is the root): for folders in it and for note files in it.
 
     Most lines of a real `.gitignore` (`*.log`, `build/`) cannot match a note's name. They are left out of the rules
     for files, because every file of every scan is matched.
     """
 
     folder: str
-    for_folders: tuple[IgnorePattern, ...]
-    for_files: tuple[IgnorePattern, ...]
+    for_folders: _Lines
+    for_files: _Lines
 
     @classmethod
-    def from_lines(cls, folder: str, lines: Sequence[str]) -> IgnoreFile:
-        """Compile the lines of one ignore file; a line that is no pattern matches nothing, as in git."""
-        found = [(line, pattern) for line in reversed(lines) if (pattern := read_pattern(line))]
-        for_files = (
+    def from_lines(cls, folder: str, lines: Iterable[bytes]) -> IgnoreFile:
+        """Read the lines of one ignore file; a line that is no pattern matches nothing, as in git."""
+        found = [(line, pattern) for line in lines if (pattern := read_pattern(line))]
+        for_files = [
             pattern for line, pattern in found if not pattern.only_folders and not _OTHER_SUFFIX.fullmatch(line.strip())
-        )
-        return cls(folder, tuple(pattern for _, pattern in found), tuple(for_files))
+        ]
+        return cls(folder, _Lines([pattern for _, pattern in found]), _Lines(for_files))
 
 
 @dataclass(slots=True)
 class IgnoreRules:
-    """All rules met on the way down; keeps what it compiled, because a scan precedes every search."""
+    """All rules met on the way down; keeps what it read, because a scan precedes every search."""
 
     exclude: Sequence[str] = ()
+    _root_rules: tuple[IgnoreFile, ...] | None = None
     _compiled: dict[str, tuple[tuple[int, int, int, int], IgnoreFile]] = field(default_factory=dict)
 
     def root_rules(self) -> tuple[IgnoreFile, ...]:
         """Return the rules that hold before any `.gitignore` is read."""
-        return (IgnoreFile.from_lines("", self.exclude),) if self.exclude else ()
+        if self._root_rules is None:
+            self._root_rules = (IgnoreFile.from_lines("", map(as_bytes, self.exclude)),) if self.exclude else ()
+        return self._root_rules
 
     def read(self, folder: str, file: os.DirEntry[str]) -> IgnoreFile | None:
         """Return the rules in a `.gitignore`, or None if it is a link, too large or cannot be read."""
@@ -71,8 +128,8 @@ class IgnoreRules:
                 return cached[1]
             if not file.is_file(follow_symlinks=False) or stat.st_size > MAX_IGNORE_BYTES:
                 return None
-            with Path(file.path).open(encoding="utf-8-sig", errors="surrogateescape") as stream:
-                rules = IgnoreFile.from_lines(folder, stream.read().split("\n"))
+            content = Path(file.path).read_bytes().removeprefix(codecs.BOM_UTF8)
+            rules = IgnoreFile.from_lines(folder, content.split(b"\n"))
         except OSError:
             return None
         if time.time_ns() - stat.st_mtime_ns > _SETTLED_NS:
@@ -83,18 +140,14 @@ class IgnoreRules:
 def ignores_file(rules: Sequence[IgnoreFile], path: str) -> bool:
     """Tell whether the file at root-relative `path` is ignored, its folder not being so."""
     for rule in reversed(rules):
-        own = path[len(rule.folder) :]
-        for pattern in rule.for_files:
-            if pattern.matches(own):
-                return pattern.ignores
+        if rule.for_files and (ignores := rule.for_files.verdict(path[len(rule.folder) :])) is not None:
+            return ignores
     return False
 
 
 def ignores_folder(rules: Sequence[IgnoreFile], path: str) -> bool:
     """Tell whether the folder at root-relative `path` is ignored, and all beneath it; its parent is not."""
     for rule in reversed(rules):
-        own = path[len(rule.folder) :]
-        for pattern in rule.for_folders:
-            if pattern.matches(own):
-                return pattern.ignores
+        if (ignores := rule.for_folders.verdict(path[len(rule.folder) :])) is not None:
+            return ignores
     return False

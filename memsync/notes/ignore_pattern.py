@@ -1,111 +1,356 @@
 """One line of a `.gitignore` -> what it matches, by the rules of gitignore(5).
 
-A path is matched only itself, never by a folder above it, because the walk does not enter an ignored folder. That is
-what pathspec's matcher cannot do: it finds `/*` in `docs/a.md`, so that `/*` with `!/docs/` would hide all of `docs`.
+Patterns come with other people's notes, so matching must be cheap whatever they say. It backtracks to the last `*` of
+a name and to the last `**` of a path, and never further: each name of the pattern is compared with each name of the
+path at most once. Like git, it compares bytes: `?` is one byte of a letter that has several.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-_TOKEN = re.compile(
-    r"(?P<deep_start>^\*\*/)|(?P<deep_end>/\*\*$)|(?P<deep>/\*\*(?=/))|(?P<stars>\*+)|(?P<any>\?)"
-    r"|\[(?P<set>[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*)\]|\\(?P<escaped>.)|(?P<char>.)",
-    re.DOTALL,
-)
+_SPECIAL = b"*?[\\"
+_SLASH, _STAR, _ANY, _OPEN, _CLOSE, _ESCAPE, _DASH = b"/*?[]\\-"
+_EVERY_BYTE = frozenset(range(256))
+
+
+_PRINTED = "".join(map(chr, range(33, 127)))
 _CLASSES = {
-    "alnum": "a-zA-Z0-9",
-    "alpha": "a-zA-Z",
-    "blank": " \\t",
-    "digit": "0-9",
-    "lower": "a-z",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\s",
-    "upper": "A-Z",
-    "xdigit": "0-9a-fA-F",
+    name: frozenset(characters.encode())
+    for name, characters in {
+        b"alnum": string.ascii_letters + string.digits,
+        b"alpha": string.ascii_letters,
+        b"blank": " \t",
+        b"cntrl": "".join(map(chr, (*range(1, 32), 127))),
+        b"digit": string.digits,
+        b"graph": _PRINTED,
+        b"lower": string.ascii_lowercase,
+        b"print": " " + _PRINTED,
+        b"punct": string.punctuation,
+        b"space": string.whitespace,
+        b"upper": string.ascii_uppercase,
+        b"xdigit": string.hexdigits,
+    }.items()
 }
-_STAR = "[^/]*"
+
+_Chunk = bytes | tuple[frozenset[int], ...]
+"""What stands between two stars: literal bytes, or for each byte the ones that match there."""
+
+
+class _Malformed(Exception):
+    """Raised for what can match nothing: a bracket that is not closed, a backslash at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """The pattern of one name: its chunks, between each two of which a star stands."""
+
+    chunks: tuple[_Chunk, ...]
+
+    @property
+    def literal(self) -> bytes | None:
+        """The one name that it matches, if there is only one."""
+        first = self.chunks[0]
+        return first if len(self.chunks) == 1 and isinstance(first, bytes) else None
+
+    def matches(self, name: bytes) -> bool:
+        """Tell whether it matches a whole name. Each chunk takes the first place it finds, for good."""
+        first, last = self.chunks[0], self.chunks[-1]
+        if len(self.chunks) == 1:
+            return len(name) == len(first) and _stands_at(first, name, 0)
+        position, end = len(first), len(name) - len(last)
+        if position > end or not _stands_at(first, name, 0) or not _stands_at(last, name, end):
+            return False
+        for chunk in self.chunks[1:-1]:
+            place = _find(chunk, name, position, end)
+            if place < 0:
+                return False
+            position = place + len(chunk)
+        return True
+
+
+def _stands_at(chunk: _Chunk, name: bytes, position: int) -> bool:
+    if isinstance(chunk, bytes):
+        return name.startswith(chunk, position)
+    return all(name[position + i] in accepted for i, accepted in enumerate(chunk))
+
+
+def _find(chunk: _Chunk, name: bytes, start: int, end: int) -> int:
+    if isinstance(chunk, bytes):
+        return name.find(chunk, start, end)
+    return next((place for place in range(start, end - len(chunk) + 1) if _stands_at(chunk, name, place)), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Names that follow each other; before them at least `gap` folders, None: nothing (the beginning of a path)."""
+
+    gap: int | None
+    names: tuple[_Name, ...]
+
+    def stand_at(self, position: int, path: Sequence[bytes]) -> bool:
+        """Tell whether the names match those of `path` from `position` on."""
+        return position + len(self.names) <= len(path) and all(
+            name.matches(path[position + i]) for i, name in enumerate(self.names)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class IgnorePattern:
-    """`matches` takes a path relative to the ignore file's folder; `ignores` is False for a line with `!`."""
+    """A pattern; paths are relative to the ignore file's folder. `ignores` is False for a line with `!`.
 
-    matches: Callable[[str], re.Match[str] | None]
+    `stem` is the literal beginning of a pattern with a slash, None without one: that matches names in any folder.
+    """
+
+    stem: bytes | None
+    parts: tuple[_Part, ...]
     ignores: bool
     only_folders: bool
 
+    @property
+    def literal_name(self) -> bytes | None:
+        """The one name, in any folder, that it matches, if there is only one."""
+        return self.parts[0].names[0].literal if self.stem is None else None
 
-def read_pattern(line: str) -> IgnorePattern | None:
-    """Return the pattern in a line, or None for a blank line, a comment and what is no pattern (`!`, `[z-a]`)."""
-    text = re.sub(r"(?<!\\) +$", "", line.rstrip("\r\n")) if line.endswith((" ", "\r", "\n")) else line
-    if not text or text.startswith("#"):
+    @property
+    def literal_path(self) -> bytes | None:
+        """The one path that it matches, if there is only one."""
+        if self.stem is None or len(self.parts) > 1 or self.parts[0].gap is not None:
+            return None
+        names = [name.literal for name in self.parts[0].names]
+        return self.stem + b"/".join(name for name in names if name is not None) if None not in names else None
+
+    @property
+    def suffix(self) -> bytes | None:
+        """What names in any folder must end with, if it asks for nothing more."""
+        if self.stem is not None:
+            return None
+        first, *others = self.parts[0].names[0].chunks
+        return others[0] if first == b"" and len(others) == 1 and isinstance(others[0], bytes) else None
+
+    def matches(self, path: bytes) -> bool:
+        """Tell whether it matches `path` itself, not a folder above it."""
+        if self.stem is None:
+            return self.parts[0].names[0].matches(path.rpartition(b"/")[2])
+        if not path.startswith(self.stem):
+            return False
+        names = path[len(self.stem) :].split(b"/")
+        last = self.parts[-1]
+        if last.gap is None:
+            return len(names) == len(last.names) and last.stand_at(0, names)
+        end = _first_end(self.parts[:-1], names)
+        start = len(names) - len(last.names)
+        return end is not None and start >= end + last.gap and last.stand_at(start, names)
+
+    def holds(self, path: bytes) -> bool:
+        """Tell whether it matches the file at `path` or a folder above it."""
+        if self.stem is None:
+            names = path.split(b"/")
+            name = self.parts[0].names[0]
+            return any(name.matches(one) for one in (names[:-1] if self.only_folders else names))
+        if not path.startswith(self.stem):
+            return False
+        names = path[len(self.stem) :].split(b"/")
+        end = _first_end(self.parts, names)
+        return end is not None and end <= len(names) - self.only_folders
+
+
+def _first_end(parts: Iterable[_Part], names: Sequence[bytes]) -> int | None:
+    """Return how many of the first names the parts match, as few as possible; None when they match nowhere."""
+    end = 0
+    for part in parts:
+        starts = range(1) if part.gap is None else range(end + part.gap, len(names) - len(part.names) + 1)
+        start = next((position for position in starts if part.stand_at(position, names)), None)
+        if start is None:
+            return None
+        end = start + len(part.names)
+    return end
+
+
+# ---------------------------------------------------------------------------------------------------------- reading
+
+
+def read_pattern(line: bytes) -> IgnorePattern | None:
+    """Return the pattern in a line, or None for a blank line, a comment and what matches nothing (`!`, `[a`)."""
+    text = _without_end(line)
+    if not text or text.startswith(b"#"):
         return None
-    ignores = not text.startswith("!")
-    text = text.removeprefix("!")
-    only_folders = text.endswith("/")
-    text = text.removesuffix("/")
-    anchored = "/" in text
-    text = text.removeprefix("/")
-    if not text or re.search(r"(?<!\\)(?:\\\\)*\\$", text):
-        return None
-    prefix = "" if anchored else "(?:.*/)?"
+    ignores = not text.startswith(b"!")
+    text = text.removeprefix(b"!")
+    only_folders = text.endswith(b"/")
+    text = text.removesuffix(b"/")
+    has_slash = b"/" in text
+    text = text.removeprefix(b"/")
+    # git compares what stands before the first special character as it is, and reads the rest as a pattern of its own.
+    special = (i for i, byte in enumerate(text) if byte in _SPECIAL)
+    stem = text[: next(special, len(text))] if has_slash else b""
     try:
-        matches = re.compile(prefix + "".join(_bounded(list(_parts(text)))), re.DOTALL).fullmatch
-    except re.error:
+        parts = tuple(_parts(_Elements(text[len(stem) :], is_path=has_slash)))
+    except _Malformed:
         return None
-    return IgnorePattern(matches, ignores, only_folders)
+    return IgnorePattern(stem if has_slash else None, parts, ignores, only_folders) if text else None
 
 
-def _parts(text: str) -> Iterator[str]:
-    """Yield a regular expression for each element of a pattern."""
-    for token in _TOKEN.finditer(text):
-        match token.lastgroup:
-            case "deep_start":
-                yield "(?:.*/)?"
-            case "deep_end":
-                yield "/.+"
-            case "deep":
-                yield "(?:/.*)?"
-            case "stars":
-                yield _STAR
-            case "any":
-                yield "[^/]"
-            case "set":
-                yield _set(token["set"])
-            case _:
-                yield re.escape(token["escaped"] or token["char"])
+def as_bytes(text: str) -> bytes:
+    """Return a path or a pattern as git sees it."""
+    return text.encode("utf-8", "surrogateescape")
 
 
-def _set(content: str) -> str:
-    """Return the expression for a bracket: never a slash, `!` and `^` negate, a first `]` is itself."""
-    negated = content.startswith(("!", "^"))
-    body = content[1:] if negated else content
-    parts = []
-    for token in re.finditer(r"\[:(?P<name>\w+):\]|\\?(?P<char>.)", body, re.DOTALL):
-        if token["name"]:
-            parts.append(_CLASSES.get(token["name"], ""))
+def _without_end(line: bytes) -> bytes:
+    """Return a line without its end, and without spaces at its end unless a backslash keeps one."""
+    text = line.partition(b"\0")[0].removesuffix(b"\n").removesuffix(b"\r")
+    trimmed = text.rstrip(b" ")
+    escapes = len(trimmed) - len(trimmed.rstrip(b"\\"))
+    return text[: len(trimmed) + 1] if escapes % 2 else trimmed
+
+
+@dataclass(frozen=True, slots=True)
+class _Deep:
+    """`**` in the place of a name: at least `gap` folders; at the end of a pattern no name follows."""
+
+    gap: int
+    is_last: bool
+
+
+_Element = frozenset[int] | _Deep | str
+"""What one byte of a name must be, `**`, a star, or a slash."""
+
+
+def _parts(elements: Iterable[_Element]) -> Iterator[_Part]:
+    """Yield the parts of a pattern; a `**` begins a new one."""
+    gap: int | None = None
+    names: list[_Name] = []
+    name: list[frozenset[int] | str] = []
+    is_open = True
+    for element in elements:
+        if isinstance(element, _Deep):
+            if names:
+                yield _Part(gap, tuple(names))
+                gap, names = element.gap, []
+            else:
+                gap = (gap or 0) + element.gap
+            is_open = not element.is_last
+        elif element == "/":
+            names.append(_name(name))
+            name = []
         else:
-            parts.append("-" if token[0] == "-" else re.escape(token["char"]))
-    return f"(?!/)[{'^' if negated else ''}{''.join(parts)}]"
+            name.append(element)
+    yield _Part(gap, (*names, _name(name)) if is_open else ())
 
 
-def _bounded(parts: list[str]) -> Iterator[str]:
-    """Yield the parts so that a star that another follows in the same name takes the first match it finds, for good.
+def _name(elements: Iterable[frozenset[int] | str]) -> _Name:
+    chunks: list[list[frozenset[int]]] = [[]]
+    for element in elements:
+        if isinstance(element, str):
+            chunks.append([])
+        else:
+            chunks[-1].append(element)
+    return _Name(tuple(_chunk(one) for one in chunks))
 
-    Any later match would leave less for the rest; without this `*a*a*a*b` could take a matcher hours.
-    """
-    stars = [position for position, part in enumerate(parts) if part == _STAR]
-    closing = {
-        after
-        for star, after in pairwise(stars)
-        if not any("/" in part.replace("[^/]", "").replace("(?!/)", "") for part in parts[star:after])
-    }
-    opening = {star for star, after in pairwise(stars) if after in closing}
-    for position, part in enumerate(parts):
-        if position in closing:
-            yield ")"
-        yield "(?>[^/]*?" if position in opening else part
+
+def _chunk(accepted: Sequence[frozenset[int]]) -> _Chunk:
+    if all(len(one) == 1 for one in accepted):
+        return bytes(byte for one in accepted for byte in one)
+    return tuple(accepted)
+
+
+class _Elements:
+    """The elements of a pattern's text, in one pass over it; `**` counts only in a pattern with a slash."""
+
+    def __init__(self, text: bytes, *, is_path: bool) -> None:
+        self._text = text
+        self._is_path = is_path
+        self._position = 0
+        self._close = -1
+
+    def __iter__(self) -> Iterator[_Element]:
+        while self._position < len(self._text):
+            byte = self._text[self._position]
+            if byte == _STAR:
+                yield self._stars()
+            elif byte == _OPEN:
+                yield self._bracket()
+            elif byte == _ESCAPE:
+                literal = self._escaped()
+                yield "/" if literal == _SLASH else frozenset((literal,))
+            else:
+                self._position += 1
+                yield "/" if byte == _SLASH else _EVERY_BYTE if byte == _ANY else frozenset((byte,))
+
+    def _stars(self) -> _Element:
+        text, start = self._text, self._position
+        end = start
+        while end < len(text) and text[end] == _STAR:
+            end += 1
+        self._position = end
+        if not self._is_path or end - start == 1 or (start > 0 and text[start - 1] != _SLASH):
+            return "*"
+        if end == len(text):
+            return _Deep(1, is_last=True)
+        if text[end] == _SLASH:
+            self._position += 1
+            return _Deep(0, is_last=False)
+        if text.startswith(b"\\/", end):  # git passes over `**/` where there is no folder, but not over `**\/`
+            self._position += 2
+            return _Deep(1, is_last=False)
+        return "*"
+
+    def _byte(self) -> int:
+        """Return the byte at the position. Raises _Malformed behind the end."""
+        if self._position >= len(self._text):
+            raise _Malformed
+        return self._text[self._position]
+
+    def _escaped(self) -> int:
+        """Pass over a backslash and return the byte after it, passed over too."""
+        self._position += 1
+        byte = self._byte()
+        self._position += 1
+        return byte
+
+    def _bracket(self) -> frozenset[int]:
+        """Pass over a bracket and return what it accepts. A first `]` is itself."""
+        self._position += 1
+        negates = self._byte() in b"!^"
+        self._position += negates
+        accepted: set[int] = set()
+        before = 0
+        while True:
+            byte = self._byte()
+            follows = self._text[self._position + 1 : self._position + 2]
+            is_range = byte == _DASH and before > 0 and follows not in (b"", b"]")
+            if is_range:
+                self._position += 1
+            if self._byte() == _ESCAPE:
+                last = self._escaped()
+            elif not is_range and (members := self._class()) is not None:
+                accepted |= members
+                last = before = 0
+            else:
+                last = self._byte()
+                self._position += 1
+            if last:
+                accepted.update(range(before if is_range else last, last + 1))
+                before = 0 if is_range else last
+            if self._byte() == _CLOSE:
+                self._position += 1
+                return _EVERY_BYTE - accepted if negates else frozenset(accepted)
+
+    def _class(self) -> frozenset[int] | None:
+        """Pass over a class (`[:alpha:]`) and return its members; None when there is none here."""
+        text, start = self._text, self._position + 2
+        if not text.startswith(b"[:", self._position):
+            return None
+        if self._close < start:
+            self._close = text.find(b"]", start)
+        if self._close < 0:
+            raise _Malformed
+        if self._close == start or text[self._close - 1 : self._close] != b":":
+            return None
+        members = _CLASSES.get(text[start : self._close - 1])
+        if members is None:
+            raise _Malformed
+        self._position = self._close + 1
+        return members

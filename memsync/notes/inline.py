@@ -62,7 +62,9 @@ def add_inline_rules(markdown: MarkdownIt) -> None:
     ruler.at("autolink", _placed(autolink))
 
 
-def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, Any]) -> InlineFinds:
+def find_inline(
+    markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, Any], pause: Callable[[], None] = lambda: None
+) -> InlineFinds:
     """Return the tags and links of all `inline` tokens in `blocks`.
 
     A paragraph of the text that is nothing but tags tags the whole note (line 0), a heading or list item itself.
@@ -70,6 +72,7 @@ def find_inline(markdown: MarkdownIt, blocks: Sequence[Token], env: dict[str, An
     found = InlineFinds()
     for index, token in enumerate(blocks):
         if token.type == "inline" and token.map and _may_hold(token.content, env):
+            pause()
             children = parse_inline(markdown, token.content, env)
             if children is None:
                 found.skipped.append(token.map[0] + 1)

@@ -6,9 +6,9 @@ The format is the project's own page docs/format.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
@@ -24,6 +24,11 @@ from memsync.notes.threads import find_headings, messages_of, read_message_headi
 
 MAX_HEADING_CHARS = 200
 """A longer heading is cut in heading paths; its line is still indexed whole."""
+MAX_NAMES = 100
+"""Tags of a whole note, or aliases, that count: each of its passages takes them over."""
+MAX_NAMES_CHARS = 2_000
+"""And how long they may be together."""
+MAX_TITLE_CHARS = 1_000
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
@@ -40,7 +45,13 @@ class _Body:
     inline: InlineFinds
 
 
-def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_bytes: int) -> Note:
+def parse_note(
+    path: NotePath,
+    content: bytes,
+    rules: PathRules,
+    max_structured_bytes: int,
+    pause: Callable[[], None] = lambda: None,
+) -> Note:
     """Parse the bytes of one file; a larger one than `max_structured_bytes` by its paragraphs only.
 
     Raises BinaryFileError for what is no text, and nothing else.
@@ -55,12 +66,13 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
     is_large = len(content) > max_structured_bytes
     if is_large:
         warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
-    body = _body(lines, head.line_count + 1, kind, date, warnings, is_large=is_large)
+    body = _body(lines, head.line_count + 1, kind, date, warnings, pause, is_large=is_large)
     values = head.values
     _check_values(values, kind, warnings)
+    tags, aliases = _all_tags(values, body.inline.tags), _texts(values.get("aliases"))
     note = Note(
         path=path,
-        title=_text(values.get("title")) or body.first_title or PurePosixPath(path).stem,
+        title=_text(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or PurePosixPath(path).stem,
         kind=kind,
         tier=tier,
         lines=lines,
@@ -70,9 +82,9 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
         head_lines=head.line_count,
         head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
         cuts=body.tree.cuts,
-        tags=_all_tags(values, body.inline.tags),
+        tags=_few_tags(tags, warnings),
         links=tuple(body.inline.links),
-        aliases=tuple(_texts(values.get("aliases"))),
+        aliases=tuple(_few(aliases, "aliases", warnings)),
         date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
@@ -87,10 +99,17 @@ def parse_note(path: NotePath, content: bytes, rules: PathRules, max_structured_
 
 
 def _body(
-    lines: Sequence[str], first_line: int, kind: Kind, date: str, warnings: list[str], *, is_large: bool
+    lines: Sequence[str],
+    first_line: int,
+    kind: Kind,
+    date: str,
+    warnings: list[str],
+    pause: Callable[[], None],
+    *,
+    is_large: bool,
 ) -> _Body:
     """Return what the body gives, and warn of what was not understood of it."""
-    body = None if is_large else _parse_body(lines, first_line, kind, date)
+    body = None if is_large else _parse_body(lines, first_line, kind, date, pause)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
     body = body or _plain_body(lines, first_line, kind)
@@ -119,14 +138,17 @@ def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
     return body
 
 
-def _parse_body(lines: Sequence[str], first_line: int, kind: Kind, date: str) -> _Body | None:
+def _parse_body(
+    lines: Sequence[str], first_line: int, kind: Kind, date: str, pause: Callable[[], None]
+) -> _Body | None:
     markdown = thread_parser()
-    tree = parse_blocks(markdown, lines, first_line)
+    tree = parse_blocks(markdown, lines, first_line, pause)
     if tree is None:
         return None
-    body = _Body([], [], "", tree, find_inline(markdown, tree.tokens, tree.env))
+    body = _Body([], [], "", tree, find_inline(markdown, tree.tokens, tree.env, pause))
     outline = _Outline(kind, date)
     for part in tree.parts:
+        pause()
         if isinstance(part, Heading):
             text = _heading_text(markdown, part.text, tree)
             if part.level == 1 and not body.first_title:
@@ -226,6 +248,21 @@ def _texts(value: JsonValue) -> list[str]:
 def _all_tags(values: Mapping[str, JsonValue], found: Sequence[Tag]) -> tuple[Tag, ...]:
     head = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
     return tuple(dict.fromkeys([*head, *found]))
+
+
+def _few_tags(tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
+    """Return the tags without those of the whole note that are too many."""
+    kept = set(_few([tag.name for tag in tags if tag.line == 0], "tags of the whole note", warnings))
+    return tuple(tag for tag in tags if tag.line or tag.name in kept)
+
+
+def _few(names: Sequence[str], what: str, warnings: list[str]) -> Sequence[str]:
+    """Return the first of the names that every passage of a note takes over; more would multiply by its passages."""
+    ends = accumulate(len(name) for name in names)
+    kept = sum(end <= MAX_NAMES_CHARS for end in islice(ends, MAX_NAMES))
+    if kept < len(names):
+        warnings.append(f"{len(names)} {what}: the first {kept} count")
+    return names[:kept]
 
 
 def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> str:

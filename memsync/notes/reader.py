@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memsync.model import Chunk, Note, NotePath
@@ -10,7 +11,7 @@ from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
 
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 """Raised whenever equal bytes give another note or other chunks; every note is then read again."""
 
 
@@ -35,7 +36,12 @@ class NoteReader:
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
         object.__setattr__(self, "parsed_by", f"{PARSER_VERSION}:{digest}")
 
-    def read(self, path: NotePath, content: bytes) -> tuple[Note, list[Chunk]]:
-        """Parse and chunk one file. Raises BinaryFileError for what is no text, and nothing else."""
-        note = parse_note(path, content, self.rules, self.max_structured_bytes)
-        return note, chunk_note(note, self.count_tokens, self.limits)
+    def read(
+        self, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None
+    ) -> tuple[Note, list[Chunk]]:
+        """Parse and chunk one file. Raises BinaryFileError for what is no text, and nothing else.
+
+        `pause` is called before each step: it may wait, or raise to end the work.
+        """
+        note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
+        return note, chunk_note(note, self.count_tokens, self.limits, pause)

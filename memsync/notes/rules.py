@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pathspec import GitIgnoreSpec
-
 from memsync.model import Kind, NotePath, Tier
+from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 ARCHIVE_FOLDER = "archive/"
+THREADS_FOLDER = "threads/"
+_INSTRUCTING = {"soul.md": Kind.SOUL, "prompts/**": Kind.PROMPT}
+"""Where instructions lie whatever `[kinds]` says; names as `_as_any_file_system_reads` writes them."""
+
+_Glob = tuple[IgnorePattern, str]
 
 
 @dataclass(frozen=True)
@@ -25,21 +30,51 @@ class PathRules:
 
     def kind(self, path: NotePath) -> Kind:
         """Return the kind of the last glob that matches `path`, else `note`."""
-        return Kind(_last_match(self._kind_specs, path) or Kind.NOTE)
+        return Kind(_last_match(self._kind_globs, path) or Kind.NOTE)
 
     def tier(self, path: NotePath) -> Tier:
         """Return the tier of the last glob that matches `path`, else `project`."""
-        return Tier(_last_match(self._tier_specs, path) or Tier.PROJECT)
+        return Tier(_last_match(self._tier_globs, path) or Tier.PROJECT)
+
+    def instructs(self, path: NotePath) -> bool:
+        """Tell whether what stands in a note of that path instructs agents: only people write there, in an editor.
+
+        SOUL.md and prompts/ do, and what else the rules call `soul` or `prompt`, retired notes included. Names that
+        some file system takes for the same are the same here.
+        """
+        return self._instructing.kind(NotePath(_as_any_file_system_reads(path))) is not Kind.NOTE
+
+    def may_hold_import(self, path: NotePath) -> bool:
+        """Tell whether an import may write to a path: a thread beneath threads/, or retired from there."""
+        return path.removeprefix(ARCHIVE_FOLDER).startswith(THREADS_FOLDER) and not self.instructs(path)
 
     @cached_property
-    def _kind_specs(self) -> list[tuple[GitIgnoreSpec, str]]:
-        return [(GitIgnoreSpec.from_lines([glob]), value) for glob, value in self.kinds.items()]
+    def _instructing(self) -> PathRules:
+        own = {glob: kind for glob, kind in self.kinds.items() if kind in (Kind.SOUL, Kind.PROMPT)}
+        return PathRules({**{_as_any_file_system_reads(glob): kind for glob, kind in own.items()}, **_INSTRUCTING}, {})
 
     @cached_property
-    def _tier_specs(self) -> list[tuple[GitIgnoreSpec, str]]:
-        return [(GitIgnoreSpec.from_lines([glob]), value) for glob, value in self.tiers.items()]
+    def _kind_globs(self) -> list[_Glob]:
+        return _globs(self.kinds)
+
+    @cached_property
+    def _tier_globs(self) -> list[_Glob]:
+        return _globs(self.tiers)
 
 
-def _last_match(specs: list[tuple[GitIgnoreSpec, str]], path: str) -> str | None:
-    places = {path, path.removeprefix(ARCHIVE_FOLDER)}
-    return next((value for spec, value in reversed(specs) if any(map(spec.match_file, places))), None)
+def _globs(table: Mapping[str, str]) -> list[_Glob]:
+    """Return the globs of a table with their values, the last first; one that is no pattern matches nothing."""
+    found = [(read_pattern(as_bytes(glob)), value) for glob, value in table.items()]
+    return [(pattern, value) for pattern, value in reversed(found) if pattern is not None and pattern.ignores]
+
+
+def _last_match(globs: list[_Glob], path: str) -> str | None:
+    places = {as_bytes(path), as_bytes(path.removeprefix(ARCHIVE_FOLDER))}
+    return next((value for pattern, value in globs if any(map(pattern.holds, places))), None)
+
+
+def _as_any_file_system_reads(path: str) -> str:
+    """Return a path, or a glob, without what some file systems overlook: case, forms of letters, ends of names."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+    shown = "".join(character for character in folded if unicodedata.category(character) != "Cf")
+    return "/".join(part.rstrip(" .") or part for part in shown.split("/"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from memsync.model import Message, Note, Section
@@ -14,7 +15,8 @@ MESSAGE_LEVEL = 2
 _ROLE = r"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{}]+)"
 _HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-_MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^{{}}]+?))?\s*")
+# What begins and ends without a space can be told from the spaces around it in one pass, however many there are.
+_MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^\s{{}}](?:[^{{}}]*[^\s{{}}])?))?\s*")
 
 
 def read_message_heading(heading: str) -> tuple[str, str] | None:
@@ -31,21 +33,36 @@ def read_message_heading(heading: str) -> tuple[str, str] | None:
     return None if moment is None else (found["role"], moment)
 
 
-def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Section, int]]:
-    """Yield each heading that begins or ends a message, as its section, and the column of its attributes or 0.
-
-    For threads that are too large to be parsed. A heading in a fence is none; what else may hide one (an HTML block
-    that nobody has closed) is not looked for, nor are headings that are underlined.
-    """
+def fences(lines: Sequence[str]) -> Iterator[str]:
+    """Yield for each line the fence that is open after it, empty outside of fences, as `find_headings` sees them."""
     fence = ""
-    for number, line in enumerate(lines[first_line - 1 :], first_line):
+    for line in lines:
         found = _FENCE.match(line)
         if fence:
             if found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
         elif found:
             fence = found[1]
-        elif heading := _HEADING.match(line):
+        yield fence
+
+
+def open_fence(lines: Sequence[str]) -> str:
+    """Return the fence that lines leave open, as `find_headings` sees it; empty when none is."""
+    return next(iter(deque(fences(lines), maxlen=1)), "")
+
+
+def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Section, int]]:
+    """Yield each heading that begins or ends a message, as its section, and the column of its attributes or 0.
+
+    For threads that are too large to be parsed. A heading in a fence is none; what else may hide one (an HTML block
+    that nobody has closed) is not looked for, nor are headings that are underlined.
+    """
+    before = ""
+    body = lines[first_line - 1 :]
+    for number, (line, fence) in enumerate(zip(body, fences(body), strict=True), first_line):
+        heading = None if fence or before else _HEADING.match(line)
+        before = fence
+        if heading:
             column, attributes = cut_attributes(line)
             text = line[heading.end() : column].strip().rstrip("#").strip()
             level = len(heading[1])
@@ -81,4 +98,12 @@ def written_time(note: Note, message: Message) -> str:
 
 def body_of(note: Note, message: Message) -> str:
     """Return the lines below a message's heading, without the empty ones around them."""
-    return "\n".join(note.lines[message.body_line - 1 : message.end_line]).lstrip("\n")
+    return body_text(note.lines[message.body_line - 1 : message.end_line])
+
+
+def body_text(lines: Sequence[str]) -> str:
+    """Return the lines that follow a message's heading as one text, without the empty ones around them."""
+    last = len(lines)
+    while last and not lines[last - 1].strip():
+        last -= 1
+    return "\n".join(lines[:last]).lstrip("\n")

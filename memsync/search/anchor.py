@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,15 @@ from memsync.model import Chunk, IndexedChunk, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
-from memsync.notes.settling import read_settled
+from memsync.notes.settling import EMPTIED_SECONDS, read_settled
 from memsync.search.spans import Span
+
+PARSE_SECONDS = 1.0
+"""How long after a search has begun to look hits up a changed file may still be parsed for it."""
+
+
+class _OutOfTime(Exception):
+    """Raised in the midst of a file that takes too long to be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +42,14 @@ class _File:
 
 @dataclass(slots=True)
 class Anchor:
-    """Checks spans against their files, each file read once a search."""
+    """Checks spans against their files, each file read once a search. Made anew for each search."""
 
     files: NoteFiles
     reader: NoteReader
+    _patient_until: float = field(default_factory=lambda: time.monotonic() + EMPTIED_SECONDS)
     _read: dict[NotePath, _File | None] = field(default_factory=dict)
     _chunks: dict[NotePath, list[Chunk]] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
 
     def anchor(self, span: Span) -> Anchored | None:
         """Return the span's lines as they are now, or None when its text is gone.
@@ -62,7 +72,7 @@ class Anchor:
     def _file(self, path: NotePath, indexed_size: int) -> _File | None:
         if path not in self._read:
             try:
-                content, stamp = read_settled(self.files, path, indexed_size)
+                content, stamp = read_settled(self.files, path, indexed_size, self._patient_until)
                 self._read[path] = _File(decode(content).lines, stamp.identity, content)
             except (FileNotFoundError, NoteError, BinaryFileError):
                 self._read[path] = None
@@ -70,8 +80,15 @@ class Anchor:
 
     def _parsed(self, path: NotePath, file: _File) -> list[Chunk]:
         if path not in self._chunks:
-            self._chunks[path] = self.reader.read(path, file.content)[1]
+            try:
+                self._chunks[path] = self.reader.read(path, file.content, self._check)[1]
+            except _OutOfTime:
+                self._chunks[path] = []  # its changes are not in this answer, which says so
         return self._chunks[path]
+
+    def _check(self) -> None:
+        if time.monotonic() - self._began > PARSE_SECONDS:
+            raise _OutOfTime
 
 
 def _quote(lines: Sequence[str], first: int, last: int, piece: IndexedChunk | Chunk | None) -> Anchored | None:

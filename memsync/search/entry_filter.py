@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from memsync.model import Entry, Filters, IndexedChunk
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
 
 
 def entry_filter(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
@@ -36,4 +40,6 @@ def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
 
 def _matches(entry: Entry, key: str, value: str) -> bool:
     own = entry.attributes.get(key, "")
-    return own.lower() == value.lower() or (key == "class" and value in own.split())
+    if own.lower() == value.lower() or (key == "class" and value in own.split()):
+        return True
+    return _DAY.fullmatch(value) is not None and _CLOCK.match(own, len(value)) is not None and own.startswith(value)

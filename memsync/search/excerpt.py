@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 
@@ -12,6 +13,7 @@ from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model import Excerpt, Note, NotePath, Section
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
+from memsync.notes.naming import spellings
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER
 
@@ -34,38 +36,58 @@ def parse_location(text: str) -> Location:
     if found is None:
         path, hash_mark, heading = text.rpartition("#")
         if hash_mark and path and heading:
-            return Location(NotePath(_relative(path)), heading=heading.strip())
-        return Location(NotePath(_relative(text)))
+            return Location(NotePath(path), heading=heading.strip())
+        return Location(NotePath(text))
     first = int(found["first"])
     last = int(found["last"]) if found["last"] else first + int(found["count"]) - 1 if found["count"] else first
     if first < 1 or last < first:
         raise UsageError(
             f"{text!r} names no lines", hint="Lines count from 1: PATH:LINE, PATH:LINE:COUNT or PATH:FIRST-LAST."
         )
-    return Location(NotePath(_relative(found["path"])), first, last)
+    return Location(NotePath(found["path"]), first, last)
 
 
-def read_excerpt(files: NoteFiles, reader: NoteReader, location: str) -> Excerpt:
+def read_excerpt(
+    files: NoteFiles, reader: NoteReader, location: str, titled: Callable[[str], Sequence[NotePath]]
+) -> Excerpt:
     """Return the lines that `location` names, from the file as it is now.
 
-    A path that holds a colon or a hash itself is tried as it stands first. Raises NoteError and UsageError.
+    A path that holds a colon or a hash itself is tried as it stands first; a title, of which `titled` returns the
+    notes, only when there is no such path. Raises NoteError, UsageError when several notes have that title.
     """
-    for place in (Location(NotePath(_relative(location))), parse_location(location)):
-        try:
-            content, _ = files.read(place.path)
-        except (FileNotFoundError, NoteError) as error:
-            missing = error
-            continue
-        if not files.holds(place.path):
-            raise NoteError(
-                f"{place.path} is no note: hidden, left out by .gitignore or [files] exclude, or not Markdown",
-                hint="Only notes are read.",
-            )
-        return _excerpt(place, content, reader)
-    if isinstance(missing, NoteError):
-        raise missing
-    path = parse_location(location).path
+    places = (Location(NotePath(location)), parse_location(location))
+    fault: NoteError | None = None
+    for place in places:
+        for path in spellings(files.root, place.path):
+            try:
+                content = _content(files, path)
+            except FileNotFoundError:
+                continue
+            except NoteError as error:
+                fault = fault or error
+                continue
+            return _excerpt(replace(place, path=path), content, reader)
+    for place in places:
+        paths = titled(place.path)
+        if len(paths) > 1:
+            raise UsageError(f"several notes are called {place.path!r}", hint=f"Name one: {', '.join(paths)}")
+        if paths:
+            return _excerpt(replace(place, path=paths[0]), _content(files, paths[0]), reader)
+    if fault is not None:
+        raise fault
+    path = next(spellings(files.root, places[1].path))
     raise NoSuchNote(f"{path} does not exist", hint=_similar(files, path))
+
+
+def _content(files: NoteFiles, path: NotePath) -> bytes:
+    """Return the bytes of a note. Raises FileNotFoundError, NoteError also for a file that is no note."""
+    content, _ = files.read(path)
+    if not files.holds(path):
+        raise NoteError(
+            f"{path} is no note: hidden, left out by .gitignore or [files] exclude, or not Markdown",
+            hint="Only notes are read.",
+        )
+    return content
 
 
 def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
@@ -103,10 +125,6 @@ def _is_beneath(section: Section, above: tuple[str, ...]) -> bool:
 def _slug(heading: str) -> str:
     """Return a heading as it is written behind a hash in links: lower case, hyphens for spaces, no punctuation."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-
-
-def _relative(path: str) -> str:
-    return path.removeprefix("./")
 
 
 def _similar(files: NoteFiles, path: str) -> str:

@@ -3,11 +3,12 @@
     words "a phrase" -excluded -"excluded phrase" kind:daily tag:work in:projects/ path:*.md role:user session:s1
     after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived where:emotion=fear
 
-Anything else, whatever its punctuation, is text to be found.
+Anything else, whatever its punctuation, is text to be found; only `word:value` that looks like a filter must be one.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ from typing import Any
 
 from memsync.errors import UsageError
 from memsync.model import Filters, Kind, Mode, Query, Tier
+from memsync.notes.when import parse_when
 from memsync.search.stop_words import STOP_WORDS
-from memsync.search.when import parse_when
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 64
@@ -26,11 +27,23 @@ FILTER_NAMES = ("kind", "tier", "tag", "in", "path", "role", "session", "status"
 
 _TOKEN = re.compile(
     rf"""(?P<minus>-(?![-\s]))?(?:
-        (?P<filter>{"|".join(FILTER_NAMES)}):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s":][^\s"]*))(?=\s|$)
+        (?P<filter>{"|".join(FILTER_NAMES)}):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s":][^\s"]*(?:(?<==)"[^"]*")?))(?=\s|$)
       | "(?P<phrase>[^"]*)"(?=\s|$)
       | (?P<text>\S+)
     )""",
     re.VERBOSE,
+)
+_LOOKS_LIKE_FILTER = re.compile(r"(?P<name>[a-z][a-z_-]{1,19}):(?P<value>[^\s:/]\S*|/(?!/)\S*|\"[^\"]*\")")
+_MEANT = {
+    "since": "after", "from": "after", "newer": "after", "date": "after", "created": "after", "modified": "after",
+    "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
+    "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
+    "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
+    "author": "role", "by": "role", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
+}  # fmt: skip
+"""What other programs call a filter -> its name here."""
+_SCHEMES = frozenset(
+    {"mailto", "tel", "urn", "data", "doi", "arxiv", "isbn", "news", "sip", "geo", "magnet", "javascript"}
 )
 _WORD = re.compile(r"[^\W_]+")
 _ENGLISH_ENDING = re.compile(r"['’](?:s|t|d|m|re|ve|ll)$", re.IGNORECASE)
@@ -94,9 +107,16 @@ def parse_query(
 def _split(typed: str) -> _Parts:
     parts = _Parts()
     for token in _TOKEN.finditer(typed):
-        if token["filter"] and not token["minus"]:
+        if token["filter"] and token["minus"]:
+            text = token.group().removeprefix("-")
+            raise UsageError(
+                f"a filter cannot be excluded: -{text}", hint=f'To leave out the text, quote it: -"{text}"'
+            )
+        if token["filter"]:
             parts.filters.append((token["filter"], token["quoted"] if token["quoted"] is not None else token["bare"]))
             continue
+        if token["text"] and not token["minus"]:
+            _refuse_unknown_filter(token["text"])
         phrase = token["phrase"]
         content = phrase if phrase is not None else token["text"] or token.group().removeprefix("-")
         searchable = _WORD.search(content) is not None
@@ -107,6 +127,25 @@ def _split(typed: str) -> _Parts:
         else:
             parts.text.append(content)
     return parts
+
+
+def _refuse_unknown_filter(text: str) -> None:
+    """Raise UsageError for `word:value` whose word is no filter, unless it is plainly text.
+
+    Plainly text are addresses (`https://…`, `mailto:…`), times, names with a capital or a digit before the colon, a
+    double colon, a colon before a space, and a number behind the colon (`localhost:8080`) where no filter is near.
+    """
+    found = _LOOKS_LIKE_FILTER.fullmatch(text)
+    if found is None or found["name"] in FILTER_NAMES or found["name"] in _SCHEMES:
+        return
+    import difflib
+
+    name = found["name"]
+    near = [_MEANT.get(one, one) for one in difflib.get_close_matches(name, (*FILTER_NAMES, *_MEANT), n=1, cutoff=0.7)]
+    if found["value"].isdigit() and not near:
+        return
+    meant = f'Did you mean "{near[0]}:"?' if near else f"Filters are {', '.join(FILTER_NAMES)}."
+    raise UsageError(f'Unknown filter "{name}:".', hint=f'{meant} To find the text itself, quote it: "{text}"')
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -172,7 +211,7 @@ _LISTED: dict[str, tuple[str, Callable[[str], Any]]] = {
     "kind": ("kinds", lambda value: _one_of("kind", value, tuple(Kind))),
     "tier": ("tiers", lambda value: _one_of("tier", value, tuple(Tier))),
     "tag": ("tags", lambda value: value.lstrip("#")),
-    "in": ("folders", lambda value: value.removeprefix("./").strip("/") + "/"),
+    "in": ("folders", lambda value: posixpath.normpath(value) + "/"),
     "path": ("path_globs", lambda value: value.removeprefix("./")),
     "role": ("roles", lambda value: value),
     "session": ("sessions", lambda value: value),

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
 from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import FileScan, NoteFiles
+from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
 from memsync.notes.repository import head_state
+from memsync.notes.settling import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, Progress
 from memsync.sync.dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.outlook import Lookout, Outlook
+from memsync.sync.relevance import relevance
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
-LARGE_BYTES = 500_000
-"""A note of this size takes half a second to parse."""
+LARGE_BYTES = 100_000
+HEAVY_CHUNKS = 2_000
+"""A note of this size takes a tenth of a second to parse, some forty times as long. One that is or was so large, or has
+so many chunks, is committed alone: a search that has no time left for it gives up nothing else."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. What is gone comes last, so that text that moved keeps its passages."""
+SEVERAL = 64
+"""Of more changes than so many, a search indexes those first that its question seems to be about."""
 MAX_ROUNDS = 3
 """How often one refresh looks again for files that changed while it read them."""
 MAX_TURN_SECONDS = 3_600.0
+SHORTEST_WAIT_SECONDS = 0.001
 LONGEST_WAIT_SECONDS = 5.0
 """How long one refresh waits in all for files that are being saved to stand still."""
 
@@ -65,6 +72,10 @@ class _Parsed:
     forget: bool = False
 
 
+class _OutOfTime(Exception):
+    """Raised in the midst of a note when a search can wait no longer: it is left as it was."""
+
+
 class Indexer:
     """Makes the index's text equal to the files. Any number may work at once: each commit checks its files again."""
 
@@ -84,6 +95,7 @@ class Indexer:
         deadline_seconds: float = float("inf"),
         most: float = float("inf"),
         for_search: bool = False,
+        words: Sequence[str] = (),
         accept_root: bool = False,
         retry_dates: bool = False,
         progress: Progress | None = None,
@@ -92,6 +104,8 @@ class Indexer:
         """Find what changed (at `places`, or anywhere) and commit its text.
 
         With everything, notes are dated by git's HEAD if that has changed, or with `retry_dates` if it failed before.
+        With the `words` of a question, files that hold them come first; of more than `most` changes only those.
+
         `on_commit` is told after each transaction how many files were in it and how many changes are left.
 
         Stops with the rest counted as pending at the deadline, or, before it has begun, when there are more than `most`
@@ -105,13 +119,18 @@ class Indexer:
             outlook = self.lookout.look(places, accept_root=accept_root)
             report.pending = outlook.pending
             report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
-            if outlook.new_changes > most:
+            is_too_much = outlook.new_changes > most
+            if is_too_much and not words:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
                 with self._turn(deadline, for_search=for_search) as is_ours:
                     if not is_ours:
                         break
-                    self._apply(outlook.scan, report, deadline, progress, on_commit, for_search=for_search)
+                    work = self._work(outlook.scan, report, deadline, progress, for_search=for_search)
+                    chosen = self._chosen(work, words, most if is_too_much else None)
+                    self._apply(chosen, work, on_commit)
+            if is_too_much:
+                break
             left = min(deadline - self._clock.monotonic(), patience)
             if report.pending == 0 or left <= 0:
                 break
@@ -120,7 +139,7 @@ class Indexer:
                 if rounds >= MAX_ROUNDS:
                     break
             else:
-                wait = min(outlook.due_seconds, left)
+                wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
                 patience -= wait
                 self._clock.sleep(wait)
         if places is None:  # last: what git takes must not cost a search its text
@@ -168,44 +187,56 @@ class Indexer:
             if is_ours:
                 self._writing.release()
 
-    def _apply(
-        self,
-        scan: FileScan,
-        report: TextReport,
-        deadline: float,
-        progress: Progress | None,
-        on_commit: Callable[[int, int], None],
-        *,
-        for_search: bool,
-    ) -> None:
-        """Commit the text of what a scan found changed, without what another thread has done meanwhile."""
+    def _work(
+        self, scan: FileScan, report: TextReport, deadline: float, progress: Progress | None, *, for_search: bool
+    ) -> _Round:
+        """Return what a scan found changed, without what another thread has done meanwhile."""
         outlook = self.lookout.plan(scan, accept_root=True)
         pause = (lambda: None) if for_search else self._gate.pause
-        work = _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
         report.pending = outlook.pending
-        for batch in self._batches(outlook.changes, work):
-            self._commit(batch, work)
-            on_commit(len(batch), report.pending)
-        report.failed = [*scan.failures, *(f.failure for f in work.failures.values())]
-        if work.failures != outlook.known.failures:
+        return _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
+
+    def _chosen(self, work: _Round, words: Sequence[str], most: float | None) -> Sequence[Change]:
+        """Return the changes to make: all, in the order that suits a question best; or at most so many that suit it."""
+        changes = work.outlook.changes
+        if words and (most is not None or len(changes) > SEVERAL):
+            work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
+        if most is None:
+            return changes
+        suitable = [change for change in changes if change.path in work.relevance]
+        return sorted(suitable, key=work.order)[: int(most)]
+
+    def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
+        """Commit the text of changed files."""
+        with suppress(_OutOfTime):
+            for batch in self._batches(changes, work):
+                self._commit(batch, work)
+                on_commit(len(batch), work.report.pending)
+        work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
+        if work.failures != work.outlook.known.failures:
             self._remember(work)
 
     # ------------------------------------------------------------------------------------------ batches
 
     def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
-        """Yield files read and parsed, few enough that each commit comes soon; large ones come after small ones."""
+        """Yield files read and parsed, few enough that each commit comes soon; the smallest come first."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for change in sorted(changes, key=work.rank):
+        for change in sorted(changes, key=work.order):
             if batch and work.rank(change) == LARGE:
                 yield batch
                 batch, started = [], self._clock.monotonic()
             if self._clock.monotonic() >= work.deadline:
                 break
-            work.pause()
-            parsed = self._read(change, work)
+            try:
+                parsed = self._read(change, work)
+            except _OutOfTime:
+                break
             work.step()
-            if parsed is not None:
+            if parsed is not None and work.is_heavy(parsed):
+                yield from ([batch, [parsed]] if batch else [[parsed]])
+                batch, started = [], self._clock.monotonic()
+            elif parsed is not None:
                 batch.append(parsed)
             if batch and (len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS):
                 yield batch
@@ -216,6 +247,7 @@ class Indexer:
     def _read(self, change: Change, work: _Round) -> _Parsed | None:
         """Return a file as it is now; None when it failed or vanished, which the next round will see."""
         path = change.path
+        work.breathe()
         if change.type is ChangeType.DELETED:
             return _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
         try:
@@ -223,7 +255,9 @@ class Indexer:
             known = work.outlook.known.stamps.get(path)
             if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
                 return _Parsed(change, stamp)
-            note, chunks = self._reader.read(path, content)
+            if known and _lost_more(stamp, work.outlook.scan.files[path], known.size):
+                return None  # a save began after the scan: the next round waits for its end
+            note, chunks = self._reader.read(path, content, work.breathe)
         except FileNotFoundError:
             return None
         except BinaryFileError as error:
@@ -240,9 +274,10 @@ class Indexer:
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
+        check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
             known, generation = writer.notes_generation(), writer.generation() + 1
-            done = [(parsed, self._write(writer, parsed)) for parsed in self._still(batch)]
+            done = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
         self.lookout.note_commit(known, generation, {p.change.path: self._stamp(p) for p, _ in done})
         for parsed, reused in done:
             work.count(parsed, reused)
@@ -266,20 +301,25 @@ class Indexer:
             if (path := parsed.change.path) not in back and (path in deleted or now[path] == parsed.stamp.identity)
         ]
 
-    def _write(self, writer: IndexWriter, parsed: _Parsed) -> int:
+    def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
         path = parsed.change.path
         if parsed.change.type is ChangeType.DELETED or parsed.forget:
-            writer.delete_note(path)
+            writer.delete_note(path, check)
             return 0
         if parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
             return 0
-        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by).reused
+        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by, check).reused
 
     def _remember(self, work: _Round) -> None:
         with self._index.writing() as writer:
             write_failures(writer, work.failures.values())
+
+
+def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:
+    """Tell whether a file has lost text that it still had when it was found to be changed."""
+    return stillness_needed(stamp.identity, indexed_size) > stillness_needed(seen, indexed_size)
 
 
 @dataclass(slots=True)
@@ -293,13 +333,38 @@ class _Round:
     deadline: float
     progress: Progress | None
     pause: Callable[[], None]
+    relevance: Mapping[NotePath, int] = field(default_factory=dict)
     read: int = 0
 
     def rank(self, change: Change) -> int:
-        """Return when a change has its turn: SMALL, LARGE or GONE."""
+        """Return SMALL, LARGE or GONE."""
         if change.type is ChangeType.DELETED:
             return GONE
-        return LARGE if self.outlook.scan.files[change.path][0] > LARGE_BYTES else SMALL
+        return LARGE if self._size(change) > LARGE_BYTES else SMALL
+
+    def _size(self, change: Change) -> int:
+        return 0 if change.type is ChangeType.DELETED else self.outlook.scan.files[change.path][0]
+
+    def breathe(self) -> None:
+        """Stand aside for searches, or end what a search has no time left for. Raises _OutOfTime, Stopped."""
+        self.pause()
+        self.check()
+
+    def check(self) -> None:
+        """Raise _OutOfTime at the deadline."""
+        if self.clock.monotonic() >= self.deadline:
+            raise _OutOfTime
+
+    def is_heavy(self, parsed: _Parsed) -> bool:
+        """Tell whether writing a change takes so long that it is committed alone."""
+        known = self.outlook.known.stamps.get(parsed.change.path)
+        return len(parsed.chunks) > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
+
+    def order(self, change: Change) -> tuple[bool, int, int, int]:
+        """Return what changes are sorted by: relevant ones first, the newest of these; the smallest of all others."""
+        rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
+        newness = self.outlook.scan.files[change.path][1] if relevance else 0
+        return rank == GONE, -relevance, rank, -newness if relevance else self._size(change)
 
     def step(self) -> None:
         """Tell how far reading has come."""

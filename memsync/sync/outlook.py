@@ -104,7 +104,7 @@ class Lookout:
             repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
             plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
             changes = [change for change in plan if change.path not in repeated]
-            due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.time_ns())
+            due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
             put_off = len(changes) - len(due)
             return Outlook(scan, known, due, put_off, due_seconds, repeated)
 
@@ -143,6 +143,10 @@ class Lookout:
     def folder_inodes(self) -> list[int]:
         """Return the inodes of the folders that the last scan of everything went through."""
         return self._scan.folder_inodes if self._scan is not None else []
+
+    def file_count(self) -> int:
+        """Return how many notes the last scan of everything found."""
+        return len(self._scan.files) if self._scan is not None else 0
 
     def _check_root(self, scan: FileScan, known: Known, accept_root: bool) -> None:
         """Refuse to take another folder's emptiness for a deletion of everything (an unmounted disk, a moved root)."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memsync.errors import EmbedderError, IndexBusy, IndexFailure
+from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.model import Difference, EmbeddingSpace, Failure, NotePath, SyncReport
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
@@ -82,6 +82,7 @@ class Syncer:
         places: Places | None = None,
         most: float = float("inf"),
         for_search: bool = False,
+        words: Sequence[str] = (),
         accept_root: bool = False,
         retry_dates: bool = False,
         progress: Progress | None = None,
@@ -93,6 +94,7 @@ class Syncer:
             deadline_seconds=deadline_seconds,
             most=most,
             for_search=for_search,
+            words=words,
             accept_root=accept_root,
             retry_dates=retry_dates,
             progress=progress,
@@ -102,6 +104,10 @@ class Syncer:
     def folder_inodes(self) -> list[int]:
         """Return the inodes of the folders of notes, as of the last comparison of everything."""
         return self._indexer.lookout.folder_inodes()
+
+    def file_count(self) -> int:
+        """Return how many notes the last comparison of everything found."""
+        return self._indexer.lookout.file_count()
 
     def unreported(self, paths: Sequence[NotePath], older_than_seconds: float) -> list[NotePath]:
         """Return those of these changed paths that changed longer ago than so: whoever reports had the time to."""
@@ -198,6 +204,8 @@ class Syncer:
         """Make the index equal to the files, text first, then vectors."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
+            with suppress(IndexDamaged):  # it was begun anew, and is filled now
+                self._index.check(is_quick=True)
             text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
@@ -213,10 +221,16 @@ class Syncer:
         """Build the index anew beside the old one, which answers until the new one takes its place."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
+            if not keep_vectors:  # before anything takes long: a model that does not answer now will not do so later
+                self._models.configured().embed_query("Does the model answer?")
             with suppress(IndexFailure):  # which is why one may rebuild; a wrong root is found here too
                 self.refresh(progress=progress)
-            other = self._beside(keep_vectors=keep_vectors)
+            space = self._active_space() if keep_vectors else None
+            other = self._index.beside(keep_vectors=keep_vectors)
             try:
+                if space is not None:  # it goes on answering until the vectors of another model are complete
+                    with other.writing() as writer:
+                        writer.prepare_space(space)
                 text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
                     accept_root=True, progress=progress
                 )
@@ -229,20 +243,35 @@ class Syncer:
             except BaseException:
                 other.discard()
                 raise
+            self._index.take_damage()  # which is why one rebuilds
             return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(
         self, *, recompute: bool, wait_seconds: float, on_wait: Callable[[str], None], progress: Progress | None
     ) -> Difference | None:
-        """Compare the index with one built from nothing; a file saved meanwhile is no difference."""
-        with self._alone(wait_seconds, on_wait):
+        """Compare the index with one built from nothing; a file saved meanwhile is no difference.
+
+        Raises IndexDamaged when the index was damaged: it is begun anew by then.
+        """
+        with self._alone(wait_seconds, on_wait), self._telling_damage():
             self.refresh(retry_dates=True, progress=progress)
             for _ in range(_VERIFY_ROUNDS):
                 difference = self._difference(recompute, progress)
                 again = self.refresh(progress=progress)
                 if difference is None or not (again.added or again.changed or again.deleted or again.dated):
                     break
+            if difference is None:
+                self._index.check()
             return difference
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        """Raise IndexDamaged for what damage was met, even if the work could go on after the index was begun anew."""
+        try:
+            yield
+        finally:
+            if damage := self._index.take_damage():
+                raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
 
     def _difference(self, recompute: bool, progress: Progress | None) -> Difference | None:
         with self._index.reading() as reader:
@@ -253,7 +282,8 @@ class Syncer:
                 accept_root=True, progress=progress
             )
             if space is not None and recompute:
-                self._queue(other).build_space(self._models.of_space(space), progress=progress)
+                if error := self._queue(other).build_space(self._models.of_space(space), progress=progress).error:
+                    raise error  # the vectors that are missing for it are no difference between index and files
             elif space is not None:
                 with other.writing() as writer:
                     writer.prepare_space(space)
@@ -261,13 +291,11 @@ class Syncer:
         finally:
             other.discard()
 
-    def _beside(self, *, keep_vectors: bool) -> Index:
-        try:
-            return self._index.beside(keep_vectors=keep_vectors)
-        except IndexBusy:
-            raise
-        except IndexFailure:  # too damaged even to give its vectors
-            return self._index.beside(keep_vectors=False)
+    def _active_space(self) -> EmbeddingSpace | None:
+        """Return the space that answers, None also when the index cannot tell."""
+        with suppress(IndexFailure), self._index.reading() as reader:
+            return reader.active_space()
+        return None
 
     def _queue(self, index: Index) -> EmbeddingQueue:
         return EmbeddingQueue(self._files, index, self._reader)
@@ -284,6 +312,10 @@ class Syncer:
         failed = list(text.failed)
         if vectors.problem is not None:
             failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.problem), vectors.problem.hint)))))
+        damage, warnings = self._index.take_damage(), self._index.take_warnings()
+        if damage:
+            failed.append(Failure("(index)", damage))
+            warnings.remove(damage)
         with self._index.reading() as reader:
             generation = reader.generation()
         return SyncReport(
@@ -295,7 +327,7 @@ class Syncer:
             vectors_reused=text.vectors_reused + vectors.reused,
             vectors_pending=vectors.pending,
             failed=tuple(failed),
-            warnings=tuple(self._index.take_warnings()),
+            warnings=tuple(warnings),
             seconds=seconds,
             generation=generation,
         )

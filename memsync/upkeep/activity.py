@@ -25,12 +25,20 @@ def last_active(note: IndexedNote) -> str:
     return told[:10] or changed
 
 
+def counted_from(note: IndexedNote) -> str:
+    """Return the day from which a note's age counts (ISO 8601).
+
+    That of its last activity; of an imported conversation the day of the import, however old its messages are.
+    """
+    return max(last_active(note), _told(note, "imported")[:10])
+
+
 def here_since(note: IndexedNote) -> str:
-    """Return the day of the last activity, where a file that came to this folder later counts from then (ISO 8601).
+    """Return the day from which a note's age counts for retiring it: never before its file came here (ISO 8601).
 
     A note that was cloned or pulled today is new here, even if its commit is old: nobody here has seen it yet.
     """
-    return last_active(note._replace(changed_ns=max(note.changed_ns, note.mtime_ns)))
+    return counted_from(note._replace(changed_ns=max(note.changed_ns, note.mtime_ns)))
 
 
 def begun(note: IndexedNote) -> str:

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from memsync.model import IndexedNote, NotePath, NoteUse, Retirement, Tier
 from memsync.notes.dates import expires_at
 from memsync.notes.rules import ARCHIVE_FOLDER
-from memsync.upkeep.activity import begun, here_since, last_active
+from memsync.upkeep.activity import begun, counted_from, here_since, last_active
 from memsync.upkeep.folders import describes_folder
 
 MOST_SHARE = 0.1
@@ -19,8 +19,8 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
     """Return the notes that are due to retire at a moment, by path, and what of `expires` was not understood.
 
     `expires` decides where it stands, the age of `task_days` else, of task memory alone; of a note that a clone or a
-    pull brought, that age counts from its arrival. Personal and pinned notes
-    never retire, nor does the README.md that describes its folder. What is not understood keeps its note where it is.
+    pull brought, that age counts from its arrival. Personal and pinned notes never retire, nor does the README.md that
+    describes its folder. What is not understood keeps its note where it is.
     """
     found, warnings = [], []
     for note in notes:
@@ -37,8 +37,8 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
             reason = f"expired {moment:%Y-%m-%d}" if moment is not None and moment <= now else ""
         if reason:
             target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")
-            counted_from = last_active(note) if expires is not None else here_since(note)
-            found.append(Retirement(note.path, target, counted_from, reason))
+            shown = last_active(note) if expires is not None else here_since(note)
+            found.append(Retirement(note.path, target, shown, reason))
     return found, warnings
 
 
@@ -54,7 +54,7 @@ def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today
     """
     found = []
     for note in notes:
-        if _is_for_good(note) or _days_since(last_active(note), today) <= days:
+        if _is_for_good(note) or _days_since(counted_from(note), today) <= days:
             continue
         use = used.get(note.path, NoteUse(note.path))
         if not use.last_retrieved or (today - date.fromisoformat(use.last_retrieved[:10])).days > days:

@@ -17,6 +17,7 @@ from memsync.writing.beneath import check_writable
 from memsync.writing.join import Addition, joined
 from memsync.writing.journal import Appended, Journal, missing, times_in
 from memsync.writing.known_tails import KnownTails
+from memsync.writing.shape import as_it_was
 from memsync.writing.tail import read_tail
 from memsync.writing.traces import refuse_open_in_editor
 
@@ -40,6 +41,7 @@ class Appending:
         tails: KnownTails,
         *,
         force: bool,
+        replaces: Sequence[str] = (),
     ) -> None:
         self._root = root
         self._folder = folder
@@ -50,6 +52,7 @@ class Appending:
         self._journal = journal
         self._tails = tails
         self._force = force
+        self._replaces = replaces
         self._own: Appended | None = None
         self._written_times = 0  # how often the file that was written to, and has lost its name, has the text
 
@@ -57,7 +60,7 @@ class Appending:
         """Append, and return how that went. Raises WriteRefused, FilesystemError; nothing is changed then."""
         warnings: tuple[str, ...] = ()
         try:
-            self._own = self._journal.append(self._path, self._addition.text)
+            self._own = self._journal.append(self._path, self._addition.text, head=self._head, replaces=self._replaces)
         except MemsyncError as error:
             warnings = (f"{error}; memsync recover will not have it if an editor overwrites this",)
         try:
@@ -86,7 +89,7 @@ class Appending:
                 if self._written_times and self._times_in(content) >= self._written_times:
                     return Done(self._path, tail.lines)  # who replaced the file had read it by then
                 lost = self._overwritten(found, content)
-            text, line, after = joined(tail, [*(Addition(one.text) for one in lost), self._addition])
+            text, line, after = joined(tail, [*(as_it_was(one.text) for one in lost), self._addition])
             note_file.append(descriptor, self._path, text.encode(), found.st_size)
             if not note_file.is_there(self._folder, self._name, descriptor):
                 self._written_times = self._times_in(note_file.read(descriptor, self._path))
@@ -102,9 +105,7 @@ class Appending:
         """Journal what was put back as of now: it may be overwritten a second time."""
         with suppress(MemsyncError):
             for one in lost:
-                self._journal.append(self._path, one.text)
-            if lost:
-                self._journal.settle([one.id for one in lost])
+                self._journal.append(self._path, one.text, head=one.head, replaces=[one.id])
 
     def _begin(self) -> Done:
         """Make the note. Raises Replaced when there is one by now."""
@@ -139,7 +140,9 @@ class Appending:
         recent = [
             one
             for one in self._appends_since(since)
-            if one != self._own and any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)
+            if one != self._own
+            and one.id not in self._replaces
+            and any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)
         ]
         if not recent or changed_since(self._root, since):  # git puts back old versions, and means it
             return []

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
-from difflib import SequenceMatcher
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
+from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.model import Kind, Note, NotePath, Overwritten, Tier, Written
-from memsync.notes.dates import leading_time
+from memsync.notes.dates import date_in_name, leading_time
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.when import parse_day
 from memsync.writing import repository
 from memsync.writing.attempts import Done
-from memsync.writing.beneath import note_path
+from memsync.writing.beneath import new_note_path, note_path
+from memsync.writing.daily import log_of
 from memsync.writing.edits import end_of_section, find_section, insert_after
 from memsync.writing.head import head_of
 from memsync.writing.join import Addition
-from memsync.writing.journal import Appended, missing
-from memsync.writing.shape import cleaned, list_item
+from memsync.writing.journal import Appended, edited, missing
+from memsync.writing.shape import as_it_was, cleaned, list_item
 from memsync.writing.writer import NoteWriter
 
 RetiredTo = Callable[[NotePath], Sequence[NotePath]]
@@ -33,7 +34,6 @@ IndexNow = Callable[[NotePath], tuple[int, tuple[str, ...]]]
 REMEMBERED = "Remembered"
 NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Tier.TASK: "notes/task.md"}
 TITLE_OF_MEMORY = "Memory"
-SIMILAR = 0.6
 _TAG = re.compile(r"[^\W\d_][\w/-]*")
 
 
@@ -62,17 +62,19 @@ class Author:
     def log(self, text: str, day: str, time: str, tags: Sequence[str], *, force: bool) -> Written:
         """See Calls.log."""
         now = datetime.now()
-        day = _day(day) if day else f"{now:%Y-%m-%d}"
-        is_today = day == f"{now:%Y-%m-%d}"
-        clock = _clock(time) if time else f"{now:%H:%M}" if is_today else ""
+        of_day = parse_day(day, now) if day else now.date()
+        clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
         addition = list_item(text, time=clock, tags=tags_of(tags))
-        path = NotePath(f"daily/{day}.md")
-        return self.write("log", text, lambda: self.writer.append(path, addition, head=f"# {day}\n", force=force))
+        path = log_of(of_day, self._files, self._reader.rules)
+        head = f"# {of_day}\n"
+        return self.write("log", text, lambda: self.writer.append(path, addition, head=head, force=force))
 
     def remember(self, text: str, section: str, note: str, tier: str, tags: Sequence[str], *, force: bool) -> Written:
         """See Calls.remember."""
         wanted = _tier(tier) if tier else Tier.PERSONAL
         path = note_path(note or NOTE_OF_TIER[wanted])
+        if self.is_of_kind(path, Kind.THREAD):  # a section of that name would be a message
+            raise UsageError(f"{path} is a thread", hint="Append to it: memsync thread append")
         addition = list_item(text, tags=tags_of(tags))
         heading = " ".join(section.split()) or REMEMBERED
         fields = {"tier": str(wanted)} if tier and path != NOTE_OF_TIER[Tier.PERSONAL] else {}
@@ -82,23 +84,35 @@ class Author:
 
     def new_note(self, path: str, text: str, title: str, tier: str, tags: Sequence[str]) -> Written:
         """See Calls.new_note."""
-        place = note_path(path)
+        place = new_note_path(path)
+        if self._files.leaves_out(place):
+            raise UsageError(
+                f"{place} would not be a note: .gitignore or [files] exclude leaves it out", hint="Name another place."
+            )
         head = head_of({"tier": str(_tier(tier)) if tier else "", "tags": list(tags_of(tags))})
         body = f"\n{cleaned(text)}\n" if text.strip() else ""
         content = f"{head}# {' '.join(title.split()) or title_of(place)}\n{body}"
         return self.write("note", title or place, lambda: self.writer.create(place, content))
 
     def add_to_section(
-        self, path: NotePath, heading: str, addition: Addition, head: str, *, force: bool = False
+        self,
+        path: NotePath,
+        heading: str,
+        addition: Addition,
+        head: str,
+        *,
+        force: bool = False,
+        replaces: Sequence[str] = (),
     ) -> Done:
         """Put an item at the end of a section, which is made if it is not there; none is put there twice."""
         note = self.read(path)
-        if note is not None and not self._files.holds(path):
+        replaces = replaces or self._lost_like(path, addition, note)
+        if self._files.leaves_out(path):
             raise WriteRefused(f"{path} is no note: .gitignore or [files] exclude leaves it out", hint="Name another.")
         section = find_section(note, heading) if note else None
         if note is None or section is None:
             new = Addition(f"## {heading}\n\n{addition.text}")
-            done = self.writer.append(path, new, head=head, force=force)
+            done = self.writer.append(path, new, head=head, force=force, replaces=replaces)
             return Done(path, done.line + 2, done.warnings)
         last = end_of_section(note, section)
         lines = addition.text.split("\n")
@@ -106,50 +120,73 @@ class Author:
             if list(note.lines[number - 1 : number - 1 + len(lines)]) == lines:
                 return Done(path, number, ("it stands there already",))
         if not any(line.strip() for line in note.lines[last:]):
-            return self.writer.append(path, addition, force=force)
+            return self.writer.append(path, addition, force=force, replaces=replaces)
 
         def edit(text: str) -> str:
             now, _ = self._reader.read(path, text.encode("utf-8", "surrogateescape"))
             place = find_section(now, heading)
             return insert_after(path, text, end_of_section(now, place) if place else len(now.lines), addition)
 
-        return self.writer.rewrite(path, edit, adds=True, force=force)
+        return self.writer.rewrite(path, edit, adds=True, force=force, replaces=replaces)
+
+    def _lost_like(self, path: NotePath, addition: Addition, note: Note | None) -> list[str]:
+        """Return the ids of equal items that were overwritten: the one that comes now stands for them."""
+        same = [one for one in self.writer.journal.since(0.0) if (one.path, one.entry) == (path, addition.text)]
+        return [one.id for one in missing(same, "\n".join(note.lines) if note else "")]
 
     # ----------------------------------------------------------------------------------------- recovery
 
-    def _lines_of(self, path: NotePath) -> tuple[str, ...]:
-        """Return the lines of a note, and of those of that name that were retired since."""
+    def _text_of(self, path: NotePath) -> str | None:
+        """Return a note's text, with that of those of its name that were retired since; None when there is none."""
         retired = (*self._retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}"))
-        notes = (self.read(place) for place in dict.fromkeys((path, *retired)))
-        return tuple(line for note in notes if note for line in note.lines)
+        notes = [note for place in dict.fromkeys((path, *retired)) if (note := self.read(place)) is not None]
+        return "\n".join(line for note in notes for line in note.lines) if notes else None
+
+    def _lost(self, days: int) -> list[tuple[Appended, Overwritten]]:
+        """Return what was appended within so many days and is not there, in the order in which it was appended."""
+        since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+        by_path: dict[NotePath, list[Appended]] = {}
+        for one in self.writer.journal.since(0.0):
+            by_path.setdefault(one.path, []).append(one)
+        found = []
+        for path, appends in by_path.items():
+            if all(one.at < since for one in appends):
+                continue
+            text = self._text_of(path)
+            lost = missing(appends, text or "")
+            changed = edited(appends, lost, text or "")
+            for one in lost:
+                moment = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds")
+                about = Overwritten(one.id, path, moment, one.text, one.id in changed, note_deleted=text is None)
+                found += [(one, about)] if one.at >= since else []
+        return sorted(found, key=lambda pair: (pair[0].at, pair[0].id))
 
     def overwritten(self, days: int) -> tuple[Overwritten, ...]:
         """See Calls.overwritten."""
-        since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
-        by_path: dict[NotePath, list[Appended]] = {}
-        for one in self.writer.journal.since(since):
-            by_path.setdefault(one.path, []).append(one)
-        lost: list[Overwritten] = []
-        for path, appends in by_path.items():
-            lines = self._lines_of(path)
-            for one in missing(appends, "\n".join(lines)):
-                moment = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="seconds")
-                lost.append(Overwritten(one.id, path, moment, one.text, _has_similar(one.text, lines)))
-        return tuple(sorted(lost, key=lambda one: one.id))
+        return tuple(about for _, about in self._lost(days))
 
     def recover(self, ids: Sequence[str]) -> tuple[Written, ...]:
         """See Calls.recover."""
-        return tuple(self._recover(one) for one in self._named(ids))
+        named = self._named(ids)
+        return tuple(self._recover(one) for one in named)
 
-    def _recover(self, one: Overwritten) -> Written:
-        journal = self.writer.journal
-        with self.writer.lock():
-            journal.settle([one.id])  # before, or else the append might put it back itself
-            try:
-                return self.write("recover", one.text, lambda: self.writer.append(one.path, Addition(one.text)))
-            except MemsyncError:
-                journal.append(one.path, one.text)
-                raise
+    def _recover(self, one: Appended) -> Written:
+        """Append an entry again; until it is there, the journal has it as lost."""
+        head = one.head or self._head_of(one.path)
+
+        def append() -> Done:
+            if one.heading:
+                entry = as_it_was(one.entry)
+                return self.add_to_section(one.path, one.heading, entry, head, replaces=[one.id])
+            return self.writer.append(one.path, as_it_was(one.text), head=head, replaces=[one.id])
+
+        return self.write("recover", one.entry, append)
+
+    def _head_of(self, path: NotePath) -> str:
+        """Return how a note begins that was deleted and comes back, when the journal does not know."""
+        if self._reader.rules.kind(path) is Kind.THREAD:
+            return head_of({"title": title_of(path), "status": "active"})
+        return f"# {date_in_name(path.rpartition('/')[2]) or title_of(path)}\n"
 
     def dismiss(self, ids: Sequence[str]) -> int:
         """See Calls.dismiss."""
@@ -158,12 +195,13 @@ class Author:
             self.writer.journal.settle([one.id for one in named])
         return len(named)
 
-    def _named(self, ids: Sequence[str]) -> list[Overwritten]:
-        known = {one.id: one for one in self.overwritten(36_500)}
-        unknown = [name for name in ids if name not in known]
+    def _named(self, ids: Sequence[str]) -> list[Appended]:
+        """Return lost appends by their ids, each once, in the order in which they were appended. Raises UsageError."""
+        lost = [one for one, _ in self._lost(36_500)]
+        unknown = set(ids).difference(one.id for one in lost)
         if unknown:
-            raise UsageError(f"nothing overwritten is called {unknown[0]}", hint="See: memsync recover")
-        return [known[name] for name in ids]
+            raise UsageError(f"nothing overwritten is called {min(unknown)}", hint="See: memsync recover")
+        return [one for one in lost if one.id in ids]
 
     # ------------------------------------------------------------------------------------------- common
 
@@ -192,6 +230,15 @@ class Author:
     def holds(self, path: NotePath) -> bool:
         """Tell whether there is a note of that path, without reading it; what is ignored is none."""
         return self._files.identity(path) is not None and self._files.holds(path)
+
+    def refuse_instructions(self, path: NotePath) -> None:
+        """Refuse to write a conversation where it would instruct agents. Raises WriteRefused."""
+        if self._reader.rules.instructs(path):
+            raise WriteRefused(f"{path} instructs agents", hint="Only people write to it, in an editor.")
+
+    def may_hold_import(self, path: NotePath) -> bool:
+        """Tell whether an import may write to a path."""
+        return self._reader.rules.may_hold_import(path)
 
     def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
         """Tell whether a note is of a kind: by its path, or else, which takes reading it, by its head."""
@@ -222,13 +269,6 @@ def title_of(path: NotePath) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise UsageError(f"{text!r} is no day", hint="Write it as 2026-11-21.") from error
-
-
 def _clock(text: str) -> str:
     clock = leading_time(text)
     if not clock or clock.lstrip("0") != text.strip().lstrip("0"):
@@ -249,14 +289,3 @@ def tags_of(tags: Sequence[str]) -> list[str]:
     if wrong is not None:
         raise UsageError(f"{wrong!r} is no tag", hint="Write letters, digits, - and /, and begin with a letter.")
     return names
-
-
-def _has_similar(text: str, lines: Sequence[str]) -> bool:
-    """Tell whether a line much like the first of a text is there: somebody may have edited it."""
-    first = text.partition("\n")[0]
-    matcher = SequenceMatcher(b=first, autojunk=False)
-    for line in lines:
-        matcher.set_seq1(line)
-        if matcher.real_quick_ratio() >= SIMILAR and matcher.quick_ratio() >= SIMILAR and matcher.ratio() >= SIMILAR:
-            return True
-    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from memsync.notes.ignore import is_note_name
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
+_OTHER_ENDING = re.compile(r"[^.]\.(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{1,10}$")
 
 
 def note_path(text: str) -> NotePath:
@@ -32,6 +34,29 @@ def note_path(text: str) -> NotePath:
     if any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in parts):
         raise UsageError(f"{text[:80]!r}… has a name of over {_MAX_NAME_BYTES} bytes", hint="Write a shorter one.")
     return NotePath(path)
+
+
+def new_note_path(text: str) -> NotePath:
+    """Return the path of a note that is to be made, as `note_path`, if a scan would find it. Raises UsageError.
+
+    A name with another file's ending is refused: who writes `list.txt` does not ask for `list.txt.md`.
+    """
+    folder, slash, name = text.rpartition("/")
+    if not text.strip():
+        raise UsageError("a note needs a name", hint="Write it as notes/topic.md")
+    if not name:
+        raise UsageError(f"{text!r} is a folder", hint="Name a note in it: notes/topic.md")
+    if name in (".", ".."):
+        raise UsageError(f"{text!r} is not a path beneath the memory root", hint="Write it as notes/topic.md")
+    if not is_note_name(name) and _OTHER_ENDING.search(name) and not name.startswith("."):
+        stem = name.rpartition(".")[0]
+        raise UsageError(
+            f"Not a Markdown note: {text!r}", hint=f"Write {folder}{slash}{stem}.md, or {folder}{slash}{name}.md"
+        )
+    path = note_path(text)
+    if not path.rpartition("/")[2].rpartition(".")[0].strip():
+        raise UsageError(f"{text!r} names no note", hint="Write it as notes/topic.md")
+    return path
 
 
 def numbered(path: NotePath) -> Iterator[NotePath]:

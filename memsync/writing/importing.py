@@ -4,32 +4,49 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import lru_cache
+from datetime import date
+from pathlib import Path
 
-from memsync.conversations import ConversationText, Turn, Unusable
+from memsync.conversations import ConversationText, Skipped, Turn, Unusable
 from memsync.errors import MemsyncError, UsageError
-from memsync.model import JsonValue, Note, NotePath
+from memsync.model import JsonValue, Note, NotePath, Tier
 from memsync.notes.decode import split_lines
-from memsync.notes.frontmatter import read_head
-from memsync.notes.threads import body_of, read_message_heading, written_time
-from memsync.ports import Progress
+from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
+from memsync.notes.ignore import is_note_name
+from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
+from memsync.notes.threads import body_of, written_time
 from memsync.writing import note_file
 from memsync.writing.author import Author
 from memsync.writing.beneath import cannot_write, folder_of
 from memsync.writing.head import head_of
 from memsync.writing.join import Addition
-from memsync.writing.shape import WRITING_ATTRIBUTES, exact_message, text_of_message
-from memsync.writing.threads import FOLDER, free_path, slug_of, thread_path
+from memsync.writing.shape import WRITING_ATTRIBUTES, exact_message, text_of_message, whole_characters
+from memsync.writing.threads import STATUSES, free_path, slug_of, thread_path
+
+HEAD_KEYS = (
+    "title", "session", "user", "project", "status", "summary", "tags", "created", "updated", "source", "tier",
+)  # fmt: skip
+"""The front matter that an import may bring. No other key: a `prompt` would instruct agents, `pinned` would be in every
+context, `kind` would make something else of the thread."""
+IMPORTED = "imported"
+"""The front matter that says on which day a thread was imported. Its age counts from there."""
+_IMPORTED_LINE = re.compile(rb'^imported: "(\d{4}-\d\d-\d\d)"\r?$', re.MULTILINE)
+_IMPORTED_TIER = str(Tier.PROJECT)
+"""Somebody chose to keep what is imported, however old it is."""
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did: threads begun and continued, messages written, and those that were there already."""
+    """What an import did: threads begun and continued, messages written, and those that were there already.
+
+    `wrong` says what was left out, with its place and the reason. `named` counts, by kind, what has no text (images,
+    files): the messages name it.
+    """
 
     threads: int = 0
     continued: int = 0
@@ -37,6 +54,7 @@ class ImportReport:
     known: int = 0
     paths: list[NotePath] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    named: Counter[str] = field(default_factory=Counter)
 
 
 class Importer:
@@ -48,50 +66,68 @@ class Importer:
         self._open = ExitStack()
         self._folders: dict[str, int] = {}
 
-    def write(self, conversations: Iterable[ConversationText], progress: Progress | None = None) -> ImportReport:
-        """Write what is not there yet; a conversation that cannot be written is told of, and the others are.
+    def write(self, conversations: Iterable[ConversationText | Skipped]) -> ImportReport:
+        """Write what is not there yet; a conversation that cannot be written is named, and the others are written.
 
         The disk is waited for once, at the end: an import that is interrupted is just run again.
         """
         report = ImportReport()
         sources = dict(self._sources())
-        all_of = list(conversations)
         with self._author.writer.lock(), ExitStack() as self._open:
             self._folders.clear()
-            for number, one in enumerate(all_of, 1):
+            for one in conversations:
+                if isinstance(one, Skipped):
+                    report.wrong.append(str(one))
+                    continue
                 try:
                     self._write(one, sources, report)
                 except (MemsyncError, Unusable) as error:
-                    report.wrong.append(f"{one.name}: {error}")
-                if progress is not None:
-                    progress("importing threads", number, len(all_of))
+                    report.wrong.append(_said(one, str(error)))
+                else:
+                    report.named.update(one.named)
             os.sync()
         return report
 
     def _write(self, one: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:
-        head: dict[str, JsonValue] = {**one.head, **({"source": one.source} if one.source else {})}
-        content = _content(head, one.turns)
-        path = sources.get(one.source) if one.source else thread_path(one.name)
-        if path is None:
-            path = sources[one.source] = free_path(self._author.root, slug_of(one.name) or "thread")
-        if self._is_begun_with(path, content):
+        given, left_out = _allowed(one.head)
+        if left_out:
+            report.wrong.append(_said(one, f"its head's {', '.join(left_out)} is left out: no import brings that"))
+        head = {**given, **({"source": one.source} if one.source else {})}
+        path = self._path(one, sources)
+        content = self._content(path)
+        found = _IMPORTED_LINE.search(content, 0, MAX_HEAD_BYTES) if content else None
+        day = found[1].decode() if found else date.today().isoformat()
+        wanted = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, one.turns)
+        if content is not None and content.startswith(wanted):
             report.known += len(one.turns)
-            return
-        if self._make(path, content):
+        elif content is None and self._make(path, wanted):
             report.threads += 1
             report.messages += len(one.turns)
             report.paths.append(path)
-            return
-        self._continue(path, one.turns, report)
+        else:
+            self._continue(path, one.turns, report)
 
-    def _is_begun_with(self, path: NotePath, content: bytes) -> bool:
-        """Tell whether a thread begins with exactly this, as it does unless somebody has edited it."""
+    def _path(self, one: ConversationText, sources: dict[str, NotePath]) -> NotePath:
+        """Return the path of a conversation's thread. Raises Unusable where no import may write, UsageError."""
+        if one.source:
+            path = sources.get(one.source)
+            if path is None:
+                path = sources[one.source] = free_path(self._author.root, slug_of(one.name) or "thread")
+        else:
+            path = thread_path(one.name)
+            if not os.path.lexists(self._author.root / path):
+                path = NotePath(path.removeprefix(ARCHIVE_FOLDER))
+        if not self._author.may_hold_import(path):
+            raise Unusable(f"an import writes beneath {THREADS_FOLDER} only, and not to {path}")
+        return path
+
+    def _content(self, path: NotePath) -> bytes | None:
+        """Return what a thread holds, None when it is not there."""
         try:
-            folder = self._folder(path)
-            with note_file.opened(folder, path, _name(path)) as found:
-                return note_file.read(found, path).startswith(content)
+            with note_file.opened(self._folder(path), path, _name(path)) as found:
+                return note_file.read(found, path)
         except FileNotFoundError:
-            return False
+            return None
 
     def _make(self, path: NotePath, content: bytes) -> bool:
         try:
@@ -121,18 +157,78 @@ class Importer:
                 new.append(turn)
         report.known += len(turns) - len(new)
         if new:
-            text = "\n\n".join(_message(turn) for turn in new)
-            self._author.writer.append(path, Addition(text))
+            written = [_message(turn) for turn in new]
+            text = "\n\n".join(one.text for one in written)
+            guarded = "\n\n".join(one.guarded or one.text for one in written)
+            self._author.writer.append(path, Addition(text, guarded if guarded != text else ""))
             report.continued += 1
             report.messages += len(new)
             report.paths.append(path)
 
 
+def _said(one: ConversationText, reason: str) -> str:
+    """Return what is wrong with a conversation, and where it is."""
+    if one.source:
+        return f"{one.place}: {reason}"
+    return f"{one.name[:200]}: {reason}" + (f" (from {one.place} on)" if one.place else "")
+
+
+def _allowed(head: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], list[str]]:
+    """Return the front matter that an import may bring, and the names of what it may not."""
+    allowed = {
+        key: [whole_characters(item) for item in value]
+        if isinstance(value, list)
+        else whole_characters(value)
+        if isinstance(value, str)
+        else value
+        for key, value in head.items()
+        if key in HEAD_KEYS and _is_allowed(key, value)
+    }
+    return allowed, sorted(repr(key[:60]) for key in head.keys() - allowed.keys())
+
+
+def _is_allowed(key: str, value: JsonValue) -> bool:
+    if key == "status":
+        return value in STATUSES
+    if key == "tier":
+        return value in list(Tier)
+    if key == "tags" and isinstance(value, list):
+        return bool(value) and all(isinstance(item, str) for item in value)
+    return isinstance(value, (str, int, float)) and value != ""
+
+
+def sources_in_files(root: Path, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:
+    """Yield the sources that the threads of a memory root name, and their paths, without those that are known.
+
+    For threads that the index does not have yet: a conversation that is not found would be imported a second time.
+    """
+    for folder in (THREADS_FOLDER, f"{ARCHIVE_FOLDER}{THREADS_FOLDER}"):
+        for place, _, names in os.walk(root / folder):
+            for name in names:
+                file = Path(place, name)
+                path = NotePath(file.relative_to(root).as_posix())
+                if path not in known and is_note_name(name) and not file.is_symlink():
+                    source = _source_in(file)
+                    if source:
+                        yield source, path
+
+
+def _source_in(file: Path) -> str:
+    with suppress(OSError), file.open("rb") as opened:
+        begin = opened.read(MAX_HEAD_BYTES)
+        if b"\nsource:" in begin:
+            value = read_head(split_lines(begin.decode("utf-8-sig", "replace"))).values.get("source")
+            return value if isinstance(value, str) else ""
+    return ""
+
+
 def export_lines(note: Note) -> Iterator[str]:
     """Yield a thread as JSON Lines: its head with the first line, then a message each."""
-    name = note.path.removeprefix(FOLDER).removesuffix(".md")
-    named = name if note.path == f"{FOLDER}{name}.md" and "/" not in name else note.path
+    name = note.path.removeprefix(THREADS_FOLDER).removesuffix(".md")
+    named = name if note.path == f"{THREADS_FOLDER}{name}.md" and "/" not in name else note.path
     head = dict(note.front_matter)
+    if head.pop(IMPORTED, None) and head.get("tier") == _IMPORTED_TIER:
+        del head["tier"]
     first: dict[str, object] = {"thread": named, **({"head": head} if head else {})}
     turns = turns_of(note)
     if not turns:
@@ -161,45 +257,24 @@ def _keys(turns: Iterable[Turn]) -> Iterator[tuple[str, ...]]:
     """Yield what tells a message from others: its id where it has one."""
     for turn in turns:
         known = turn.attributes.get("id", "")
-        yield ("id", known) if known else (turn.role, turn.time, turn.text)
+        yield ("id", known) if known else (turn.role, turn.time, whole_characters(turn.text))
 
 
 def _content(head: Mapping[str, JsonValue], turns: Iterable[Turn]) -> bytes:
     """Return a whole thread note. Raises Unusable for what could not be read back."""
     begin = head_of(head)
-    if head and dict(read_head(split_lines(begin)).values) != head:
+    if dict(read_head(split_lines(begin)).values) != head:
         raise Unusable("its head cannot be written as front matter")
-    body = "\n\n".join(map(_message, turns))
-    return f"{begin}{body}\n".encode("utf-8", "replace")
+    body = "\n\n".join(_message(turn).text for turn in turns)
+    return f"{begin}{body}\n".encode()
 
 
-def _message(turn: Turn) -> str:
-    if not _is_role(turn.role):
-        raise Unusable(f"{turn.role!r} is no role")
-    if turn.time and not _is_time(turn.time):
-        raise Unusable(f"{turn.time!r} is no time")
-    if not turn.attributes.keys().isdisjoint(WRITING_ATTRIBUTES):
-        raise Unusable(f"{', '.join(WRITING_ATTRIBUTES)} are memsync's own attributes")
+def _message(turn: Turn) -> Addition:
     try:
         return exact_message(turn.role, turn.text, turn.time, turn.attributes)
     except UsageError as error:
         raise Unusable(error.message) from error
 
 
-def _is_time(text: str) -> bool:
-    """Tell whether a message heading that names this time is read as one."""
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _name(path: NotePath) -> str:
     return path.rpartition("/")[2]
-
-
-@lru_cache(maxsize=256)
-def _is_role(role: str) -> bool:
-    """Tell whether a message heading may name it; a file of many messages asks for few."""
-    return read_message_heading(role) == (role, "")

@@ -15,9 +15,13 @@ _IN_LIST = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]|[ \t]{2,}\S")
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What is to be appended: whole lines with LF between them and none at the end, with nothing left open in them."""
+    """What is to be appended: whole lines with LF between them and none at the end, with nothing left open in them.
+
+    `guarded` is the same without a line that would close front matter; empty when `text` has none.
+    """
 
     text: str
+    guarded: str = ""
 
     @property
     def is_item(self) -> bool:
@@ -32,19 +36,27 @@ def joined(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
     """
     text, line = "", 0
     for addition in additions:
-        if tail.head_is_open and any(map(closes_head, addition.text.split("\n"))):
-            raise WriteRefused(
-                "the note begins with --- that nothing closes, and this text would",
-                hint="Close the note's front matter with a line of ---, or put an empty line before its first.",
-            )
+        added = _added(tail, addition)
         joint = "" if tail.ends_line else "\n"
         joint += f"{tail.closing}\n" if tail.closing else ""
-        before = tail.closing or tail.last_line
-        if before.strip() and not (addition.is_item and not tail.closing and _IN_LIST.match(before)):
+        before = tail.closing or tail.last_line  # of which only spaces and tabs make an empty line in Markdown
+        if before.strip(" \t") and not (addition.is_item and not tail.closing and _IN_LIST.match(before)):
             joint += "\n"
         line = tail.lines + joint.count("\n") + tail.ends_line
-        text += f"{joint}{addition.text}\n"
-        last = addition.text.rpartition("\n")[2]
-        count = line + addition.text.count("\n")
+        text += f"{joint}{added}\n"
+        last = added.rpartition("\n")[2]
+        count = line + added.count("\n")
         tail = Tail(tail.newline, count, last_line=last, head_is_open=tail.head_is_open)
     return text.replace("\n", tail.newline), line, tail
+
+
+def _added(tail: Tail, addition: Addition) -> str:
+    """Return the text of an addition that does not close front matter. Raises WriteRefused when there is none."""
+    if not tail.head_is_open or not any(map(closes_head, addition.text.split("\n"))):
+        return addition.text
+    if addition.guarded:
+        return addition.guarded
+    raise WriteRefused(
+        "the note begins with --- that nothing closes, and this text would",
+        hint="Close the note's front matter with a line of ---, or put an empty line before its first.",
+    )

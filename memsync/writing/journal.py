@@ -8,30 +8,56 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 from memsync.model import NotePath
+from memsync.notes.threads import read_message_heading
 from memsync.writing.json_lines import append_line
 
 _BLOCK_BYTES = 65_536
 KEEP_DAYS = 30
+SIMILAR = 0.8
+"""How like an entry without a time a line must be to pass for its edited version."""
+_SECTION = re.compile(r"## (?P<heading>[^\n]+)\n\n[-*+] .*", re.DOTALL)
+_STAMP = re.compile(
+    r"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?(?=\d)|#+ .* @ )"
+    r"(\d{1,2}:\d{2}(?::\d{2})?|\d{4}-\d{2}-\d{2}[T ][\d:]+)"
+)
+"""The time with which a log entry or a message of a thread begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """One append: `text` is what the file got, with LF as its line end and none at its end; `at` is the Unix time."""
+    """One append: `text` is what the file got, with LF as its line end and none at its end; `at` is the Unix time.
+
+    `head` is how the note begins if it has to be made.
+    """
 
     id: str
     at: float
     path: NotePath
     text: str
+    head: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The heading of the section that was made for the entry, empty when it has none of its own."""
+        found = _SECTION.fullmatch(self.text)
+        return found["heading"] if found and read_message_heading(found["heading"]) is None else ""
+
+    @property
+    def entry(self) -> str:
+        """The text without that heading: a section may get another name, and the entry is there still."""
+        return self.text.removeprefix(f"## {self.heading}\n\n") if self.heading else self.text
 
 
 class Journal:
@@ -40,11 +66,14 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def append(self, path: NotePath, text: str) -> Appended:
-        """Note what is about to be appended. Raises FilesystemError."""
+    def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
+        """Note what is about to be appended. Raises FilesystemError.
+
+        It stands for the appends that it `replaces`, which are no longer looked for, unless it is settled itself.
+        """
         at = time.time()
-        appended = Appended(f"{time.time_ns():x}", at, path, text)
-        self._write(at, asdict(appended))
+        appended = Appended(f"{time.time_ns():x}", at, path, text, head)
+        self._write(at, {**asdict(appended), "replaces": list(replaces)} if replaces else asdict(appended))
         return appended
 
     def settle(self, ids: Iterable[str]) -> None:
@@ -79,7 +108,9 @@ class Journal:
             elif line["at"] < moment:
                 break
             elif line["id"] not in settled:
-                found.append(Appended(line["id"], line["at"], NotePath(line["path"]), line["text"]))
+                settled.update(line.get("replaces", ()))
+                text, head = line["text"], line.get("head", "")
+                found.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
         return found[::-1]
 
     def _backwards(self) -> Iterator[dict[str, Any]]:
@@ -87,7 +118,8 @@ class Journal:
         for path in reversed(self._days()):
             for line in _lines_backwards(path):
                 with suppress(ValueError):
-                    yield json.loads(line)
+                    if isinstance(entry := json.loads(line), dict):
+                        yield entry
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
@@ -111,15 +143,52 @@ def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
     appends = list(appends)
     content = content.replace("\r\n", "\n")
     lines = Counter(content.split("\n"))
-    doubled = _whole_lines(content) if any("\n" in one.text for one in appends) else ""
+    doubled = _whole_lines(content) if any("\n" in one.entry for one in appends) else ""
     seen: Counter[str] = Counter()
     lost = []
     for one in appends:
-        seen[one.text] += 1
-        there = doubled.count(_whole_lines(one.text)) if "\n" in one.text else lines[one.text]
-        if seen[one.text] > there:
+        entry = one.entry
+        seen[entry] += 1
+        there = doubled.count(_whole_lines(entry)) if "\n" in entry else lines[entry]
+        if seen[entry] > there:
             lost.append(one)
     return lost
+
+
+def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> set[str]:
+    """Return the ids of lost appends that somebody has edited: the note has a line in their place.
+
+    Such a line is nobody else's: no append that is there put it there. It has the time stamp of the lost entry, or, of
+    an entry without one, nearly its words. Each line stands in the place of one entry, the one most like it.
+    """
+    gone = {one.id for one in lost}
+    spare = Counter(content.replace("\r\n", "\n").split("\n"))
+    for one in appends:
+        if one.id not in gone:
+            spare.subtract(one.entry.split("\n"))
+    pairs = [
+        (likeness, -number, one.id, line)
+        for number, one in enumerate(lost)
+        for line in +spare
+        if (likeness := _likeness(one.entry.partition("\n")[0], line)) is not None
+    ]
+    found: set[str] = set()
+    for _, _, name, line in sorted(pairs, reverse=True):
+        if name not in found and spare[line] > 0:
+            found.add(name)
+            spare[line] -= 1
+    return found
+
+
+def _likeness(first: str, line: str) -> float | None:
+    """Return how like a line is to the first line of an entry; None when it cannot stand in its place."""
+    stamp = _STAMP.match(first)
+    if stamp is not None:
+        other = _STAMP.match(line)
+        return SequenceMatcher(None, first, line, autojunk=False).ratio() if other and other[1] == stamp[1] else None
+    matcher = SequenceMatcher(None, first, line, autojunk=False)
+    is_like = matcher.real_quick_ratio() >= SIMILAR and matcher.quick_ratio() >= SIMILAR
+    return ratio if is_like and (ratio := matcher.ratio()) >= SIMILAR else None
 
 
 def times_in(text: str, content: str) -> int:

@@ -16,6 +16,9 @@ from pathlib import Path
 from memsync.model import NotePath
 from memsync.writing.tail import Tail
 
+VERSION = 2
+"""Raised when another end is found in equal bytes: what earlier versions kept is then not believed."""
+
 
 class KnownTails:
     """The ends of notes by path and stamp, in one folder."""
@@ -27,14 +30,14 @@ class KnownTails:
         """Return how a note ends, if nobody has changed it since it was put here."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             known = json.loads(self._place(path).read_bytes())
-            if known["stamp"] == _stamp(found):
+            if known["version"] == VERSION and known["stamp"] == _stamp(found):
                 return Tail(**known["tail"])
         return None
 
     def put(self, path: NotePath, found: os.stat_result, tail: Tail) -> None:
         """Remember how a note ends. A full disk is no reason to complain: the note is read the next time."""
         place = self._place(path)
-        content = json.dumps({"path": path, "stamp": _stamp(found), "tail": asdict(tail)})
+        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(found), "tail": asdict(tail)})
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             place.write_text(content)

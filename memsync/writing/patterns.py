@@ -37,8 +37,8 @@ class Patterns:
         today = date.today().isoformat()
         first = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
         attributes = {**first, "confidence": _confidence(confidence, 1), "first": today, "last": today}
-        item = list_item(text, attributes={name: value for name, value in attributes.items() if value})
         wanted = " ".join(text.split())
+        item = list_item(wanted, attributes={name: value for name, value in attributes.items() if value})
 
         def known(note: Note | None) -> Pattern | None:
             patterns = list(_patterns(note)) if note else []

@@ -13,7 +13,8 @@ from memsync.writing.join import Addition
 
 PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"
-_LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^:#`][^:]*?)(\s*:\s*)(.*?)\s*")
+# Key and value begin and end without a space: any number of spaces around them is read in one pass.
+_LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")
 _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
 
 

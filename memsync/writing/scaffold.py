@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from memsync.config_file import name_in
 from memsync.errors import FilesystemError, RootError
 
 _SOUL = """# Soul
@@ -81,7 +82,7 @@ def create_root(root: Path) -> CreatedRoot:
         root.mkdir(parents=True, exist_ok=True)
         root = root.resolve()
         notes = _count_notes(root)
-        files = {".gitignore": _IGNORE, ".gitattributes": _ATTRIBUTES, "config.toml": _CONFIG}
+        files = {".gitignore": _IGNORE, ".gitattributes": _ATTRIBUTES, name_in(str(root)): _CONFIG}
         if not notes:
             day = date.today().isoformat()
             files |= {

@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
 from memsync.notes.blocks import Heading, parse_blocks, thread_parser
-from memsync.notes.decode import is_binary, is_utf16, split_lines
-from memsync.notes.frontmatter import head_is_open
+from memsync.notes.decode import decode, is_binary, is_utf16
+from memsync.notes.frontmatter import head_is_open, read_head
+from memsync.notes.threads import open_fence
 
-MAX_TRIED_CHARS = 100_000
 _CONFLICT = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 _CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")
 _OPENERS = (b"```", b"~~~", b"<")
-_FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)$")
-_LIST_ITEM = re.compile(r"^( {0,3})((?:[-+*]|\d{1,9}[.)]) {1,4})\S")
-_HTML = (
-    ("<!--", "-->"),
-    ("<![CDATA[", "]]>"),
-    ("<?", "?>"),
-    ("<script", "</script>"),
-    ("<pre", "</pre>"),
-    ("<style", "</style>"),
-    ("<textarea", "</textarea>"),
-)
-"""What begins an HTML block that only its own end closes (CommonMark 0.31, section 4.6), and that end."""
-_DOUBTFUL = re.compile(r"^[^`~\n][^\n]*(?:`{3}|~{3})|<", re.MULTILINE)
-"""What the parser is asked about: HTML, and a fence that does not stand at the beginning of its line."""
-_MARKS = re.compile(r"`{3}|~{3}|<(?:!--|!\[CDATA\[|\?|script|pre|style|textarea)", re.IGNORECASE)
+_HEAD_BEGINS = (b"---", b"\xef\xbb\xbf---")
+_OPENS = re.compile(r" {0,3}(?:(`{3,}|~{3,})|<)")
+"""How a line begins that may open a fence or an HTML block outside of lists and quotes.
+
+Only those two can reach beyond an empty line and a heading: whatever a list or a quotation holds ends with it.
+"""
+_HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
+_HTML_ENDS = ("-->", "?>", "]]>", ">", "</pre>")
+"""What closes the five kinds of HTML blocks that an empty line does not (CommonMark 0.31, section 4.6)."""
+_WINDOW_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a note. `closing` is the line that closes what is still open there: a fence, a comment; else empty.
+    """The end of a note. `closing` holds the lines that close what is still open there, a fence say; mostly none.
 
     `newline` is the note's line end; `last_line` comes without it; `lines` counts those that are there. `head_is_open`
     says that the note begins with `---` and nothing closes that: the next such line would.
@@ -62,80 +57,89 @@ def read_tail(path: str, content: bytes) -> Tail:
         raise WriteRefused(f"{path} is UTF-16", hint="Save it as UTF-8, then write again.")
     if is_binary(content):
         raise WriteRefused(f"{path} is not a text file", hint="Name another note.")
-    if b"\r" in content or content.startswith(b"---") or any(mark in content for mark in _OPENERS):
-        lines: Sequence[str] = split_lines(content.decode("utf-8-sig", "replace"))
+    if b"\r" in content or content.startswith(_HEAD_BEGINS) or any(mark in content for mark in _OPENERS):
+        lines: Sequence[str] = decode(content).lines
         count, last = len(lines), lines[-1] if lines else ""
     else:
         lines = ()
         count = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
         last = content.removesuffix(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")
+    newline = "\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else "\n"
+    # A CR and the LF that is appended to it are one line end.
+    is_ended = content.endswith(b"\n") or (content.endswith(b"\r") and newline == "\r\n")
     return Tail(
-        newline="\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else "\n",
+        newline=newline,
         lines=count,
-        ends_line=not content or content.endswith((b"\n", b"\r")),
+        ends_line=not content or is_ended,
         last_line=last,
-        closing=open_at_end(lines),
+        closing=_closing_of_note(path, lines),
         head_is_open=bool(lines) and head_is_open(lines),
     )
 
 
-def open_at_end(lines: Sequence[str]) -> str:
-    """Return the line that closes the fence or the HTML block that the last of these lines leaves open; else empty.
+def closing_of(lines: Sequence[str]) -> str | None:
+    """Return the lines to append so that a heading after them is one: empty when nothing is open, None if none help.
 
-    What is guessed line by line is tried by the parser, unless that would take long.
+    Notes are read in two ways, by the parser and, when they are too large for it, line by line
+    (`threads.find_headings`). The heading is one in both.
     """
-    text = "\n".join(lines)
-    if not _MARKS.search(text):
+    if not any(map(_OPENS.match, lines)):
         return ""
-    guess = next(iter(deque(open_states(lines), maxlen=1)), "")
-    if len(text) > MAX_TRIED_CHARS or not _DOUBTFUL.search(text):
-        return guess
-    others = ("", *(mark for mark in ("```", "~~~") if mark in text), *(end for _, end in _HTML if end != guess))
-    return next((closing for closing in (guess, *others) if _is_closed_by(text, closing)), guess)
+    block = _last_block(lines)
+    closing = _closing_of_block(block) if block else ""
+    if closing is None:
+        return None
+    closed = [closing] if closing else []
+    fence = open_fence([*lines, *closed])
+    return "\n".join([*closed, *(["<!--", fence, "-->"] if fence else [])])
 
 
-def open_states(lines: Iterable[str]) -> Iterator[str]:
-    """Yield for each line what would close what is open behind it, empty when nothing is.
+def ends_with_heading(lines: Sequence[str]) -> bool:
+    """Tell whether the parser takes the last line, which looks like a heading, for one; also if it reads none of it."""
+    tree = parse_blocks(thread_parser(), lines, 1)
+    if tree is None:  # such a note is read line by line
+        return True
+    last = tree.parts[-1] if tree.parts else None
+    return isinstance(last, Heading) and last.start_line == len(lines)
 
-    What a list item or a quotation leaves open ends with it, so only what stands outside of them counts.
+
+def _closing_of_note(path: str, lines: Sequence[str]) -> str:
+    if not any(map(_OPENS.match, lines)):
+        return ""
+    closing = closing_of(lines[read_head(lines).line_count :])
+    if closing is None:
+        raise WriteRefused(
+            f"{path} ends inside of something that cannot be closed", hint="Close it in an editor, then write again."
+        )
+    return closing
+
+
+def _closing_of_block(block: Sequence[str]) -> str | None:
+    """Return the line that closes a block of its own, empty when none is needed, None when no line does."""
+    opened = _OPENS.match(block[0])
+    ends = () if opened is None else (opened[1],) if opened[1] else _HTML_ENDS
+    return next((end for end in ("", *ends) if ends_with_heading([*block, *filter(None, [end]), "", "## end"])), None)
+
+
+def _last_block(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of the last block that stands outside of all others; empty where nothing can be open.
+
+    The parser reads the note in windows, each from the beginning of the last block of the one before: what stands
+    outside of all others is read the same whatever precedes it. What holds no opening line is passed over.
     """
-    closing, in_list = "", 0
-    for line in lines:
-        indent = len(line) - len(line.lstrip(" "))
-        item = _LIST_ITEM.match(line)
-        if closing:
-            closing = "" if _closes(line, closing) else closing
-        elif item is not None:
-            in_list = len(item[1]) + len(item[2])  # a fence on the item's own line lies in the item
-        else:
-            if line.strip() and indent < in_list:
-                in_list = 0
-            if not in_list and indent <= 3:
-                closing = _opens(line)
-        yield closing
-
-
-def _is_closed_by(text: str, closing: str) -> bool:
-    """Tell whether a heading behind the text and what closes it is one."""
-    tree = parse_blocks(thread_parser(), (*text.split("\n"), closing, "", "## end"), 1)
-    last = tree.parts[-1] if tree is not None and tree.parts else None
-    return isinstance(last, Heading) and last.level == 2
-
-
-def _opens(line: str) -> str:
-    """Return what closes the block that a line begins, empty when it begins none or closes it itself."""
-    fence = _FENCE.match(line)
-    if fence is not None:
-        return fence[2] if fence[2][0] == "~" or "`" not in fence[3] else ""
-    text = line.strip().lower()
-    for begin, end in _HTML:
-        if text.startswith(begin.lower()):
-            return "" if end.lower() in text[len(begin) :] else end
-    return ""
-
-
-def _closes(line: str, closing: str) -> bool:
-    if closing[0] in "`~":
-        text = line.strip()
-        return len(text) >= len(closing) and set(text) == {closing[0]} and len(line) - len(line.lstrip(" ")) <= 3
-    return closing.lower() in line.lower()
+    openers = [number for number, line in enumerate(lines) if _OPENS.match(line)]
+    start, size = 0, _WINDOW_LINES
+    while True:
+        following = bisect_left(openers, start)
+        if following == len(openers):
+            return ()
+        opener = openers[following]
+        start = next((number for number in range(opener, start, -1) if _HEADING.match(lines[number])), start)
+        tree = parse_blocks(thread_parser(), lines[start : start + size], 1)
+        if tree is None:
+            return ()
+        begins = [token.map[0] for token in tree.tokens if token.level == 0 and token.nesting >= 0 and token.map]
+        last = begins[-1] if begins else 0
+        if start + size >= len(lines):
+            return lines[start + last :]
+        start, size = (start + last, _WINDOW_LINES) if last else (start, size * 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import unicodedata
@@ -24,9 +25,8 @@ from memsync.model import (
     ThreadMessage,
     Written,
 )
-from memsync.notes.dates import parse_moment
-from memsync.notes.rules import ARCHIVE_FOLDER
-from memsync.notes.threads import body_of, read_message_heading
+from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
+from memsync.notes.threads import body_of
 from memsync.writing.attempts import Done
 from memsync.writing.author import Author, tags_of
 from memsync.writing.beneath import note_path, numbered
@@ -35,7 +35,6 @@ from memsync.writing.moving import move
 from memsync.writing.retiring import Retiring
 from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
 
-FOLDER = "threads/"
 STATUSES = ("active", "paused", "completed", "archived")
 MOST_SLUG_CHARS = 60
 MOST_MESSAGE_CHARS = 500_000
@@ -71,25 +70,32 @@ class ThreadAuthor:
             "prompt": prompt,
             "tags": tags_of(tags),
         }
+        titled = self._titled(title)  # before the lock: it takes a comparison of files, for which no writer should wait
         with self._author.writer.lock():
             path = free_path(self._author.root, slug)
+            self._author.refuse_instructions(path)
+            same_slug = itertools.takewhile(lambda one: one != path, numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")))
+            taken = next((one for one in (*titled, *same_slug) if self._is_called(one, title)), None)
+            if taken is not None:
+                name = taken.rpartition("/")[2].removesuffix(".md")
+                hint = f"Append to it: memsync thread append {name} ROLE TEXT; or choose another title."
+                raise UsageError(f"there is a thread {title!r} already: {taken}", hint=hint)
             return self._author.write("thread", title, lambda: self._author.writer.create(path, head_of(fields)))
+
+    def _is_called(self, path: NotePath, title: str) -> bool:
+        note = self._author.read(path)
+        return note is not None and note.title.casefold() == title.casefold()
 
     def append(
         self, thread: str, role: str, text: str, time: str, attributes: Sequence[str], *, force: bool
     ) -> Written:
         """See Calls.append_message."""
-        if role == "" or read_message_heading(role) != (role, ""):
-            raise UsageError(
-                f"{role!r} is no role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
-            )
-        if time and parse_moment(time) is None:
-            raise UsageError(f"{time!r} is no time", hint="Write it as 2026-11-21 10:02, or with a zone.")
         if len(text) > MOST_MESSAGE_CHARS:
             raise UsageError(
                 f"a message of {len(text)} characters is too long", hint="Put it into a note, and name that one."
             )
-        addition = message(role, text, time or f"{datetime.now():%Y-%m-%d %H:%M:%S}", _pairs(attributes))
+        moment = time.strip() or f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+        addition = message(role, text, moment, _pairs(attributes))
         return self._write(
             thread, f"{role}: {text}", lambda path: self._author.writer.append(path, addition, force=force)
         )
@@ -118,9 +124,11 @@ class ThreadAuthor:
 
         def once_it_is_there() -> Done:
             path = self.existing(named)
+            self._author.refuse_instructions(path)
             if not comes_back or not path.startswith(ARCHIVE_FOLDER):
                 return act(path)
             target = self._retiring.came_from(path)
+            self._author.refuse_instructions(target)
             move(self._author.root, path, target)
             try:
                 return replace(act(target), moved_from=path)
@@ -180,7 +188,7 @@ class ThreadAuthor:
 
 def thread_paths(thread: str) -> list[NotePath]:
     """Return what a thread may be called that is named by its path or as in threads/. Raises UsageError."""
-    in_folder = thread if "/" in thread else f"{FOLDER}{thread}"
+    in_folder = thread if "/" in thread else f"{THREADS_FOLDER}{thread}"
     return list(dict.fromkeys((note_path(in_folder), thread_path(thread))))
 
 
@@ -192,12 +200,12 @@ def _message(note: Note, one: Message) -> ThreadMessage:
 
 def thread_path(name: str) -> NotePath:
     """Return the path of a thread that is named by it, or as in threads/. Raises UsageError."""
-    return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{FOLDER}{name}")
+    return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{THREADS_FOLDER}{name}")
 
 
 def free_path(root: Path, slug: str) -> NotePath:
     """Return the first name in threads/ that nothing has: the slug, then with a number."""
-    return next(path for path in numbered(NotePath(f"{FOLDER}{slug}.md")) if not os.path.lexists(root / path))
+    return next(path for path in numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")) if not os.path.lexists(root / path))
 
 
 def _pairs(attributes: Sequence[str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -54,14 +54,25 @@ class NoteWriter:
             finally:
                 self._holder = None
 
-    def append(self, path: NotePath, addition: Addition, *, head: str = "", force: bool = False) -> Done:
+    def append(
+        self,
+        path: NotePath,
+        addition: Addition,
+        *,
+        head: str = "",
+        force: bool = False,
+        replaces: Sequence[str] = (),
+    ) -> Done:
         """Append to a note, which is made if it is not there, beginning with `head`.
 
         Returns once it is on disk. What an editor overwrote without having seen it is put back before it. `force`
-        writes though an editor has the note open. Raises WriteRefused, FilesystemError; nothing is changed then.
+        writes even if an editor has the note open. `replaces` are earlier appends, by their ids in the journal, that
+        this one puts back. Raises WriteRefused, FilesystemError; nothing is changed then.
         """
         with self.lock(), folder_of(self._root, path, create=True) as folder:
-            appending = Appending(self._root, folder, path, addition, head, self.journal, self._tails, force=force)
+            appending = Appending(
+                self._root, folder, path, addition, head, self.journal, self._tails, force=force, replaces=replaces
+            )
             return appending.done()
 
     # ------------------------------------------------------------------------------------------- swap
@@ -75,11 +86,20 @@ class NoteWriter:
                 raise UsageError(f"{path} is there already", hint="Name another, or edit that one.") from None
         return Done(path, 1)
 
-    def rewrite(self, path: NotePath, edit: Callable[[str], str], *, adds: bool = False, force: bool = False) -> Done:
+    def rewrite(
+        self,
+        path: NotePath,
+        edit: Callable[[str], str],
+        *,
+        adds: bool = False,
+        force: bool = False,
+        replaces: Sequence[str] = (),
+    ) -> Done:
         """Swap a note for what `edit` makes of its text, if it is still what was read; else `edit` is asked again.
 
         The text is the file's own, line ends included; bytes that are no UTF-8 come and go as lone surrogates. `adds`
-        says that the lines it gets are worth keeping in the journal. Raises FileNotFoundError, WriteRefused,
+        says that the lines it gets are worth keeping in the journal, where they stand for what they replace. Raises
+        FileNotFoundError, WriteRefused,
         FilesystemError, and what `edit` raises; nothing is changed then.
         """
         with self.lock(), folder_of(self._root, path) as folder:
@@ -96,7 +116,7 @@ class NoteWriter:
             with suppress(MemsyncError):
                 self._settle_replaced(path, old, new)
                 if adds and new != old:
-                    self.journal.append(path, _new_lines(old, new))
+                    self.journal.append(path, _new_lines(old, new), replaces=replaces)
             return done
 
     def _settle_replaced(self, path: NotePath, old: str, new: str) -> None:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Protocol
 
+from tests.convergence.divergence import require
+
 START_NS = 1_795_000_000_000_000_000
 BEGIN_NS = 1_000_000_000_000
 GRAIN_NS = 4_000_000
@@ -39,7 +41,6 @@ class SimulatedClock:
         self._number = count()
         self._working: set[int] = set()
         self._turns = 0
-        self.jumped_at = 0.0
         self.workers: list[Worker] = []
 
     def monotonic(self) -> float:
@@ -58,7 +59,6 @@ class SimulatedClock:
     def jump(self, seconds: float) -> None:
         """Set the wall clock; no tick falls on an earlier one's time, which two states of a file could share."""
         self._ahead_ns += int(seconds * 1e9) + 1_234_567
-        self.jumped_at = self.monotonic()
 
     def plan(self, seconds: float, action: Callable[[], None]) -> None:
         """Let something happen later."""
@@ -102,7 +102,7 @@ class SimulatedClock:
     def _let_work(self, worker: Worker) -> None:
         self._turns += 1
         allowed = SPARE_TURNS + TURNS_A_SECOND * (self._now_ns - BEGIN_NS) / 1e9
-        assert self._turns < allowed, "background work does not come to rest"
+        require(self._turns < allowed, "background work does not come to rest")
         with self.without(worker):
             worker.work()
         self._now_ns += WORK_NS

@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 from memsync.notes import files, ignore, settling
+from memsync.search import anchor
 from tests.convergence.clock import SimulatedClock
 
 
@@ -68,6 +69,10 @@ class SimulatedFileSystem:
     def time_ns(self) -> int:
         """Stand in for time.time_ns."""
         return self._clock.time_ns()
+
+    def monotonic(self) -> float:
+        """Stand in for time.monotonic."""
+        return self._clock.monotonic()
 
     def sleep(self, seconds: float) -> None:
         """Stand in for time.sleep."""
@@ -136,6 +141,7 @@ class SimulatedFileSystem:
 def mounted(system: SimulatedFileSystem) -> Iterator[None]:
     """Let memsync see files and time as the world has them."""
     with ExitStack() as stack:
-        for module, name in ((files, "os"), (files, "time"), (ignore, "time"), (settling, "time")):
-            stack.enter_context(mock.patch.object(module, name, system))
+        for module in (files, ignore, settling, anchor):
+            stack.enter_context(mock.patch.object(module, "time", system))
+        stack.enter_context(mock.patch.object(files, "os", system))
         yield

@@ -6,11 +6,15 @@ import os
 import threading
 from pathlib import Path
 
+import apsw
+
 from memsync.memory import Memory
 from memsync.model import Filters, Mode, NotePath, SearchResult, Status
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
+from tests import index_checks
 from tests.convergence import texts
+from tests.convergence.divergence import Divergence, require
 from tests.convergence.tree import Tree
 from tests.index_checks import dump
 
@@ -33,18 +37,19 @@ def assert_same(live: Memory, fresh: Memory) -> None:
     """Compare an index, and what it knows it lacks, with one that never saw anything but the files as they are."""
     have, want = dump(live), dump(fresh)
     missing, surplus = sorted(set(want) - set(have)), sorted(set(have) - set(want))
-    assert have == want, f"missing: {missing[:5]}\nsurplus: {surplus[:5]}"
-    assert failures(live.status()) == failures(fresh.status()), f"{failures(live.status())} {failures(fresh.status())}"
-    assert live.status().warnings == fresh.status().warnings
-    assert live.status().pending_vectors == 0
+    require(have == want, f"missing: {missing[:5]}\nsurplus: {surplus[:5]}")
+    mine, other = live.status(), fresh.status()
+    require(failures(mine) == failures(other), f"failures: {failures(mine)}, and not {failures(other)}")
+    require(mine.warnings == other.warnings, f"warnings: {mine.warnings}, and not {other.warnings}")
+    require(mine.pending_vectors == 0, f"{mine.pending_vectors} passages have no vector")
 
 
 def assert_told(live: Memory, tree: Tree) -> None:
     """Exactly the notes that are no text are reported as failed."""
     found = {path: tree.note_at(path) or b"" for path in NoteFiles(tree.root).scan().files}
-    assert {path for path, _ in failures(live.status())} == {
-        path for path, content in found.items() if not is_text(content)
-    }
+    told = {path for path, _ in failures(live.status())}
+    no_text = {path for path, content in found.items() if not is_text(content)}
+    require(told == no_text, f"reported as failed: {told}, and not {no_text}")
 
 
 def is_text(content: bytes) -> bool:
@@ -83,13 +88,22 @@ def tells_of(result: SearchResult, path: str) -> bool:
 def assert_finds(result: SearchResult, mark: str, path: str) -> None:
     """Check that what stood in a note before a search began is in its result, or the result says what it lacks."""
     found = [hit.path for hit in result.hits if mark in hit.text]
-    assert path in found or tells_of(result, path), f"{mark} of {path} is neither found nor missed: {result}"
+    require(path in found or tells_of(result, path), f"{mark} of {path} is neither found nor missed: {result}")
 
 
 def assert_quotes(tree: Tree, result: SearchResult) -> None:
     """Each hit's text stands where it says."""
     for hit in result.hits:
         content = tree.note_at(NotePath(hit.path))
-        assert content is not None, f"{hit.citation} quotes a file that is not there"
+        if content is None:
+            raise Divergence(f"{hit.citation} quotes a file that is not there")
         lines = decode(content).lines[hit.start_line - 1 : hit.end_line]
-        assert hit.text in "\n".join(lines), f"{hit.citation} does not say {hit.text!r}"
+        require(hit.text in "\n".join(lines), f"{hit.citation} does not say {hit.text!r}")
+
+
+def assert_sound(index: Path) -> None:
+    """Check the database itself, see index_checks."""
+    try:
+        index_checks.assert_sound(index)
+    except (AssertionError, apsw.Error) as error:
+        raise Divergence(f"the database is not sound: {error}") from error

@@ -23,7 +23,8 @@ from memsync.sync.settle import Settling
 Plant = Callable[[], AbstractContextManager[Any]]
 
 
-def _instead(owner: Any, name: str, replacement: Any) -> Plant:
+def instead(owner: Any, name: str, replacement: Any) -> Plant:
+    """Return a plant that replaces one thing. Entering it raises AttributeError when there is no such thing."""
     return lambda: mock.patch.object(owner, name, replacement)
 
 
@@ -133,15 +134,15 @@ def _never_compared_again() -> Iterator[None]:
 
 
 PLANTED: Mapping[str, Plant] = {
-    "a deleted note is kept": _instead(SqliteWriter, "delete_note", _nothing),
-    "an overflow is ignored": _instead(Keeper, "_lost", _nothing),
+    "a deleted note is kept": instead(SqliteWriter, "delete_note", _nothing),
+    "an overflow is ignored": instead(Keeper, "_lost", _nothing),
     "files are told apart by mtime alone": lambda: mock.patch("memsync.sync.outlook.plan_sync", _plan_by_mtime),
     "failures are forgotten": lambda: mock.patch("memsync.sync.indexer.write_failures", _nothing),
     "what another process wrote is not read": _known_for_good,
-    "a save in progress is believed": _instead(Settling, "divide", lambda self, changes, *rest: (changes, 0.0)),
-    "what was not looked at counts as gone": _instead(FileScan, "is_unknown", _unknown_if_unreadable),
-    "what cannot be read counts as gone": _instead(FileScan, "is_unknown", _unknown_if_elsewhere),
-    "a report about a folder does not hold for what is in it": _instead(
+    "a save in progress is believed": instead(Settling, "divide", lambda self, changes, *rest: (changes, 0.0)),
+    "what was not looked at counts as gone": instead(FileScan, "is_unknown", _unknown_if_unreadable),
+    "what cannot be read counts as gone": instead(FileScan, "is_unknown", _unknown_if_elsewhere),
+    "a report about a folder does not hold for what is in it": instead(
         Places, "hold", lambda places, path: path in places.paths
     ),
     "passages that nothing holds are left": lambda: mock.patch(
@@ -154,11 +155,9 @@ PLANTED: Mapping[str, Plant] = {
     "any vector will do": _any_vector,
     "a lost root counts as an empty one": _lost_root_is_empty,
     "reports are relied on for good": _never_compared_again,
-    "a strict search does not look at the files": _instead(
-        Answering, "_freshen", lambda answering, fresh: TextReport()
-    ),
+    "a strict search does not look at the files": instead(Answering, "_freshen", lambda answering, fresh: TextReport()),
     "two writes in one tick are taken for one": _no_racy_window,
     "a changed .gitignore is not read again": _ignore_files_kept,
-    "a chunk that moved keeps its old place": _instead(SqliteWriter, "_move_chunk", _nothing),
+    "a chunk that moved keeps its old place": instead(SqliteWriter, "_move_chunk", _nothing),
 }
 """What the bug does -> a context in which memsync has it. The machine finds each."""

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memsync.errors import FilesystemError
+from memsync.user_folders import own_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, by what its name adds."""
@@ -28,7 +29,7 @@ def create_private(path: Path) -> None:
     Raises FilesystemError.
     """
     with _told(f"index {path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(path.parent)
         if not path.exists():
             _create(path)
         elif not os.access(path, os.R_OK | os.W_OK):

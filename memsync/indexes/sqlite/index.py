@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -13,20 +14,16 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure
+from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.indexes.sqlite import database_files, schema
+from memsync.indexes.sqlite.integrity import find_damage
 from memsync.indexes.sqlite.reader import FrequencyCache, SqliteReader
+from memsync.indexes.sqlite.salvage import copy_vectors
 from memsync.indexes.sqlite.writer import SqliteWriter
+from memsync.model import EmbeddingSpace
 
 if TYPE_CHECKING:
     from memsync.ports import Index
-
-_COPY_VECTORS = """
-BEGIN IMMEDIATE;
-INSERT INTO space SELECT id, name, description, dimension, 'retired' FROM source.space;
-INSERT INTO vector SELECT hash, space, value FROM source.vector ORDER BY rowid;
-COMMIT;
-"""
 
 VEC0_CHUNK_ROWS = 1024
 """Rows vec0 allocates at once; a table of fewer than this many is never worth compacting."""
@@ -41,6 +38,7 @@ class SqliteIndex:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._warnings: list[str] = []
+        self._damage = ""
         self._local = threading.local()
         self._readers: list[apsw.Connection] = []
         self._guard = threading.Lock()
@@ -51,13 +49,74 @@ class SqliteIndex:
         self._inode = os.stat(path).st_ino
 
     def _open(self) -> apsw.Connection:
-        """Open the writing connection; a file that is no database is set aside and begun anew."""
+        """Open the writing connection; a damaged file is set aside and begun anew with its vectors."""
         try:
             return self._prepare()
         except IndexDamaged as error:
-            aside = database_files.set_aside(self.path)
-            self._warnings.append(f"{error}; it was set aside as {aside.name} and is rebuilt from the files")
+            self._begin_anew(error)
             return self._prepare()
+
+    def _begin_anew(self, damage: IndexDamaged) -> None:
+        """Set the file aside and put one in its place that has only the vectors that can still be read of it."""
+        fresh = self.path.with_name(f"{self.path.name}.healed")
+        database_files.remove(fresh)
+        other = SqliteIndex(fresh)
+        try:
+            with _translated(fresh):
+                active = copy_vectors(self.path, other._writer)
+            if active:
+                with other.writing() as writer:
+                    writer.prepare_space(EmbeddingSpace(**json.loads(active)))
+            other._empty_log()
+            other.close()
+            aside = database_files.set_aside(self.path)
+            database_files.replace(self.path, fresh)
+        except BaseException:
+            other.discard()
+            raise
+        self._damage = f"{damage.message}; it was set aside as {aside.name} and is rebuilt from the files"
+        self._warnings.append(self._damage)
+
+    def heal(self, damage: IndexDamaged, inode: int) -> IndexDamaged:
+        """Begin a damaged index anew, unless the file is no more the one of `inode` that was found damaged.
+
+        Returns the error that says so: whoever asks again is answered. Raises FilesystemError.
+        """
+        with self._write_lock, _alone(self.path):
+            self._reopen_if_replaced()
+            if self._inode == inode:
+                self._inode = -1  # should what follows fail, the next to ask opens the file that is there
+                _close(self._writer)
+                try:
+                    self._begin_anew(damage)
+                finally:
+                    self._writer = self._open()
+                    self._inode = os.stat(self.path).st_ino
+                    self._epoch += 1
+        hint = "Ask again: what is not indexed yet is read from the files. memsync sync does all of it."
+        return IndexDamaged(self._damage or f"{damage.message}; it was rebuilt meanwhile", hint=hint)
+
+    @contextmanager
+    def _watched(self, connection: apsw.Connection, inode: int) -> Iterator[None]:
+        """Turn SQLite's errors into ours, and begin the index anew when they, or the rows read, show damage.
+
+        `inode` is of the file that the connection reads, which may have been replaced meanwhile.
+        """
+        try:
+            with _translated(self.path):
+                yield
+        except _Unhealed as error:
+            if error.path != self.path:  # another's, which is read at the same time
+                raise
+            raise self.heal(error, inode) from error
+        except (*ODD_ERRORS, IndexFailure) as error:
+            # What a damaged row is read as can lead to nearly any error, and so can a fault of ours.
+            if isinstance(error, IndexFailure) and not isinstance(error.__cause__, _SUSPECT):
+                raise
+            if found := find_damage(connection):
+                damage = _Unhealed(self.path, found)
+                raise self.heal(damage, inode) from error
+            raise
 
     def _prepare(self) -> apsw.Connection:
         with _translated(self.path):
@@ -73,8 +132,8 @@ class SqliteIndex:
     def reading(self) -> Iterator[SqliteReader]:
         """Yield a consistent view; nested calls in one thread share it."""
         self._reopen_if_replaced()
-        connection = self._reader()
-        with _translated(self.path):
+        connection, inode = self._reader()
+        with self._watched(connection, inode):
             nested = connection.in_transaction
             if nested:
                 yield SqliteReader(connection, self.path, self._frequencies)
@@ -90,7 +149,7 @@ class SqliteIndex:
     def writing(self) -> Iterator[SqliteWriter]:
         """Yield a write transaction that is committed at the end, or rolled back when the body raises."""
         self._reopen_if_replaced()
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._watched(self._writer, self._inode):
             self._writer.execute("BEGIN IMMEDIATE")
             writer = SqliteWriter(self._writer, self.path)
             try:
@@ -102,9 +161,22 @@ class SqliteIndex:
                     self._writer.execute("ROLLBACK")
                 raise
 
+    def check(self, *, is_quick: bool = False) -> None:
+        """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.
+
+        Raises IndexDamaged, having begun it anew.
+        """
+        with self.reading() as reader:
+            reader.check(is_quick=is_quick)
+
+    def take_damage(self) -> str:
+        """Return what damage was found, and what was done about it, since this was last asked; empty without any."""
+        damage, self._damage = self._damage, ""
+        return damage
+
     def take_warnings(self) -> list[str]:
         """Return what had to be done to open the index since this was last asked."""
-        warnings, self._warnings = self._warnings, []
+        warnings, self._warnings, self._damage = self._warnings, [], ""
         return warnings
 
     def compact(self, *, bulk: bool) -> None:
@@ -114,7 +186,7 @@ class SqliteIndex:
             writer.trim_cache(SPARE_VECTORS)
             if bulk:
                 writer.optimize_words()
-        with self._write_lock, _translated(self.path):
+        with self._write_lock, self._watched(self._writer, self._inode):
             free, total = self._writer.pragma("freelist_count"), self._writer.pragma("page_count")
             if free > 1_000 and free * 3 > total:
                 self._writer.execute("VACUUM")
@@ -135,10 +207,8 @@ class SqliteIndex:
             raise
         try:
             if keep_vectors:
-                with _translated(self.path):
-                    other._writer.execute("ATTACH ? AS source", (str(self.path),))
-                    schema.run_all(other._writer, _COPY_VECTORS)
-                    other._writer.execute("DETACH source")
+                with _translated(path):
+                    copy_vectors(self.path, other._writer)
         except BaseException:
             other.discard()
             raise
@@ -183,19 +253,22 @@ class SqliteIndex:
                 _close(connection)
             self._readers.clear()
 
-    def _reader(self) -> apsw.Connection:
-        epoch, connection = getattr(self._local, "reader", (-1, None))
+    def _reader(self) -> tuple[apsw.Connection, int]:
+        """Return this thread's own connection, and the inode of the file that it reads."""
+        epoch, connection, inode = getattr(self._local, "reader", (-1, None, 0))
         old = connection
-        if connection is None or epoch != self._epoch:
+        while connection is None or epoch != self._epoch:
             if connection is not None:  # of the file that stood here before; only this thread uses it
                 _close(connection)
+            epoch, inode = self._epoch, self._inode
             with _translated(self.path):
                 connection = schema.connect(self.path, readonly=True)
-            self._local.reader = (self._epoch, connection)
+            self._local.reader = (epoch, connection, inode)
             with self._guard:
                 self._readers = [*(reader for reader in self._readers if reader is not old), connection]
+            old = connection
         assert isinstance(connection, apsw.Connection)
-        return connection
+        return connection, inode
 
     def _reopen_if_replaced(self) -> None:
         """Follow the path, not the file once opened: a deleted database would go on answering from beyond."""
@@ -217,6 +290,32 @@ class SqliteIndex:
             self._inode = os.stat(self.path).st_ino
             self._epoch += 1
             self._warnings.append("the index was removed or replaced while in use")
+
+
+_SUSPECT = (apsw.SQLError, apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError, apsw.NoMemError)
+"""What SQLite raises for a fault of ours, or because what it reads makes no sense."""
+
+
+class _Unhealed(IndexDamaged):
+    """The database at `path` is damaged, and still in its place."""
+
+    def __init__(self, path: Path, finding: object) -> None:
+        super().__init__(f"the index {path} is damaged: {finding}", hint="Run: memsync rebuild")
+        self.path = path
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let one process at a time begin an index anew."""
+    lock = os.open(f"{path}.healing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path}.healing")
+    finally:
+        os.close(lock)
 
 
 def _close(connection: apsw.Connection) -> None:
@@ -249,6 +348,6 @@ def _translated(path: Path) -> Iterator[None]:
     except apsw.IOError as error:
         raise IndexFailure(f"the index {path} cannot be read or written: {error}", hint="Check the disk.") from error
     except (apsw.NotADBError, apsw.CorruptError, UnicodeDecodeError, json.JSONDecodeError, zlib.error) as error:
-        raise IndexDamaged(f"the index {path} is damaged: {error}", hint="Run: memsync rebuild") from error
+        raise _Unhealed(path, error) from error
     except apsw.Error as error:
         raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync rebuild") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -11,6 +11,8 @@ import apsw
 from memsync.indexes.sqlite import queries
 from memsync.indexes.sqlite.vectors import near_pairs
 from memsync.model import IndexedNote, Kind, NotePath, Place, Tier
+
+Progress = Callable[[str, int, int], None]
 
 
 class OverviewReader:
@@ -31,25 +33,33 @@ class OverviewReader:
         """Return (path, warning) of every note that was not understood in full."""
         return [(path, text) for path, text in self._db.execute(queries.WARNINGS)]
 
-    def repetitions(self, least_score: float, least_tokens: int, most: int) -> list[tuple[float, Sequence[Place]]]:
+    def repetitions(
+        self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
+    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
         """Return what stands in several notes, equal (score 1) or nearly, the surest first.
 
         Equal passages are one; passages whose cosine is `least_score` or more hang together, and the score of a group
         is the lowest by which they do. Shorter passages than `least_tokens` word pieces, and archived notes, are left
-        out. The `most` nearest pairs are looked at.
+        out. The `most` nearest pairs are looked at, among the `most_compared` longest passages; how many others there
+        are is returned too. `progress` may raise to end the work.
         """
         places: dict[int, list[Place]] = {}
-        for passage, *place in self._db.execute(queries.SINGLE_ENTRIES, {"tokens": least_tokens}):
+        lengths: dict[int, int] = {}
+        for passage, tokens, *place in self._db.execute(queries.SINGLE_ENTRIES, {"tokens": least_tokens}):
             places.setdefault(passage, []).append(Place(*place))
+            lengths[passage] = tokens
         groups = _Groups(places)
-        vectors = list(self._db.execute(queries.ACTIVE_VECTORS, {"passages": json.dumps(list(places))}))
+        compared = sorted(places, key=lambda passage: -lengths[passage])[:most_compared]
+        vectors = list(self._db.execute(queries.ACTIVE_VECTORS, {"passages": json.dumps(compared)}))
         # A passage that only one note has is not compared with that note's others.
         homes = {passage: _only_home(found) or str(passage) for passage, found in places.items()}
         numbers = [number for number, _ in vectors]
-        near = near_pairs([value for _, value in vectors], [homes[number] for number in numbers], least_score, most)
+        near = near_pairs(
+            [value for _, value in vectors], [homes[number] for number in numbers], least_score, most, progress
+        )
         for score, one, other in near:
             groups.join(numbers[one], numbers[other], score)
-        return groups.across_notes()
+        return groups.across_notes(), len(places) - len(compared)
 
 
 class _Groups:

@@ -16,19 +16,26 @@ _LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
 
 # One pair of --where against the chunk's attributes (a list of [key, value]) and the note's front matter (scalars, or
 # lists that hold the value). JSON's true and false are compared as written.
+# A day is also the day of a moment, in the zone in which that is written.
+_IS_DAY = "w.value ->> 1 GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]'"
+_CLOCK = "'[T ][0-9][0-9]:[0-9][0-9]*'"
 _TEXT_OF_FRONT_MATTER = "CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END"
 _WHERE_PAIR = f"""
     EXISTS (
         SELECT 1 FROM json_each(c.attributes) a
         WHERE a.value ->> 0 = w.value ->> 0
           AND (lower(a.value ->> 1) = lower(w.value ->> 1)
+               OR ({_IS_DAY} AND a.value ->> 1 GLOB (w.value ->> 1) || {_CLOCK})
                OR (a.value ->> 0 = 'class' AND instr(' ' || (a.value ->> 1) || ' ', ' ' || (w.value ->> 1) || ' ')))
     ) OR EXISTS (
         SELECT 1 FROM json_each(n.front_matter) f
         WHERE f.key = w.value ->> 0
           AND (lower({_TEXT_OF_FRONT_MATTER}) = lower(w.value ->> 1)
+               OR ({_IS_DAY} AND f.value GLOB (w.value ->> 1) || {_CLOCK})
                OR (f.type = 'array' AND EXISTS (
-                      SELECT 1 FROM json_each(f.value) i WHERE lower(CAST(i.value AS TEXT)) = lower(w.value ->> 1))))
+                      SELECT 1 FROM json_each(f.value) i
+                      WHERE lower(CAST(i.value AS TEXT)) = lower(w.value ->> 1)
+                         OR ({_IS_DAY} AND i.value GLOB (w.value ->> 1) || {_CLOCK}))))
     )"""
 
 # Which chunks the filters leave. A NULL parameter does not narrow; a tag also names the tags beneath it (a/b).
@@ -136,10 +143,11 @@ SELECT n.path, n.kind, n.tier, n.title, n.date,
 FROM note n ORDER BY n.path
 """
 
-# (passage id, path, first line, last line) of every chunk of one entry that has at least :tokens word pieces, archived
-# notes and pieces of lines aside, by path.
+# (passage id, word pieces, path, first line, last line) of every chunk of one entry that has at least :tokens of them,
+# archived notes and pieces of lines aside, by path.
 SINGLE_ENTRIES = """
-SELECT c.passage, n.path, c.start_line, c.end_line FROM chunk c JOIN note n ON n.id = c.note
+SELECT c.passage, CAST(c.entries ->> '$[0][4]' AS INTEGER), n.path, c.start_line, c.end_line
+FROM chunk c JOIN note n ON n.id = c.note
 WHERE json_array_length(c.entries) = 1 AND c.end_column = 0 AND NOT n.archived
   AND CAST(c.entries ->> '$[0][4]' AS INTEGER) >= :tokens
 ORDER BY n.path, c.ordinal

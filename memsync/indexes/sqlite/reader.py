@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from memsync.indexes.sqlite import queries
+from memsync.indexes.sqlite.integrity import find_damage, uneven
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
 from memsync.indexes.sqlite.overview import OverviewReader
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
+from memsync.indexes.sqlite.words import places_of_word, word_rows
 from memsync.model import (
     Candidate,
     EmbeddingSpace,
@@ -215,6 +217,20 @@ class SqliteReader(ThreadReader, OverviewReader):
         for statement in statements:
             for row in self._rows(statement):
                 yield json.dumps(row, ensure_ascii=False)
+        for row in word_rows(self._db):
+            yield json.dumps(row, ensure_ascii=False)
+
+    def dump_word(self, line: str) -> list[str]:
+        """Return the places that a line of the dump sums up, a word's in the word index; empty for any other line."""
+        row = json.loads(line)
+        if row[0] != "word":
+            return []
+        return [json.dumps(place, ensure_ascii=False) for place in places_of_word(self._db, row[1])]
+
+    def check(self, *, is_quick: bool) -> None:
+        """Read all of the index and compare its tables, or count their rows. Raises apsw.CorruptError."""
+        if found := uneven(self._db) if is_quick else find_damage(self._db):
+            raise apsw.CorruptError(found)
 
     # ----------------------------------------------------------------------------------------- private
 

@@ -7,6 +7,7 @@ so by returning to version 0: the tables are dropped and the next sync fills the
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -208,6 +209,16 @@ def capabilities() -> tuple[str, str]:
             f"SQLite lacks what memsync needs: {error}", hint="Reinstall apsw and sqlite-vec."
         ) from error
     return apsw.sqlite_lib_version(), str(connection.execute("SELECT vec_version()").get)
+
+
+@cache
+def made() -> frozenset[tuple[tuple[str, str], str]]:
+    """Return ((type, name), SQL) of every table and index of ours as the migrations make it."""
+    connection = apsw.Connection(":memory:")  # FTS5's own tables may differ from one SQLite to the next
+    for migration in MIGRATIONS:
+        run_all(connection, migration)
+    statement = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT GLOB 'chunk_fts_*'"
+    return frozenset(((kind, name), sql) for kind, name, sql in connection.execute(statement))
 
 
 def run_all(connection: apsw.Connection, statements: str) -> None:

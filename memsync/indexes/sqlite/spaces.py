@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
 from memsync.indexes.sqlite.reader import SqliteReader, describe_space
+from memsync.indexes.sqlite.salvage import SPACE_KEY
 from memsync.indexes.sqlite.vectors import to_float16, to_int8
 from memsync.model import EmbeddingSpace, PendingPassage
 
@@ -40,6 +41,7 @@ class SpaceWriter(SqliteReader):
             " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
             (space.name, describe_space(space), space.dimension, state),
         ).get
+        self._put_meta(f"{SPACE_KEY}{number}", describe_space(space))
         self._create_nearest(number, space.dimension)
         return self._fill_nearest(number)
 
@@ -125,6 +127,9 @@ class SpaceWriter(SqliteReader):
 
     def _insert_nearest(self, number: int, passage_id: int, value: bytes) -> None:
         self._run(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", (passage_id, to_int8(value)))
+
+    def _put_meta(self, key: str, value: str) -> None:
+        self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
     def _run(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
         for _ in self._db.execute(statement, parameters):

@@ -9,7 +9,7 @@ gives the same bytes as one just computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memsync.errors import EmbedderError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _CLIPPED_DEVIATIONS = 5.0
 _BLOCK_ROWS = 256
+NORM_TOLERANCE = 0.01
+"""How far the length of a vector that is kept as float16 may be from 1."""
 
 
 def to_float16(vector: Vector, dimension: int) -> bytes:
@@ -40,6 +42,18 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     if not math.isfinite(norm) or norm < 1e-6:
         raise EmbedderError("the model gave a vector that is zero or not a number")
     return bytes((vector / norm).astype("<f2").tobytes())
+
+
+def are_vectors(values: Sequence[bytes]) -> list[bool]:
+    """Tell of each float16 vector whether it is one: finite, and of unit length but for rounding."""
+    import numpy as np
+
+    found: list[bool] = []
+    for value in values:
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = np.linalg.norm(np.frombuffer(value, dtype="<f2").astype(np.float32))
+        found.append(bool(abs(norm - 1.0) < NORM_TOLERANCE))
+    return found
 
 
 def to_int8(value: bytes) -> bytes:
@@ -61,11 +75,18 @@ def cosines(values: Sequence[bytes], query: Vector) -> list[float]:
     return [float(value) for value in matrix @ query]
 
 
-def near_pairs(values: Sequence[bytes], homes: Sequence[str], least: float, most: int) -> list[tuple[float, int, int]]:
+def near_pairs(
+    values: Sequence[bytes],
+    homes: Sequence[str],
+    least: float,
+    most: int,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> list[tuple[float, int, int]]:
     """Return (cosine, position, position) of the `most` nearest pairs of float16 vectors, the nearest first.
 
     Pairs of one home are left out, as are those whose cosine is below `least`. Every vector is compared with every
     other, in blocks: 10,000 take a second, and the time grows with the square. Ties go to the positions.
+    `progress` is told of each block, and may raise to end the work.
     """
     import numpy as np
 
@@ -77,6 +98,7 @@ def near_pairs(values: Sequence[bytes], homes: Sequence[str], least: float, most
     home = np.array([numbers[one] for one in homes])
     found = np.empty((0, 3))
     for start in range(0, len(values), _BLOCK_ROWS):
+        progress("comparing passages", start, len(values))
         block = matrix[start : start + _BLOCK_ROWS] @ matrix[start:].T
         rows, columns = np.nonzero(block >= least)
         wanted = (columns > rows) & (home[start + rows] != home[start + columns])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
@@ -84,13 +84,17 @@ class SqliteWriter(SpaceWriter):
         self.quiet, self.notes_changed = False, True
         self._put_meta(key, value)
 
-    def _put_meta(self, key: str, value: str) -> None:
-        self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
-
     # ------------------------------------------------------------------------------------------- notes
 
-    def put_note(self, note: Note, chunks: Sequence[Chunk], stamp: FileStamp, parsed_by: str) -> PutResult:
-        """Replace all rows of a note and its stamp.
+    def put_note(
+        self,
+        note: Note,
+        chunks: Sequence[Chunk],
+        stamp: FileStamp,
+        parsed_by: str,
+        pause: Callable[[], None] = lambda: None,
+    ) -> PutResult:
+        """Replace all rows of a note and its stamp; `pause` is called before each chunk and may raise to end the work.
 
         A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most of them
         alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
@@ -103,6 +107,7 @@ class SqliteWriter(SpaceWriter):
             old.setdefault((row[1], row[-1]), []).append(row)
         queued = reused = 0
         for chunk in chunks:
+            pause()
             columns = _word_columns(note, chunk)
             digest = chunk.content_hash
             words = hashlib.sha256("\0".join(columns).encode()).digest()[:16]
@@ -116,7 +121,7 @@ class SqliteWriter(SpaceWriter):
             chunk_id = self._db.last_insert_rowid()
             self._run(_INSERT_WORDS, (chunk_id, *columns))
             self._put_tags(chunk_id, chunk)
-        self._forget_chunks([row[0] for rows in old.values() for row in rows])
+        self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
         return PutResult(queued, reused)
 
     def _move_chunk(self, old: tuple[Any, ...], chunk: Chunk) -> None:
@@ -150,15 +155,15 @@ class SqliteWriter(SpaceWriter):
         self._db.executemany(_PUT_COMMITTED, new)
         self._run(_DATE_NOTES, (_json([*gone, *(path for path, _, _ in new)]),))
 
-    def delete_note(self, path: NotePath) -> None:
-        """Forget a note and all that only it held."""
+    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
+        """Forget a note and all that only it held; `pause` as above."""
         self.notes_changed = True
         note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
             return
         self._run("DELETE FROM link WHERE note = ?", (note_id,))
         self._run("DELETE FROM message WHERE note = ?", (note_id,))
-        self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))])
+        self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
         self._run("DELETE FROM note WHERE id = ?", (note_id,))
 
     def _put_note_row(self, note: Note, stamp: FileStamp, parsed_by: str) -> int:
@@ -199,17 +204,19 @@ class SqliteWriter(SpaceWriter):
             queued, reused = queued + (cached is None), reused + (cached is not None and state == "active")
         return passage_id, PutResult(queued, reused)
 
-    def _forget_chunks(self, chunk_ids: Sequence[int]) -> None:
+    def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
         if not chunk_ids:
             return
         passages = set()
         for chunk_id in chunk_ids:
+            pause()
             passages.add(self._value("SELECT passage FROM chunk WHERE id = ?", (chunk_id,)))
             for table, column in (("tag", "chunk"), ("chunk_fts", "rowid"), ("chunk", "id")):
                 self._run(f"DELETE FROM {table} WHERE {column} = ?", (chunk_id,))
         orphans = [row[0] for row in self._rows(_ORPHANS, (_json(sorted(passages)),))]
         spaces = [row[0] for row in self._rows("SELECT id FROM space WHERE state <> 'retired'")]
         for passage_id in orphans:
+            pause()
             for space in spaces:
                 self._run(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage_id,))
             self._run("DELETE FROM pending WHERE passage = ?", (passage_id,))

@@ -1,9 +1,9 @@
-"""`after:` and `before:` values: ISO dates, months, years, and what people say: `yesterday`, `2 weeks ago`, `3d`."""
+"""Dates as people type them, for every command: ISO dates, months, years, `yesterday`, `2 weeks ago`, `3d`."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from memsync.errors import UsageError
 
@@ -32,6 +32,14 @@ def parse_when(text: str, now: datetime) -> str:
     raise UsageError(
         f"{text!r} is not a date", hint='Write 2026-11-21, 2026-11, yesterday, 3d, "2 weeks ago" or "last month".'
     )
+
+
+def parse_day(text: str, now: datetime) -> date:
+    """Return the day that a date names: as `parse_when`, but no month and no year. Raises UsageError with examples."""
+    try:
+        return date.fromisoformat(parse_when(text, now)[:10])
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not one day", hint="Write 2026-11-21, yesterday or 3d.") from error
 
 
 def _checked_iso(value: str, text: str) -> str:

@@ -1,0 +1,91 @@
+"""What shows that an index is damaged, without reading any note.
+
+SQLite keeps no checksums: a lost page shows, a changed letter does not. What can be told is whether every page and
+every row can be read, and whether the tables agree: each chunk with its words, each passage with its vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apsw
+
+from memsync.indexes.sqlite import schema
+from memsync.indexes.sqlite.vectors import to_int8
+from memsync.model import Kind, Tier
+
+_LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
+
+_SCHEMA = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+_KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
+
+# What each counts is not so in a sound index; {space} is the number of a live one.
+_COUNTS = {
+    "passages without words": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)",
+    "words of no passage": "SELECT count(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunk)",
+    "rows that belong to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
+    "texts of no passage": "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk)",
+    "notes with fields that cannot be read": (
+        "SELECT count(*) FROM note WHERE NOT json_valid(front_matter) OR NOT json_valid(warnings)"
+    ),
+    "passages with fields that cannot be read": (
+        "SELECT count(*) FROM chunk"
+        " WHERE NOT json_valid(heading_path) OR NOT json_valid(attributes) OR NOT json_valid(entries)"
+    ),
+    "notes of an unknown kind": f"SELECT count(*) FROM note WHERE kind NOT IN ({_KINDS}) OR tier NOT IN ({_TIERS})",
+    "messages with fields that cannot be read": "SELECT count(*) FROM message WHERE NOT json_valid(attributes)",
+}
+_COUNTS_OF_SPACE = {
+    "texts without a vector": (
+        "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM vec_{space}_rowids v WHERE v.rowid = p.id)"
+        " AND NOT EXISTS (SELECT 1 FROM pending w WHERE w.space = {space} AND w.passage = p.id)"
+    ),
+    "vectors of no text": (
+        "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
+    ),
+}
+# 0 when there are as many of the one as of the other.
+_WORDS = "SELECT (SELECT count(*) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
+_VECTORS = """
+SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
+     - (SELECT count(*) FROM pending WHERE space = {space})
+"""
+# (int8 vector that is searched, float16 vector it was made of) of every passage of a space that has one.
+_PAIRS = """
+SELECT v.embedding, c.value FROM vec_{space} v JOIN passage p ON p.id = v.rowid
+LEFT JOIN vector c ON c.hash = p.hash AND c.space = {space}
+"""
+
+
+def find_damage(database: apsw.Connection) -> str:
+    """Return the first sign of damage, or empty text; also when the database does not let itself be read."""
+    try:
+        return next(_signs(database), "")
+    except (apsw.Error, TypeError, ValueError) as error:
+        return str(error) or type(error).__name__
+
+
+def uneven(database: apsw.Connection) -> str:
+    """Return which tables have not as many rows as they must; empty text when all have. Takes a millisecond or two."""
+    tallies = [("passages and their words", _WORDS)]
+    for (space,) in database.execute(_LIVE_SPACES):
+        tallies.append(("texts and their vectors", _VECTORS.format(space=int(space))))
+    return "; ".join(f"{name} differ in number" for name, statement in tallies if database.execute(statement).get)
+
+
+def _signs(database: apsw.Connection) -> Iterator[str]:
+    own = {(kind, name): sql for kind, name, sql in database.execute(_SCHEMA)}
+    yield from (f"{kind} {name} is not as it was made" for (kind, name), _ in schema.made() - own.items())
+    findings = (str(finding) for (finding,) in database.execute("PRAGMA integrity_check(1)"))
+    yield from (finding.replace("\n", ": ") for finding in findings if finding != "ok")
+    checks = dict(_COUNTS)
+    spaces = [int(number) for (number,) in database.execute(_LIVE_SPACES)]
+    for space in spaces:
+        checks |= {name: statement.format(space=space) for name, statement in _COUNTS_OF_SPACE.items()}
+    for name, statement in checks.items():
+        if count := int(str(database.execute(statement).get)):
+            yield f"{name}: {count}"
+    for space in spaces:
+        pairs = database.execute(_PAIRS.format(space=space))
+        if wrong := sum(value is None or to_int8(value) != int8 for int8, value in pairs):
+            yield f"vectors that are not those of their text: {wrong}"

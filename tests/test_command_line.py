@@ -1,0 +1,406 @@
+"""What the command line understands: options, free text, paths and folders as people type them, where a log goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from memsync.cli.asked import read_plainly
+from memsync.cli.main import main
+
+Write = Callable[[str, str], Path]
+TODAY = date.today()
+
+
+class Done(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run memsync on the root in this process; words alone, so that no test waits for the model."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+
+    def call(*arguments: str, with_root: bool = True) -> Done:
+        with pytest.raises(SystemExit) as stop:
+            main([*(("--root", str(root)) if with_root else ()), *arguments])
+        done = capsys.readouterr()
+        assert isinstance(stop.value.code, int)
+        return Done(stop.value.code, done.out, done.err)
+
+    return call
+
+
+# ------------------------------------------------------------------------------------------ options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search", "--josn", "pricing"), "search has no option --josn\n  Did you mean --json?"),
+        (("search", "pricing", "--josn"), "Did you mean --json?"),
+        (("search", "pricing", "--limt=3"), "Did you mean --limit?"),
+        (("search", "pricing", "-sqlite"), "put -- before it: memsync search -- -sqlite"),
+        (("search", "pricing", "-x"), "search has no option -x"),
+        (("log", "--jsno", "text"), "Did you mean --json?"),
+        (("status", "--jsn"), "Did you mean --json?"),
+        (("thread", "list", "--sesion", "s1"), "thread list has no option --sesion\n  Did you mean --session?"),
+        (("thread", "--josn", "list"), "thread has no option --josn"),
+        (("mcp", "--prot", "1"), "Did you mean --port?"),
+        (("context", "what", "--bugdet", "9"), "Did you mean --budget?"),
+        (("search", "x", "--rot", "y"), "Did you mean --root?"),
+        (("sync", "--wait"), "--wait needs a value"),
+        (("search", "x", "--root"), "--root needs a value"),
+        (("serach", "x"), "No such command 'serach'\n  Did you mean search?"),
+        (("thread", "lst"), "No such command 'lst'"),
+        (("--rot", "x", "search"), "Did you mean '--root'?"),
+        (("init", "--josn"), "Did you mean --json?"),
+        (("init", "x"), "init takes neither --root nor --config"),
+    ],
+)
+def test_an_option_that_there_is_not_is_refused_with_the_nearest(
+    run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    """Nothing is searched, written or printed then."""
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_after_the_first_word_of_free_text_nothing_is_an_option(run: Run, root: Path) -> None:
+    """A text about options is stored as it was given, and a word that is one elsewhere is pointed out."""
+    for text, arguments in {
+        "use --json everywhere": ("use", "--json", "everywhere"),
+        "a -- b --tag c": ("a", "--", "b", "--tag", "c"),
+        "see --help": ("see", "--help"),
+        "--json is text": ("--", "--json", "is", "text"),
+        "-5 degrees": ("--", "-5", "degrees"),
+        "one --unknown": ("one", "--unknown"),
+    }.items():
+        done = run("log", "--day", "2026-11-20", "--json", *arguments)
+        path = json.loads(done.out)["path"]
+        assert (root / path).read_text().endswith(f"{text}\n"), arguments
+    assert "--json is part of the text" in run("log", "use", "--json").err
+    assert run("log", "plain", "words").err == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "path", "stored"),
+    [
+        (("remember",), "MEMORY.md", "- a --tier b\n"),
+        (("pattern", "observe"), "MEMORY.md", "- a --tier b {.pattern"),
+        (("pref", "set", "key"), "preferences.md", "- key: a --tier b\n"),
+        (("note", "new", "x"), "x.md", "a --tier b\n"),
+        (("thread", "new"), "threads/a-tier-b.md", "title: a --tier b\n"),
+    ],
+)
+def test_every_command_that_takes_free_text_keeps_it(
+    run: Run, root: Path, before: tuple[str, ...], path: str, stored: str
+) -> None:
+    """Whatever the text mentions."""
+    assert run(*before, "a", "--tier", "b").code == 0
+    assert stored in (root / path).read_text()
+
+
+def test_options_may_stand_between_the_arguments_before_the_text(run: Run, root: Path) -> None:
+    """The text of a message begins behind the thread and the role."""
+    run("thread", "new", "--user", "ada", "The", "store")
+    assert run("thread", "append", "the-store", "user", "--model", "m", "what", "--is", "--cost").code == 0
+    text = (root / "threads/the-store.md").read_text()
+    assert "{model=m}\n\nwhat --is --cost\n" in text
+
+
+def test_search_takes_its_options_anywhere(run: Run, write: Write) -> None:
+    """Behind the words, too; text that only begins with a hyphen is text."""
+    write("a.md", "heron\n")
+    for arguments in (("heron", "--json"), ("--json", "heron"), ("heron", "-n1", "--json"), ("- heron", "--json")):
+        assert len(json.loads(run("search", *arguments).out)["hits"]) == 1, arguments
+    assert run("search", "heron", "--", "-alder").code == 0
+    assert run("search", "heron", "--", "--json").out.startswith("a.md")
+
+
+def test_root_and_config_are_accepted_after_the_command(run: Run, root: Path, write: Write) -> None:
+    """Wherever the command's own options are; in a text they are text."""
+    write("a.md", "heron\n")
+    for arguments in (
+        ("search", "heron", "--root", str(root)),
+        ("search", f"--root={root}", "heron"),
+        ("get", "a.md", "--root", str(root)),
+        ("note", "--root", str(root), "list"),
+        ("note", "list", "--root", str(root)),
+    ):
+        assert run(*arguments, with_root=False).out.partition("  ")[0] in ("a.md", "a.md:1", "heron\n"), arguments
+    run("log", "--root", str(root), "--day", "2026-11-20", "pass", "--root", "x", with_root=False)
+    assert (root / "daily/2026-11-20.md").read_text().endswith("- pass --root x\n")
+
+
+def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
+    """The way without click refuses, and takes, exactly what click does."""
+    for arguments in (
+        ("--josn", "x"),
+        ("x", "--josn"),
+        ("-x",),
+        ("x", "-sqlite"),
+        ("x", "--limit"),
+        ("--limit=0", "x"),
+    ):
+        assert read_plainly(arguments) is None, arguments
+    asked = read_plainly(("x", "--root", "r", "- y", "--config=c", "--", "--json", "-z"))
+    assert asked == (["x", "- y", "--json", "-z"], {}, "c", "r")
+
+
+# -------------------------------------------------------------------------------------------- paths
+
+
+@pytest.fixture
+def vault(root: Path, write: Write) -> Path:
+    write("top.md", "---\ntitle: Top Note\n---\ntop\n")
+    write("projects/store.md", "---\ntitle: The Store\naliases: [shop, Laden]\n---\nstore\n\n## Why\n\nbecause\n")
+    write("projects/sub/deep.md", "deep\n")
+    write("projects/top.md", "another\n")
+    write("twin-a.md", "---\ntitle: Twin\n---\na\n")
+    write("twin-b.md", "---\nalias: twin\n---\nb\n")
+    write(".hidden.md", "secret\n")
+    write("ignored/x.md", "secret\n")
+    write(".gitignore", "ignored/\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("location", "text"),
+    [
+        ("top.md:4", "top"),
+        ("top:4", "top"),
+        ("./top.md:1", "another"),
+        ("../top.md:4", "top"),
+        ("store:5", "store"),
+        ("store.md#why", "## Why\n\nbecause"),
+        ("projects/store.md:5-5", "store"),
+        ("sub/deep", "deep"),
+        ("../projects/sub/../store.md:5", "store"),
+        ("ROOT/projects/sub/deep.md:1:1", "deep"),
+        ("ROOT/projects/sub/deep", "deep"),
+        ("LINK/projects/sub/deep.md", "deep"),
+        ("The Store:5", "store"),
+        ("the  STORE#why", "## Why\n\nbecause"),
+        ("laden:5", "store"),
+        ("deep", "deep"),
+        ("Top Note:4", "top"),
+    ],
+)
+def test_a_note_is_named_as_people_name_it(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, location: str, text: str
+) -> None:
+    """As search prints it; from the current folder, absolute, without .md, by a title or an alias; with lines each."""
+    link = vault.parent / "link"
+    link.symlink_to(vault)
+    monkeypatch.chdir(vault / "projects")
+    named = location.replace("ROOT", str(vault)).replace("LINK", str(link))
+    assert run("get", named)[:2] == (0, f"{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("location", "code", "said"),
+    [
+        ("Twin", 2, "several notes are called 'Twin'\n  Name one: twin-a.md, twin-b.md"),
+        (".hidden.md", 5, "is no note"),
+        (".hidden", 5, "is no note"),
+        ("ROOT/.hidden.md", 5, "is no note"),
+        ("ignored/x", 5, "is no note"),
+        ("nosuch", 5, "nosuch does not exist"),
+        ("../x.md", 5, "not a path beneath the memory root"),
+        ("/etc/passwd", 5, "'/etc/passwd' is not beneath the memory root"),
+        ("/etc/nosuch", 5, "'/etc/nosuch' is not beneath the memory root"),
+        ("ROOT/../outside.md", 5, "is not beneath the memory root"),
+        ("ROOT-2/outside.md", 5, "is not beneath the memory root"),
+    ],
+)
+def test_what_names_no_note_says_why(run: Run, vault: Path, location: str, code: int, said: str) -> None:
+    """What is hidden stays unreadable, and whether a file outside is there does not show."""
+    (vault.parent / "outside.md").write_text("outside")
+    done = run("get", location.replace("ROOT", str(vault)))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("folder", "found"),
+    [
+        (".", {"projects/store.md", "projects/sub/deep.md", "projects/top.md"}),
+        ("./", {"projects/store.md", "projects/sub/deep.md", "projects/top.md"}),
+        ("sub", {"projects/sub/deep.md"}),
+        ("sub/", {"projects/sub/deep.md"}),
+        ("../projects/sub", {"projects/sub/deep.md"}),
+        ("projects/sub", {"projects/sub/deep.md"}),
+        ("ROOT/projects/sub/", {"projects/sub/deep.md"}),
+    ],
+)
+def test_a_folder_is_named_as_people_name_it(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, folder: str, found: set[str]
+) -> None:
+    """In the query, as an option, and where notes are listed; from the current folder first, then from the root."""
+    monkeypatch.chdir(vault / "projects")
+    named = folder.replace("ROOT", str(vault))
+    for arguments in (("search", f"in:{named}"), ("search", "--in", named), ("search", f'in:"{named}" kind:note')):
+        hits = json.loads(run(*arguments, "--json").out)["hits"]
+        assert {hit["path"] for hit in hits} == found, arguments
+    listed = json.loads(run("note", "list", named, "--json").out)["notes"]
+    assert {note["path"] for note in listed} == found
+
+
+@pytest.mark.parametrize("folder", ["nosuch", "projects/nosuch/", "../..", "/etc", "ROOT-2", "top.md", "projects/sup"])
+def test_a_folder_that_there_is_not_is_said_to_be_none(run: Run, vault: Path, folder: str) -> None:
+    """Instead of an empty answer."""
+    for arguments in (("search", f"in:{folder}"), ("search", "--in", folder), ("note", "list", folder)):
+        done = run(*(part.replace("ROOT", str(vault)) for part in arguments))
+        assert (done.code, done.out) == (2, "")
+        assert "no such folder" in done.err
+    assert "Did you mean projects/sub?" in run("search", "in:projects/sup").err
+
+
+def test_the_whole_root_is_a_folder_from_outside(
+    run: Run, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the current folder is not beneath the root, folders count from it."""
+    monkeypatch.chdir(tmp_path)
+    assert len(json.loads(run("search", "in:.", "--json").out)["hits"]) >= 5
+    assert json.loads(run("search", "in:projects/sub", "--json").out)["hits"][0]["path"] == "projects/sub/deep.md"
+
+
+def test_new_notes_and_threads_are_named_from_the_current_folder_with_a_dot(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one they count from the root, as in every example."""
+    monkeypatch.chdir(vault / "projects")
+    assert run("note", "new", "./here").out == "projects/here.md:1\n"
+    assert run("note", "new", "there").out == "there.md:1\n"
+    assert run("note", "new", f"{vault}/projects/absolute.md").out == "projects/absolute.md:1\n"
+    assert run("remember", "--note", "./store.md", "x").out.startswith("projects/store.md:")
+
+
+# ---------------------------------------------------------------------------------------------- log
+
+
+@pytest.mark.parametrize(
+    ("kinds", "there", "path"),
+    [
+        ("", "", "daily/2026-11-20.md"),
+        ('"/journal/" = "daily"', "", "journal/2026-11-20.md"),
+        ('"/journal/**" = "daily"', "", "journal/2026-11-20.md"),
+        ('"/a/logs/*.md" = "daily"', "", "a/logs/2026-11-20.md"),
+        ('"/journals/" = "daily"', "journals/2026_11_01.md", "journals/2026_11_20.md"),
+        ('"/j/" = "daily"', "j/20261101.md", "j/20261120.md"),
+        ('"/j/" = "daily"', "j/2026/11/2026-11-01.md", "j/2026/11/2026-11-20.md"),
+        ('"/j/" = "daily"', "j/2026-11-01.markdown", "j/2026-11-20.markdown"),
+        ('"/j/" = "daily"', "j/Monday.md", "j/2026-11-20.md"),
+        ('"/20*.md" = "daily"', "2026_11_01.md", "2026_11_20.md"),
+        ('"/20*/**" = "daily"', "2026/2026-11-01.md", "daily/2026-11-20.md"),
+        ('"/j/" = "daily"', "j/2026-13-45.md", "j/2026-11-20.md"),
+    ],
+)
+def test_a_log_goes_where_the_memory_keeps_its_logs(
+    run: Run, root: Path, write: Write, kinds: str, there: str, path: str
+) -> None:
+    """In the folder that [kinds] calls daily, named as the logs that are there; it is dated either way."""
+    write("config.toml", f'[memsync]\nroot = "."\n[kinds]\n{kinds}\n')
+    if there:
+        write(there, "- x\n")
+    assert run("log", "--day", "2026-11-20", "--time", "9:05", "heron").out.startswith(f"{path}:")
+    hit = json.loads(run("search", "heron", "--json").out)["hits"][0]
+    assert (hit["path"], hit["date"]) == (path, "2026-11-20T09:05")
+
+
+def test_a_log_that_is_there_is_written_to_whatever_newer_ones_are_called(run: Run, write: Write) -> None:
+    """A day has one log."""
+    write("daily/2026-11-20.md", "# 2026-11-20\n")
+    write("daily/2026_11_19.md", "x\n")
+    write("daily/2026_11_21.md", "x\n")
+    write("daily/2026-11-22.md", "x\n")
+    for day, path in {
+        "2026-11-20": "daily/2026-11-20.md",
+        "2026-11-19": "daily/2026_11_19.md",
+        "2026-11-18": "daily/2026-11-18.md",
+    }.items():
+        assert run("log", "--day", day, "heron").out.startswith(f"{path}:")
+
+
+def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:
+    """And only today's log gets the time that it is."""
+    yesterday = TODAY - timedelta(days=1)
+    for text in ("yesterday", "1d", "1 day ago", yesterday.isoformat()):
+        assert run("log", "--day", text, "heron").out.startswith(f"daily/{yesterday}.md:"), text
+    assert (root / f"daily/{yesterday}.md").read_text() == f"# {yesterday}\n\n" + "- heron\n" * 4
+    for text in ("someday", "2026-11", "2026", "2026-02-30"):
+        assert run("log", "--day", text, "heron").code == 2, text
+        assert run("context", "--day", text).code == 2, text
+
+
+def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root: Path, write: Write) -> None:
+    """A log must not become one."""
+    write("config.toml", '[memsync]\nroot = "."\n[kinds]\n"/daily/" = "prompt"\n')
+    done = run("log", "x")
+    assert (done.code, done.out) == (2, "")
+    assert "there is no folder for logs" in done.err
+    assert not (root / "daily").exists()
+
+
+# -------------------------------------------------------------------------------------------- notes
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("foo.txt", "Not a Markdown note: 'foo.txt'\n  Write foo.md, or foo.txt.md"),
+        ("a/node.js", "Write a/node.md, or a/node.js.md"),
+        ("image.PNG", "Not a Markdown note"),
+        ("folder/", "is a folder"),
+        ("folder.md/", "is a folder"),
+        (".hidden", "hidden"),
+        (".git/x", "hidden"),
+        ("a/.b/c.md", "hidden"),
+        ("..", "not a path beneath"),
+        (".", "not a path beneath"),
+        ("a/../../x", "not a path beneath"),
+        ("/etc/x", "not a path beneath"),
+        ("a//b", "not a path beneath"),
+        ("", "a note needs a name"),
+        (" ", "a note needs a name"),
+        ("a/ ", "names no note"),
+        ("a\nb", "cannot be shown"),
+        ("a\u202eb", "cannot be shown"),
+        ("build/x", "would not be a note"),
+        ("deep/build/in/x", "would not be a note"),
+        ("draft-x", "would not be a note"),
+        ("sub/private", "would not be a note"),
+    ],
+)
+def test_a_note_that_no_scan_would_find_is_not_made(run: Run, root: Path, write: Write, path: str, said: str) -> None:
+    """Nothing is left behind, no folder either."""
+    write(".gitignore", "build/\ndraft-*.md\n")
+    write("sub/.gitignore", "private.md\n")
+    before = sorted(root.rglob("*"))
+    done = run("note", "new", path)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert sorted(root.rglob("*")) == before
+
+
+@pytest.mark.parametrize("path", ["v1.2", "Dr. Smith", "a/b.md", "notes.MD", "2026.11", "x.markdown"])
+def test_a_name_with_a_dot_is_a_name(run: Run, path: str) -> None:
+    """Only what looks like another file's ending is refused; `memsync get` finds it under the same name."""
+    done = run("note", "new", path, "heron")
+    assert done.code == 0
+    assert "heron" in run("get", path).out

@@ -1,0 +1,274 @@
+"""An index whose file is damaged: begun anew with the vectors that can be read, wherever the damage is met."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
+from memsync.memory import Memory
+from memsync.model import SearchResult
+from memsync.sync.embedding import BATCH_PASSAGES
+from tests.conftest import FakeEmbedder
+from tests.index_checks import assert_sound, database, dump, open_database
+
+Write = Callable[[str, str | bytes], Path]
+MakeMemory = Callable[..., Memory]
+PAGE = 4_096
+PARTS = 4
+
+
+@pytest.fixture
+def synced(memory: Memory, write: Write) -> Memory:
+    """Index notes of several kinds, their front matter large enough to fill pages."""
+    for number in range(12):
+        head = f"---\ntitle: Note {number}\nabout: {'long ' * 300}\n---\n"
+        write(
+            f"n{number:02}.md", f"{head}# Note {number}\n\nThe heron nests in alder {number}. #bird\n\n- two {number}\n"
+        )
+    write(
+        "threads/t.md",
+        "".join(f"## user @ 2026-11-21 10:{n}\n\nWhere is heron {n}? [[n01]]\n\n" for n in range(10, 30)),
+    )
+    memory.sync()
+    return memory
+
+
+def found(memory: Memory) -> SearchResult:
+    return memory.search("heron alder", limit=100)
+
+
+def cited(memory: Memory) -> list[str]:
+    return sorted(hit.citation for hit in found(memory).hits)
+
+
+def owners(path: Path) -> dict[int, str]:
+    """Return which table or index each page belongs to."""
+    connection = apsw.Connection(str(path))
+    try:
+        return {page: name for name, page in connection.execute("SELECT name, pageno FROM dbstat")}
+    finally:
+        connection.close()
+
+
+def vectors_by_page(path: Path) -> dict[int, int]:
+    """Return how many vectors lie on each leaf of their table."""
+    connection = apsw.Connection(str(path))
+    try:
+        statement = "SELECT pageno, ncell FROM dbstat WHERE name = 'vector' AND pagetype = 'leaf'"
+        return dict(connection.execute(statement))
+    finally:
+        connection.close()
+
+
+def put_back(path: Path, content: bytes) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_any_page_may_be_lost(part: int, synced: Memory, make_memory: MakeMemory) -> None:
+    """The answer is that of before, or says what was done and is whole after one sync; intact vectors are kept."""
+    before, path = cited(synced), database(synced)
+    words_only = sorted(hit.citation for hit in synced.search("heron alder", mode="keyword", limit=100).hits)
+    passages = synced.status().passages
+    synced.close()
+    sound, owner, leaves = path.read_bytes(), owners(path), vectors_by_page(path)
+    assert sum(leaves.values()) == passages
+    for page in range(part, len(sound) // PAGE, PARTS):
+        name = owner.get(page + 1, "")
+        may_be_lost = passages if name == "sqlite_schema" else leaves.get(page + 1, passages if name == "vector" else 0)
+        put_back(path, sound[: page * PAGE] + bytes(PAGE) + sound[(page + 1) * PAGE :])
+        embedder = FakeEmbedder()
+        with make_memory(embedder) as memory:
+            result = found(memory)
+            hits = sorted(hit.citation for hit in result.hits)
+            if hits != before:
+                assert set(words_only) <= set(hits), (page, name)
+                assert any("set aside" in warning for warning in result.warnings), (page, name)
+            memory.sync()
+        with make_memory(embedder) as memory:
+            if is_damaged(memory):
+                assert memory.sync().failed == (), (page, name)
+            assert memory.verify() is None, (page, name)
+            assert cited(memory) == before, (page, name)
+            assert len(embedder.seen) <= may_be_lost, (page, name)
+        assert_sound(path)
+
+
+def is_damaged(memory: Memory) -> bool:
+    """Tell whether `verify` finds damage, which no sync has met; by then the index was begun anew."""
+    try:
+        assert memory.verify() is None
+    except IndexDamaged as damage:
+        assert "set aside" in damage.message
+        assert damage.hint
+        return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flipped_bytes_never_end_in_another_error_than_ours(seed: int, synced: Memory, make_memory: MakeMemory) -> None:
+    """SQLite keeps no checksums: what flips unseen is found by verify, and rebuild mends it."""
+    choose = random.Random(seed)
+    before, path = cited(synced), database(synced)
+    synced.close()
+    sound = path.read_bytes()
+    for _ in range(5):
+        content = bytearray(sound)
+        for place in choose.choices(range(100, len(content)), k=choose.choice((1, 2, 8))):
+            content[place] ^= choose.randrange(1, 256)
+        put_back(path, bytes(content))
+        with make_memory(FakeEmbedder()) as memory:
+            for call in (lambda: found(memory), memory.sync, memory.status, memory.verify, memory.threads):
+                try:
+                    call()
+                except MemsyncError as error:
+                    assert error.hint
+            memory.rebuild()
+            assert cited(memory) == before
+            assert memory.verify() is None
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100_000), b"\xff" * 40_000], ids=["empty", "zeroes", "garbage"])
+def test_log_that_is_lost_costs_nothing_that_the_files_have(
+    content: bytes, synced: Memory, make_memory: MakeMemory, write: Write
+) -> None:
+    """What had not reached the database is read from the files again."""
+    write("new.md", "The heron fishes by the alder.\n")
+    synced.sync()
+    before, path = cited(synced), database(synced)
+    copy = path.read_bytes()
+    synced.close()
+    put_back(path, copy)
+    path.with_name("index.db-wal").write_bytes(content)
+    memory = make_memory()
+    memory.sync()
+    assert cited(memory) == before
+    assert memory.verify() is None
+
+
+def run(memory: Memory, *statements: str) -> None:
+    connection = open_database(database(memory))
+    for statement in statements:
+        for _ in connection.execute(statement):
+            pass
+    connection.close()
+
+
+CHUNKS = "SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE n.path = 'n03.md'"
+CHUNK = f"({CHUNKS} AND c.ordinal = 1)"
+INSERT = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [f"DELETE FROM chunk_fts WHERE rowid = {CHUNK}"],
+        [f"DELETE FROM chunk_fts WHERE rowid = {CHUNK}", f"{INSERT} VALUES ({CHUNK}, 'heron', '', '', '')"],
+        [f"DELETE FROM chunk_fts WHERE rowid = {CHUNK}", f"{INSERT} VALUES ({CHUNK}, 'The heron nests', 'x', '', '')"],
+        [f"UPDATE chunk_fts_docsize SET sz = x'01010101' WHERE id = {CHUNK}"],
+        [f"DELETE FROM tag WHERE chunk IN ({CHUNKS})"],
+        [f"UPDATE chunk SET heading_path = '[\"Another\"]' WHERE id = {CHUNK}"],
+        ["UPDATE note SET pinned = 1 WHERE path = 'n03.md'"],
+        ["UPDATE message SET role = 'n03.md' WHERE ordinal = 3"],
+    ],
+    ids=range(8),
+)
+def test_verify_names_the_note_whose_rows_are_others_than_its_files_give(statements: list[str], synced: Memory) -> None:
+    """Words, their number, tags, headings, fields and messages: whatever a search reads; a rebuild mends it."""
+    run(synced, *statements)
+    difference = synced.verify()
+    assert difference is not None
+    assert "n03.md" in difference.indexed + difference.rebuilt
+    synced.rebuild()
+    assert synced.verify() is None
+
+
+def test_words_of_no_note_are_found_by_verify(synced: Memory) -> None:
+    """A row that was added to the word index is one too many."""
+    run(synced, f"{INSERT} VALUES (99999, 'heron', '', '', '')")
+    difference = synced.verify()
+    assert difference is not None
+    synced.rebuild()
+    assert synced.verify() is None
+
+
+@pytest.mark.parametrize("table", ["chunk_fts", "vec_1"])
+def test_sync_finds_that_rows_are_missing_and_puts_them_back(
+    table: str, synced: Memory, embedder: FakeEmbedder, make_memory: MakeMemory
+) -> None:
+    """Counting is cheap; the report says what was found, so that the command exits with 1, and nothing is embedded."""
+    before, embedded = dump(synced), len(embedder.seen)
+    run(synced, f"DELETE FROM {table} WHERE rowid = 2")
+    memory = make_memory()
+    (failure,) = memory.sync().failed
+    assert "set aside" in failure.reason
+    assert (dump(memory), len(embedder.seen)) == (before, embedded)
+    assert memory.sync().failed == ()
+
+
+def test_rebuild_that_drops_vectors_asks_the_model_first(synced: Memory, embedder: FakeEmbedder) -> None:
+    """Before anything is read: an index with vectors is not given up for a model that does not answer."""
+    before = dump(synced)
+    embedder.fail = EmbedderError("down", hint="Start it.")
+    with pytest.raises(EmbedderError, match="down"):
+        synced.rebuild(keep_vectors=False)
+    assert dump(synced) == before
+
+
+@pytest.mark.parametrize("failure", [EmbedderError("died"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_rebuild_whose_model_dies_in_the_middle_leaves_the_old_index(
+    failure: BaseException, synced: Memory, make_memory: MakeMemory, write: Write
+) -> None:
+    """Some vectors are not enough to replace all of them."""
+
+    class Dying(FakeEmbedder):
+        def embed_passages(self, texts: list[str], pause: Callable[[], None] = lambda: None) -> list[object]:  # type: ignore[override]
+            if len(self.seen) > BATCH_PASSAGES:
+                raise failure
+            return super().embed_passages(texts, pause)
+
+    before = dump(synced)
+    with pytest.raises(type(failure)):
+        make_memory(Dying()).rebuild(keep_vectors=False)
+    assert dump(synced) == before
+    assert not list(database(synced).parent.glob("*beside*"))
+
+
+def test_rebuild_for_a_model_that_is_not_to_be_had_keeps_the_space_that_answers(
+    synced: Memory, settings: object, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its vectors are in the cache: without them searches would go by words alone until the other model is there."""
+    before = synced.status().space
+
+    def unknown() -> FakeEmbedder:
+        raise UnknownModel("no such model", hint="Name another.")
+
+    monkeypatch.setattr(synced.models, "configured", unknown)
+    report = synced.rebuild()
+    assert [failure.path for failure in report.failed] == ["(model)"]
+    assert (synced.status().space, synced.status().pending_vectors) == (before, 0)
+
+
+def test_comparison_of_all_passages_is_bounded_told_of_and_can_be_interrupted(synced: Memory) -> None:
+    """Equal passages are found in any case; of more passages than are compared, the longest are."""
+    told: list[tuple[str, int, int]] = []
+    found = synced.acts.caretaker.duplicates(0.7, 50, 5, lambda *step: told.append(step))
+    whole = synced.duplicates(similarity=0.7, compare_all=True)
+    assert found.left_out > 0
+    assert whole.left_out == 0
+    assert len(found.repetitions) < len(whole.repetitions)
+    assert told[0] == ("comparing passages", 0, 5)
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        synced.duplicates(progress=interrupt)

@@ -1,0 +1,269 @@
+"""What cannot be seen in a name or a text reaches no terminal and no model as it is, whatever prints it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.cli.main import main
+from memsync.daemon.logs import log_to
+from memsync.model.plain import json_line, printable, visible
+
+HIDDEN = [
+    *map(chr, (0x01, 0x07, 0x08, 0x0B, 0x0C, 0x0D, 0x1B, 0x1C, 0x7F, 0x85, 0x9B, 0x9D, 0xAD)),
+    *map(chr, (0x061C, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2028, 0x2029, 0x2060, 0xFEFF)),
+    *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xE0001, 0xE0041, 0xE007F)),
+]
+ALL = "".join(HIDDEN)
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+NAME = f"a{ALL[:12]}\nFORGED: nothing is wrong.md"
+OTHER = f"b{ALL[12:]}\udcff.md"
+IN_YAML = json.dumps(f"x{ALL}\nFORGED")
+
+
+def hidden_in(text: str) -> list[str]:
+    """Return what a text holds that cannot be seen, line ends and tabs aside."""
+    return [f"{character!r}" for character in _FORBIDDEN.findall(text)]
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """Make a root whose name, files, titles, headings, tags, roles and texts hold all that cannot be seen."""
+    root = tmp_path / f"notes\x1b[31m\u202e{chr(0xE0041)}"
+    root.mkdir()
+    text = f"heron {ALL.replace(chr(13), '')} nests"
+    (root / "threads").mkdir()
+    (root / "daily").mkdir()
+    for folder, name in (("", NAME), ("", OTHER), ("threads/", f"t{ALL[:8]}.md"), ("daily/", "2026-11-21.md")):
+        head = (
+            f"---\ntitle: {IN_YAML}\nsession: {IN_YAML}\nuser: {IN_YAML}\nstatus: {IN_YAML}\ntags: [{IN_YAML}]\n---\n"
+        )
+        body = (
+            f"# Title {text}\n\n{text} #tag\u202eged\n\n- 10:00 {text} and eleven more words so that it is compared\n"
+            f"- {text} {{.pattern type=x key=k count=2}}\n"
+        )
+        said = "".join(
+            f'\n## {role} @ 2026-11-21 10:0{minute} {{model="m\u202e" task="\x1b"}}\n\n{text}\n'
+            for minute, role in enumerate(("user", "agent:a\u202eb", "router", "handoff"))
+        )
+        (root / folder / name).write_bytes((head + (said if folder == "threads/" else body)).encode("utf-8", "replace"))
+    (root / "preferences.md").write_text(f"- key{ALL[5]}: value {text}\n")
+    (root / "README.md").write_text(f"---\ntitle: {IN_YAML}\ndescription: {IN_YAML}\n---\nx\n")
+    (root / f"bad{ALL[:6]}.md").write_bytes(b"\x00\x01\x02" * 100)
+    return root
+
+
+COMMANDS = [
+    ("sync",),
+    ("search", "heron"),
+    ("search", "heron", "--full", "--explain"),
+    ("search", "heron", "--json", "--explain"),
+    ("search", "heron", "--context", "1", "kind:thread"),
+    ("search", f"kind:{ALL}"),
+    ("search", f"in:{ALL}"),
+    ("search", f"tags:{ALL}"),
+    ("search", f"after:x{ALL}"),
+    ("search", f"--{ALL}"),
+    (f"command{ALL}",),
+    ("get", "a"),
+    ("get", f"nosuch{ALL}"),
+    ("get", f"x{ALL}\nFORGED"),
+    ("get", "daily/2026-11-21.md", "--json"),
+    ("context", "heron"),
+    ("context", "heron", "--json"),
+    ("note", "list"),
+    ("note", "list", "--json"),
+    ("note", "new", f"n{ALL}"),
+    ("thread", "list"),
+    ("thread", "show", f"t{ALL[:8]}"),
+    ("thread", "show", f"x{ALL}"),
+    ("thread", "append", f"x{ALL}", "user", "x"),
+    ("sessions",),
+    ("costs", "--by", "agent"),
+    ("costs", "--by", "model"),
+    ("agents",),
+    ("routes",),
+    ("handoff",),
+    ("export",),
+    ("pref", "list"),
+    ("pattern", "list"),
+    ("duplicates",),
+    ("stale", "--days", "0"),
+    ("collections",),
+    ("stats",),
+    ("prune", "--days", "1"),
+    ("status",),
+    ("status", "--json"),
+    ("verify",),
+    ("doctor",),
+    ("config", "show"),
+    ("config", "show", "--json"),
+    ("mcp", "install", "claude-desktop"),
+    ("logs",),
+    ("recover",),
+]
+
+
+def test_no_command_prints_what_cannot_be_seen(
+    hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no name begins a line of its own, which could pass for a message of memsync's."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+    export = hostile.parent / f"export{ALL[:6]}.jsonl"
+    export.write_text(f'{{"thread": "x{ALL[15:]}", "role": "\\u202e"}}\nno JSON {ALL[15:]}\n')
+    for command in (*COMMANDS, ("import", str(export)), ("log", f"x{ALL}"), ("get", "README"), ("recover",)):
+        if command == ("get", "README"):
+            monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # only a terminal gets a note's text changed
+        if command == ("recover",):
+            for log in hostile.glob("daily/*"):
+                log.unlink()
+        with pytest.raises(SystemExit):
+            main(["--root", str(hostile), *command])
+        done = capsys.readouterr()
+        assert hidden_in(done.out) == [], command
+        assert hidden_in(done.err) == [], command
+        assert not re.search("^FORGED", done.out + done.err, re.MULTILINE), command
+        assert "Traceback" not in done.err, command
+
+
+def test_json_is_the_exact_data(
+    hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be seen is escaped in JSON, halves of characters included, and comes back as it was."""
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    with pytest.raises(SystemExit):
+        main(["--root", str(hostile), "note", "list", "--json"])
+    paths = {note["path"] for note in json.loads(capsys.readouterr().out)["notes"]}
+    assert NAME in paths
+    assert json.loads(json_line(json.dumps(f"{ALL}\udcff é 日本", ensure_ascii=False))) == f"{ALL}\udcff é 日本"
+
+
+def test_what_can_be_seen_stays_as_it_is() -> None:
+    """Letters of any script, emoji, and spaces of any width."""
+    text = "Ünïcödé 日本語 العربية 🎉 a\u00a0b\u3000c"
+    assert (printable(text), visible(text), json_line(text)) == (text, text, text)
+    assert printable("a\nb\x1b") == "a\\nb\\x1b"
+    assert visible("a\n\tb\x1b") == "a\n\tb\N{REPLACEMENT CHARACTER}"
+
+
+class _Client:
+    """Speaks MCP with a server over its standard streams, and keeps what came as it came."""
+
+    def __init__(self, root: Path) -> None:
+        command = [sys.executable, "-m", "memsync", "--root", str(root), "mcp"]
+        environ = {**os.environ, "MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ
+        )
+        self.raw: list[str] = []
+        self._number = 0
+
+    def tell(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        self.tell({"id": self._number, "method": method, "params": params})
+        assert self.process.stdout is not None
+        self.raw.append(self.process.stdout.readline().decode())
+        answer: dict[str, Any] = json.loads(self.raw[-1])
+        assert answer["id"] == self._number
+        return answer
+
+
+def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path) -> None:
+    """Neither in texts and errors nor in names of resources; on the wire JSON escapes it everywhere."""
+    client = _Client(hostile)
+    try:
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        client.ask("initialize", about)
+        client.tell({"method": "notifications/initialized"})
+        client.ask("tools/list", {})
+        client.ask("resources/templates/list", {})
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("memory_search", {"query": "heron"}),
+            ("memory_search", {"query": f"kind:x{ALL}"}),
+            ("memory_search", {"query": f"in:x{ALL}"}),
+            ("memory_get", {"location": "a"}),
+            ("memory_get", {"location": NAME}),
+            ("memory_get", {"location": f"absent{ALL}\nFORGED"}),
+            ("memory_get", {"location": "daily/2026-11-21.md"}),
+            ("memory_get", {"location": f"/x{ALL}"}),
+            ("memory_context", {"query": "heron", "thread": f"t{ALL[:8]}.md"}),
+            ("memory_context", {"query": "heron"}),
+            ("memory_status", {}),
+            ("memory_log", {"text": "x", "tags": [f"t{ALL}"]}),
+            ("memory_log", {f"text{ALL}": "x"}),
+            ("memory_remember", {"text": "x", "note": f"x{ALL}"}),
+            ("memory_thread_append", {"thread": f"x{ALL}", "role": "user", "text": "x"}),
+            ("memory_thread_append", {"thread": "x", "role": f"user{ALL}", "text": "x"}),
+            (f"tool{ALL}", {}),
+        ]
+        for name, arguments in calls:
+            answer = client.ask("tools/call", {"name": name, "arguments": arguments})
+            told = answer.get("result", {}).get("content") or [{"text": answer["error"]["message"]}]
+            for part in told:
+                assert hidden_in(part["text"]) == [], (name, arguments)
+                assert not re.search("^FORGED", part["text"], re.MULTILINE), (name, arguments)
+        listed = client.ask("resources/list", {})["result"]["resources"]
+        assert len(listed) >= 4
+        for one in listed:
+            assert hidden_in(one["name"] + one["title"] + one["uri"]) == []
+            assert "\n" not in one["name"] + one["title"]
+            client.ask("resources/read", {"uri": one["uri"]})
+        message = client.ask("resources/read", {"uri": f"other://{ALL}"})["error"]["message"]
+        assert hidden_in(message) == []
+        assert hidden_in("".join(client.raw)) == []
+    finally:
+        client.process.kill()
+        client.process.communicate()
+
+
+def test_a_record_of_the_daemons_log_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A file's name cannot add a line that looks like the log's own."""
+    import io
+    import logging
+
+    from memsync.daemon.logs import log
+
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    log_to(handler)
+    try:
+        log.warning("watcher: %s", f"a{ALL}\n2026-11-21T10:00:00 INFO FORGED")
+    finally:
+        log.removeHandler(handler)
+    assert stream.getvalue().count("\n") == 1
+    assert hidden_in(stream.getvalue()) == []
+
+
+def test_a_note_is_found_by_its_name_as_it_was_printed(hostile: Path, run_get: Callable[[str], str]) -> None:
+    """An agent gives back the path that it was shown."""
+    assert "heron" in run_get(printable(NAME))
+
+
+@pytest.fixture
+def run_get(hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+
+    def get(location: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["--root", str(hostile), "get", location])
+        return capsys.readouterr().out
+
+    return get

@@ -1,0 +1,101 @@
+"""A single note that takes longer than a search may: the answer comes in time, and says what it has not read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.memory import Memory
+from memsync.model import NotePath
+from memsync.notes.reader import NoteReader
+from memsync.settings import Settings
+from memsync.wiring import make_index
+from tests.conftest import COUNTER, FakeEmbedder
+
+Write = Callable[[str, str | bytes], Path]
+TICK_SECONDS = 0.02
+
+HUGE = {
+    "headings": "# h\n" * 10_000,
+    "headings of alternating levels": "# a\n## b\n### c\n###### d\n" * 2_000,
+    "items": "- a\n" * 10_000,
+    "items with attributes": "- a #tag {k=v}\n" * 2500,
+    "table rows": "|a|b|\n|-|-|\n" + "|a|b|\n" * 6_000,
+    "tables": "|a|b|\n|-|-|\n\n" * 2500,
+    "paragraphs": "a\n\n" * 10_000,
+    "link definitions": "[a]: x\n\n" * 5_000,
+    "tags in front matter": f"---\ntags: [{', '.join(f't{n}' for n in range(8_000))}]\n---\n" + "# h\n\n" * 6_000,
+}
+
+
+class TickingClock:
+    """A clock on which each look takes 20 ms: what is counted is how often a search looks at it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        self.now += TICK_SECONDS
+        return self.now
+
+    def time_ns(self) -> int:
+        return 2**61
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_search_keeps_its_deadline_in_the_midst_of_a_note(
+    name: str, settings: Settings, embedder: FakeEmbedder, write: Write
+) -> None:
+    """Small notes are in the answer, the huge one is said to be missing, and nothing of it is in the index."""
+    clock = TickingClock()
+    write("a.md", HUGE[name])
+    write("b.md", "The quokka smiles.\n")
+    with Memory(settings, make_index(settings), COUNTER, lambda: embedder, lambda _: embedder, clock=clock) as memory:
+        began = clock.now
+        result = memory.search("quokka", mode="keyword")
+        assert [hit.path for hit in result.hits] == ["b.md"]
+        assert result.freshness.pending_text == 1
+        assert any("1 changed files are not in this answer" in warning for warning in result.warnings)
+        assert clock.now - began < settings["search.deadline_ms"] / 1000 + 0.5
+        assert memory.status().notes == 1
+
+
+def test_sync_indexes_what_no_search_has_the_time_for(memory: Memory, write: Write) -> None:
+    """Without a deadline the huge note is indexed whole, and no search says that it is missing."""
+    write("a.md", "# h\n" * 2_000 + "\nThe quokka smiles.\n")
+    memory.sync()
+    result = memory.search("quokka", mode="keyword")
+    assert [hit.citation for hit in result.hits] == ["a.md:2000-2002"]
+    assert result.freshness.pending_text == 0
+
+
+def test_deletion_of_a_huge_note_does_not_hold_a_search_up(
+    settings: Settings, embedder: FakeEmbedder, write: Write
+) -> None:
+    """What takes too long is left to the next sync; its lines are gone from the answer all the same."""
+    clock = TickingClock()
+    path = write("a.md", f"# heron {'x' * 50}\n" * 2_000)
+    with Memory(settings, make_index(settings), COUNTER, lambda: embedder, lambda _: embedder, clock=clock) as memory:
+        memory.sync()
+        path.unlink()
+        began = clock.now
+        result = memory.search("heron", mode="keyword")
+        assert (result.hits, result.freshness.pending_text) == ((), 1)
+        assert clock.now - began < settings["search.deadline_ms"] / 1000 + 0.5
+        memory.sync()
+        assert memory.status().notes == 0
+
+
+@pytest.mark.parametrize("key", ["tags", "aliases"])
+def test_front_matter_does_not_multiply_by_the_passages_of_a_note(key: str, reader: NoteReader) -> None:
+    """Each passage takes over tags and aliases of its note, so only the first hundred count, and a warning says so."""
+    head = f"---\n{key}: [{', '.join(f'name{number}' for number in range(5_000))}]\n---\n"
+    note, _ = reader.read(NotePath("a.md"), f"{head}# h\n".encode())
+    kept = note.aliases if key == "aliases" else [tag.name for tag in note.tags]
+    assert list(kept) == [f"name{number}" for number in range(100)]
+    assert any("5000" in warning and "the first 100 count" in warning for warning in note.warnings)
