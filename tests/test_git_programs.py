@@ -134,7 +134,7 @@ def use_everything(memory: Memory) -> list[str]:
     """Do all that runs git, and return the commits' names."""
     memory.sync()
     commits = [memory.log("the heron nests").commit, memory.new_note("notes/x.md", "text").commit]
-    commits += [memory.remember("prefers tabs").commit, memory.new_thread("T").commit]
+    commits += [memory.remember("prefers tabs").commit, memory.new_thread("Second").commit]
     memory.append_message("t", "user", "hello")
     memory.prune(apply=True, force=True)
     memory.undo_prune()
