@@ -211,7 +211,8 @@ class Answering:
         files = max(self._syncer.file_count(), report.pending)
         advice = "" if self.live else " Run: memsync sync"
         late = f"Still indexing: {report.pending} of {files} files are not searched yet.{advice}"
-        return [*failed, late] if report.pending else failed
+        old_dates = f"Dates are those of an earlier commit.{advice}"
+        return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
 
     def freshness(self, pending_text: int) -> Freshness:
         """Return how current the index is, when so many changed files are known not to be in it."""

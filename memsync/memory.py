@@ -33,6 +33,7 @@ from memsync.model import (
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
+from memsync.notes.repository import commit_in
 from memsync.notes.rules import PathRules
 from memsync.ports import Clock, Embedder, Index, Progress, TokenCounter
 from memsync.search.excerpt import read_excerpt
@@ -40,6 +41,7 @@ from memsync.search.query_syntax import parse_query
 from memsync.search.searcher import Ranking, Searcher
 from memsync.settings import Settings
 from memsync.sync.clock import SYSTEM_CLOCK
+from memsync.sync.dates import read_dates
 from memsync.sync.failures import read_failures
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import MODEL_FAILURE, Syncer
@@ -326,7 +328,7 @@ class Memory(Exchange, Calls):
 
     def _status(self) -> Status:
         with self._index.reading() as reader:
-            counts, model = reader.counts(), reader.meta(MODEL_FAILURE)
+            counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
             model_failure = [Failure("(model)", model)] if model else []
             return Status(
                 root=str(self.settings.root),
@@ -341,6 +343,9 @@ class Memory(Exchange, Calls):
                 building_pending=counts.building_pending,
                 index_bytes=counts.index_bytes,
                 last_sync=reader.meta("last_sync"),
+                dated_by="" if dates.reason else commit_in(dates.state),
+                dated_notes=reader.committed_notes(),
+                undated=dates.reason,
                 warnings=(
                     *(Failure("(settings)", text) for text in self.settings.warnings),
                     *(Failure(path, text) for path, text in reader.warnings()),

@@ -164,6 +164,14 @@ class IndexReader(Protocol):
         """Return what was used since a moment, by `session`, `model`, `agent` or `day`. Raises UsageError."""
         ...
 
+    def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
+        """Return when commits last changed the notes of HEAD's tree, as `put_history` was given it."""
+        ...
+
+    def committed_notes(self) -> int:
+        """Return how many notes have their date from a commit."""
+        ...
+
     def warnings(self) -> list[tuple[str, str]]:
         """Return (path, warning) of every note that was not understood in full."""
         ...
@@ -173,7 +181,7 @@ class IndexReader(Protocol):
         ...
 
     def dump(self) -> Iterator[str]:
-        """Yield the canonical dump: equal for equal (files, settings, model), whatever happened in between."""
+        """Yield the canonical dump: equal for equal (files, HEAD, settings, model), whatever happened in between."""
         ...
 
     def dump_word(self, line: str) -> list[str]:
@@ -200,6 +208,13 @@ class IndexWriter(IndexReader, Protocol):
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone: the file was touched and reads the same."""
+        ...
+
+    def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
+        """Replace when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970.
+
+        A note whose content has that name is dated so; no other row of it changes.
+        """
         ...
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:

@@ -17,7 +17,7 @@ def ranked(*scores: tuple[int, float]) -> list[Candidate]:
 def chunk(chunk_id: int, entries: list[Entry], path: str = "a.md", section: int = 0, role: str = "") -> IndexedChunk:
     return IndexedChunk(
         chunk_id, NotePath(path), section, entries[0].start_line, entries[-1].end_line, 0, 0, b"", ["H"], role, entries,
-        "note", "project", "A", "2026-11-21", 0.5, False, (0, 0, 0, 0),
+        "note", "project", "A", "2026-11-21", 0.5, False, 0, (0, 0, 0, 0),
     )  # fmt: skip
 
 

@@ -44,11 +44,15 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.md")}
 
 
+NOON = 1_749_988_800 * 10**9
+"""Of 2025-06-15, in nanoseconds."""
+
+
 def note(path: str = "notes/a.md", tier: Tier = Tier.TASK, **fields: object) -> IndexedNote:
     kind = Kind.DAILY if path.startswith("daily/") else Kind.THREAD if path.startswith("threads/") else Kind.NOTE
     plain = IndexedNote(
-        NotePath(path), kind, tier, "", "", "", False, False, {}, 1_749_988_800 * 10**9
-    )  # noon of 2025-06-15
+        NotePath(path), kind, tier, "", "", "", False, False, {}, NOON, NOON
+    )  # fmt: skip
     return plain._replace(**fields)  # type: ignore[arg-type]  # because each test names the fields it is about
 
 

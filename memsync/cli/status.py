@@ -36,6 +36,9 @@ def status(context: click.Context, as_json: bool) -> None:
         f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
         f"last sync     {found.last_sync or 'never'}"
     )
+    if found.dated_by or found.undated:
+        by_commits = f"{found.dated_notes:,} notes by git's history as of {found.dated_by[:12]}"
+        click.echo(f"dates         {printable(f'by mtime: {found.undated}') if found.undated else by_commits}")
     _print_daemon(found.daemon)
     for title, items in (("warnings", found.warnings), ("failures", found.failures)):
         if items:

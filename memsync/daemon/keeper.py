@@ -111,7 +111,10 @@ class Keeper:
 
     def hasten(self) -> int:
         """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
+        has_new_head = self._has_new_head()
         with self._condition:
+            if has_new_head:
+                self._hints.add_everything(self._clock.monotonic())
             if self._hints.due_at() is None:
                 return self._taken
             self._hurry += 1
@@ -210,14 +213,23 @@ class Keeper:
 
     def _do(self, due: Due) -> None:
         now = self._clock.monotonic()
+        has_new_head = False
         if now >= self._next_tick:
             self._look_after_watching()
             self._next_tick = now + TICK_SECONDS
-        full = due.everything or now >= self._next_scan
+            has_new_head = self._has_new_head()
+        full = due.everything or has_new_head or now >= self._next_scan
         if full or due.paths:
             periodic = full and not due.everything and not self._has_just_started
             self._has_just_started = self._has_just_started and not full
             self._refresh(None if full else Places(due.paths), periodic=periodic)
+
+    def _has_new_head(self) -> bool:
+        """Tell whether git's HEAD is another than the index is dated by; nothing reports that."""
+        try:
+            return not self._memory.syncer.has_current_dates()
+        except MemsyncError:  # of the index; the next comparison finds it, and knows what to do about it
+            return False
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
         retry: float | None = None

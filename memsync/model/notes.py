@@ -16,7 +16,8 @@ class FileStamp:
     """What `stat` said of a file when it was read, and the SHA-256 of what was read.
 
     `stamped_ns` is the wall clock at that moment: a file whose mtime or ctime is within two seconds of it may have been
-    written again in the same clock tick, so its stamp proves nothing and it is read again.
+    written again in the same clock tick, so its stamp proves nothing and it is read again. `blob` is what git calls the
+    content: its SHA-1 (20 bytes), then its SHA-256 (32 bytes).
     """
 
     size: int
@@ -25,6 +26,7 @@ class FileStamp:
     inode: int
     digest: bytes
     stamped_ns: int
+    blob: bytes = b""
 
     @property
     def identity(self) -> tuple[int, int, int, int]:

@@ -89,7 +89,7 @@ class IndexedNote(NamedTuple):
     """A note as the index knows it: what its text and its front matter say.
 
     `date` is from its text or name and may be empty; `last_time` is the latest moment that an entry of a daily log or a
-    message of a thread names, empty without any.
+    message of a thread names, empty without any. `changed_ns` is when a commit gave the note its content, or its mtime.
     """
 
     path: NotePath
@@ -102,13 +102,14 @@ class IndexedNote(NamedTuple):
     archived: bool
     front_matter: Mapping[str, JsonValue]
     mtime_ns: int
+    changed_ns: int
 
 
 class IndexedChunk(NamedTuple):
     """A chunk as the index knows it, with what its note says; what a hit is made of.
 
-    `note_date` is from the note's text or name and may be empty. `identity` is the note's size, mtime_ns, ctime_ns and
-    inode when it was indexed. A plain tuple, because every search makes some hundreds.
+    `note_date` is from the note's text or name and may be empty; `changed_ns` is as in IndexedNote. `identity` is the
+    note's size, mtime_ns, ctime_ns and inode when it was indexed. A plain tuple, as every search makes some hundreds.
     """
 
     chunk_id: int
@@ -128,9 +129,10 @@ class IndexedChunk(NamedTuple):
     note_date: str
     importance: float
     pinned: bool
+    changed_ns: int
     identity: tuple[int, int, int, int]
 
     @property
     def date(self) -> str:
-        """The note's date, else its mtime in local time, as ISO text."""
-        return self.note_date or datetime.fromtimestamp(self.identity[1] // 10**9).isoformat(timespec="minutes")
+        """The note's date, else when it was changed in local time, as ISO text."""
+        return self.note_date or datetime.fromtimestamp(self.changed_ns // 10**9).isoformat(timespec="minutes")

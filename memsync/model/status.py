@@ -35,7 +35,8 @@ class DaemonStatus:
 class Status:
     """What the index holds. Sizes in bytes; `space` names the embedding space that answers searches now.
 
-    `last_sync`: when files and index were last known to be equal, whoever made them so (ISO 8601, UTC).
+    `last_sync`: when files and index were last known to be equal, whoever made them so (ISO 8601, UTC). `dated_by`: the
+    commit whose history gives `dated_notes` notes their date, empty without one; `undated`: why it could not be read.
     `daemon` is None when no daemon gave the answer.
     """
 
@@ -53,6 +54,9 @@ class Status:
     last_sync: str
     warnings: tuple[Failure, ...] = ()
     failures: tuple[Failure, ...] = ()
+    dated_by: str = ""
+    dated_notes: int = 0
+    undated: str = ""
     daemon: DaemonStatus | None = None
 
 

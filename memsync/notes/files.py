@@ -173,7 +173,8 @@ class NoteFiles:
                 content = _read_all(descriptor, before.st_size)
                 after = os.fstat(descriptor)
                 if identity_of(before) == identity_of(after) and len(content) == after.st_size:
-                    return content, FileStamp(*identity_of(after), hashlib.sha256(content).digest(), stamped_ns)
+                    digest = hashlib.sha256(content).digest()
+                    return content, FileStamp(*identity_of(after), digest, stamped_ns, blob_names(content))
                 os.lseek(descriptor, 0, os.SEEK_SET)
         except OSError as error:
             raise NoteError(f"{path} cannot be read: {error.strerror}") from error
@@ -241,6 +242,12 @@ class NoteFiles:
             os.close(descriptor)
             raise NoteError(f"{path} is not a regular file")
         return descriptor
+
+
+def blob_names(content: bytes) -> bytes:
+    """Return what git calls a content: the SHA-1 of its blob (20 bytes), then the SHA-256 (32 bytes)."""
+    blob = b"blob %d\0" % len(content) + content
+    return hashlib.sha1(blob, usedforsecurity=False).digest() + hashlib.sha256(blob).digest()
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

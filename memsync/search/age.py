@@ -11,10 +11,10 @@ SECONDS_A_DAY = 86_400
 
 
 def age_in_days(chunk: IndexedChunk, now: float) -> float:
-    """Return how old a chunk is in whole days by its own date, the note's or the file's; 0 for what lies ahead."""
+    """Return how old a chunk is in whole days by its own date, the note's or its last change; 0 for the future."""
     moment = chunk.entries[0].time or chunk.note_date
     if not moment:
-        return max(0.0, (now - chunk.identity[1] / 1e9) // SECONDS_A_DAY)
+        return max(0.0, (now - chunk.changed_ns / 1e9) // SECONDS_A_DAY)
     return max(0.0, now // SECONDS_A_DAY - _day_number(moment[:10]))
 
 

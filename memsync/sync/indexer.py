@@ -13,8 +13,10 @@ from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
+from memsync.notes.repository import head_state
 from memsync.notes.settling import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, Progress
+from memsync.sync.dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.outlook import Lookout, Outlook
@@ -42,7 +44,8 @@ LONGEST_WAIT_SECONDS = 5.0
 class TextReport:
     """What one refresh did to the index, and to which notes. `pending` counts the changes it did not get to.
 
-    `look_seconds` is how long one look at all files takes.
+    `look_seconds` is how long one look at all files takes. `dated`: notes got their dates from another HEAD;
+    `has_old_dates`: they still have those of an earlier one.
     """
 
     added: int = 0
@@ -54,6 +57,8 @@ class TextReport:
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
     look_seconds: float = 0.0
+    dated: bool = False
+    has_old_dates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +97,13 @@ class Indexer:
         for_search: bool = False,
         words: Sequence[str] = (),
         accept_root: bool = False,
+        retry_dates: bool = False,
         progress: Progress | None = None,
         on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
         """Find what changed (at `places`, or anywhere) and commit its text.
 
+        With everything, notes are dated by git's HEAD if that has changed, or with `retry_dates` if it failed before.
         With the `words` of a question, files that hold them come first; of more than `most` changes only those.
 
         `on_commit` is told after each transaction how many files were in it and how many changes are left.
@@ -135,9 +142,31 @@ class Indexer:
                 wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
                 patience -= wait
                 self._clock.sleep(wait)
+        if places is None:  # last: what git takes must not cost a search its text
+            self._date(report, deadline, for_search=for_search, retry=retry_dates)
         report.look_seconds = self.lookout.look_seconds
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
+
+    def has_current_dates(self) -> bool:
+        """Tell whether notes are dated by git's HEAD as it is now."""
+        return self.lookout.known().dates.are_of(head_state(self._files.root))
+
+    def _date(self, report: TextReport, deadline: float, *, for_search: bool, retry: bool) -> None:
+        """Date the notes by HEAD's history if another HEAD is there than the index knows."""
+        head, known = head_state(self._files.root), self.lookout.known().dates
+        left = deadline - self._clock.monotonic()
+        seconds = max(SEARCH_SECONDS, left) if for_search else SYNC_SECONDS
+        if known.are_of(head) and not (known.reason and (retry or known.are_worth_another_try(seconds))):
+            return
+        report.has_old_dates = True
+        if for_search and left <= 0:
+            return
+        with self._turn(deadline, for_search=for_search) as is_ours:
+            if is_ours and self.lookout.known().dates == known:
+                bring_up_to_date(self._index, self._files.root, head, min(seconds, SYNC_SECONDS))
+                report.dated = True
+            report.has_old_dates = not is_ours
 
     @contextmanager
     def _turn(self, deadline: float, *, for_search: bool) -> Iterator[bool]:

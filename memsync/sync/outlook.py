@@ -11,6 +11,7 @@ from memsync.model import Change, IndexedFile, NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.places import Places
 from memsync.ports import Clock, Index
+from memsync.sync.dates import KnownDates, read_dates
 from memsync.sync.failures import FailedFile, read_failures
 from memsync.sync.plan import plan_sync
 from memsync.sync.settle import Settling
@@ -24,6 +25,7 @@ class Known:
     stamps: dict[NotePath, IndexedFile]
     failures: Mapping[NotePath, FailedFile]
     root: str
+    dates: KnownDates
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Lookout:
         self._settling = Settling(files)
         self._looking = threading.Lock()
         self._guard = threading.RLock()
-        self._known = Known(-1, {}, {}, "")
+        self._known = Known(-1, {}, {}, "", KnownDates())
         self._scan: FileScan | None = None
         self.looked_at = 0.0
         self.looked_at_ns = 0
@@ -117,7 +119,9 @@ class Lookout:
         with self._guard, self._index.reading() as reader:
             generation = reader.notes_generation()
             if generation != self._known.generation:
-                self._known = Known(generation, dict(reader.stamps()), read_failures(reader), reader.meta("root"))
+                self._known = Known(
+                    generation, dict(reader.stamps()), read_failures(reader), reader.meta("root"), read_dates(reader)
+                )
             return self._known
 
     def note_commit(self, before: int, after: int, stamps: Mapping[NotePath, IndexedFile | None]) -> None:

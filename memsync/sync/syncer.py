@@ -84,6 +84,7 @@ class Syncer:
         for_search: bool = False,
         words: Sequence[str] = (),
         accept_root: bool = False,
+        retry_dates: bool = False,
         progress: Progress | None = None,
         on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
@@ -95,6 +96,7 @@ class Syncer:
             for_search=for_search,
             words=words,
             accept_root=accept_root,
+            retry_dates=retry_dates,
             progress=progress,
             on_commit=on_commit,
         )
@@ -111,6 +113,10 @@ class Syncer:
         """Return those of these changed paths that changed longer ago than so: whoever reports had the time to."""
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
+
+    def has_current_dates(self) -> bool:
+        """Tell whether notes are dated by git's HEAD as it is now."""
+        return self._indexer.has_current_dates()
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether the index holds a note."""
@@ -200,7 +206,7 @@ class Syncer:
             started = time.perf_counter()
             with suppress(IndexDamaged):  # it was begun anew, and is filled now
                 self._index.check(is_quick=True)
-            text = self.refresh(accept_root=accept_root, progress=progress)
+            text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
@@ -248,11 +254,11 @@ class Syncer:
         Raises IndexDamaged when the index was damaged: it is begun anew by then.
         """
         with self._alone(wait_seconds, on_wait), self._telling_damage():
-            self.refresh(progress=progress)
+            self.refresh(retry_dates=True, progress=progress)
             for _ in range(_VERIFY_ROUNDS):
                 difference = self._difference(recompute, progress)
                 again = self.refresh(progress=progress)
-                if difference is None or not (again.added or again.changed or again.deleted):
+                if difference is None or not (again.added or again.changed or again.deleted or again.dated):
                     break
             if difference is None:
                 self._index.check()

@@ -11,10 +11,11 @@ from memsync.notes.dates import parse_moment
 def last_active(note: IndexedNote) -> str:
     """Return the day on which something last happened in a note (ISO 8601).
 
-    Of a daily log its name tells, of a thread its last message, of anything else `updated` or the file's mtime,
-    whichever is later: a note that is worked on is not old because its head was forgotten.
+    Of a daily log its name tells, of a thread its last message, of anything else `updated` or its last change,
+    whichever is later: a note that is worked on is not old because its head was forgotten. The last change is that of
+    the commit that gave the note its content, else the file's mtime.
     """
-    changed = datetime.fromtimestamp(note.mtime_ns // 10**9).date().isoformat()
+    changed = datetime.fromtimestamp(note.changed_ns // 10**9).date().isoformat()
     if note.kind is Kind.DAILY:
         told = max(note.last_time, note.date)
     elif note.kind is Kind.THREAD:
@@ -30,6 +31,14 @@ def counted_from(note: IndexedNote) -> str:
     That of its last activity; of an imported conversation the day of the import, however old its messages are.
     """
     return max(last_active(note), _told(note, "imported")[:10])
+
+
+def here_since(note: IndexedNote) -> str:
+    """Return the day from which a note's age counts for retiring it: never before its file came here (ISO 8601).
+
+    A note that was cloned or pulled today is new here, even if its commit is old: nobody here has seen it yet.
+    """
+    return counted_from(note._replace(changed_ns=max(note.changed_ns, note.mtime_ns)))
 
 
 def begun(note: IndexedNote) -> str:

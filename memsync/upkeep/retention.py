@@ -8,7 +8,7 @@ from datetime import date, datetime
 from memsync.model import IndexedNote, NotePath, NoteUse, Retirement, Tier
 from memsync.notes.dates import expires_at
 from memsync.notes.rules import ARCHIVE_FOLDER
-from memsync.upkeep.activity import begun, counted_from, last_active
+from memsync.upkeep.activity import begun, counted_from, here_since, last_active
 from memsync.upkeep.folders import describes_folder
 
 MOST_SHARE = 0.1
@@ -18,8 +18,9 @@ MOST_SHARE = 0.1
 def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[list[Retirement], list[str]]:
     """Return the notes that are due to retire at a moment, by path, and what of `expires` was not understood.
 
-    `expires` decides where it stands, the age of `task_days` else, of task memory alone. Personal and pinned notes
-    never retire, nor does the README.md that describes its folder. What is not understood keeps its note where it is.
+    `expires` decides where it stands, the age of `task_days` else, of task memory alone; of a note that a clone or a
+    pull brought, that age counts from its arrival. Personal and pinned notes never retire, nor does the README.md that
+    describes its folder. What is not understood keeps its note where it is.
     """
     found, warnings = [], []
     for note in notes:
@@ -27,7 +28,7 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
             continue
         expires = note.front_matter.get("expires")
         if expires is None:
-            age = age_days(note, now.date())
+            age = _days_since(here_since(note), now.date())
             reason = f"{note.tier}, {age} days old" if note.tier is Tier.TASK and age > task_days else ""
         else:
             moment = expires_at(expires, begun(note)) if isinstance(expires, str) else None
@@ -36,7 +37,8 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
             reason = f"expired {moment:%Y-%m-%d}" if moment is not None and moment <= now else ""
         if reason:
             target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")
-            found.append(Retirement(note.path, target, last_active(note), reason))
+            shown = last_active(note) if expires is not None else here_since(note)
+            found.append(Retirement(note.path, target, shown, reason))
     return found, warnings
 
 
@@ -52,7 +54,7 @@ def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today
     """
     found = []
     for note in notes:
-        if _is_for_good(note) or age_days(note, today) <= days:
+        if _is_for_good(note) or _days_since(counted_from(note), today) <= days:
             continue
         use = used.get(note.path, NoteUse(note.path))
         if not use.last_retrieved or (today - date.fromisoformat(use.last_retrieved[:10])).days > days:
@@ -65,6 +67,5 @@ def _is_for_good(note: IndexedNote) -> bool:
     return note.archived or note.pinned or note.tier is Tier.PERSONAL
 
 
-def age_days(note: IndexedNote, today: date) -> int:
-    """Return for how many days nothing has happened in a note."""
-    return (today - date.fromisoformat(counted_from(note))).days
+def _days_since(day: str, today: date) -> int:
+    return (today - date.fromisoformat(day)).days

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from memsync.errors import MemsyncError
 from memsync.model import NotePath
+from memsync.notes.repository import changed_since
 from memsync.writing import note_file
 from memsync.writing.attempts import Done, Replaced, make, tried
 from memsync.writing.beneath import check_writable
 from memsync.writing.join import Addition, joined
 from memsync.writing.journal import Appended, Journal, missing, times_in
 from memsync.writing.known_tails import KnownTails
-from memsync.writing.repository import changed_since
 from memsync.writing.shape import as_it_was
 from memsync.writing.tail import read_tail
 from memsync.writing.traces import refuse_open_in_editor

@@ -99,7 +99,17 @@ def _only_home(places: Sequence[Place]) -> str:
 
 
 def _note(row: tuple[Any, ...]) -> IndexedNote:
-    path, kind, tier, title, date, last_time, pinned, archived, head, mtime_ns = row
+    path, kind, tier, title, date, last_time, pinned, archived, head, mtime_ns, changed_ns = row
     return IndexedNote(
-        path, Kind(kind), Tier(tier), title, date, last_time, bool(pinned), bool(archived), json.loads(head), mtime_ns
+        path=path,
+        kind=Kind(kind),
+        tier=Tier(tier),
+        title=title,
+        date=date,
+        last_time=last_time,
+        pinned=bool(pinned),
+        archived=bool(archived),
+        front_matter=json.loads(head),
+        mtime_ns=mtime_ns,
+        changed_ns=changed_ns,
     )

@@ -5,9 +5,12 @@ Named parameters everywhere; lists travel as JSON text and are opened with json_
 
 from __future__ import annotations
 
-# A chunk's moments: of its timed entries, else the note's date, else the file's mtime in local time.
-_MTIME = "strftime('%Y-%m-%dT%H:%M', n.mtime_ns / 1000000000, 'unixepoch', 'localtime')"
-_NOTE_DATE = f"CASE WHEN n.date <> '' THEN n.date ELSE {_MTIME} END"
+# When a note was last changed, in nanoseconds: by the commit that gave it its content, else by the file's mtime.
+_CHANGED_NS = "CASE WHEN n.committed > 0 THEN n.committed * 1000000000 ELSE n.mtime_ns END"
+
+# A chunk's moments: of its timed entries, else the note's date, else when the note was changed, in local time.
+_CHANGED = f"strftime('%Y-%m-%dT%H:%M', ({_CHANGED_NS}) / 1000000000, 'unixepoch', 'localtime')"
+_NOTE_DATE = f"CASE WHEN n.date <> '' THEN n.date ELSE {_CHANGED} END"
 _FIRST = f"CASE WHEN c.first_time <> '' THEN c.first_time ELSE {_NOTE_DATE} END"
 _LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
 
@@ -122,20 +125,21 @@ ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 """
 
 # What a hit is made of, in no order; the columns of IndexedChunk.
-CHUNKS = """
+CHUNKS = f"""
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, p.hash, c.heading_path, c.role,
-       c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, n.size, n.mtime_ns, n.ctime_ns, n.inode
+       c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
+       n.size, n.mtime_ns, n.ctime_ns, n.inode
 FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """
 
-# (path, kind, tier, title, date, latest moment in a log or thread, pinned, archived, front matter, mtime_ns) of every
-# note, by path.
-NOTES = """
+# (path, kind, tier, title, date, latest moment in a log or thread, pinned, archived, front matter, mtime_ns, last
+# change in nanoseconds) of every note, by path.
+NOTES = f"""
 SELECT n.path, n.kind, n.tier, n.title, n.date,
        CASE WHEN n.kind IN ('daily', 'thread')
             THEN coalesce((SELECT max(c.last_time) FROM chunk c WHERE c.note = n.id), '') ELSE '' END,
-       n.pinned, n.archived, n.front_matter, n.mtime_ns
+       n.pinned, n.archived, n.front_matter, n.mtime_ns, {_CHANGED_NS}
 FROM note n ORDER BY n.path
 """
 
@@ -174,12 +178,20 @@ COUNTS = "SELECT (SELECT count(*) FROM note), (SELECT count(*) FROM chunk), (SEL
 # (path, warning) of every warning, by path.
 WARNINGS = "SELECT n.path, w.value FROM note n, json_each(n.warnings) w ORDER BY n.path, w.key"
 
-# The canonical dump: everything that is a function of files, settings and model, and nothing that is not (ids, stamps).
+# (path, blob, seconds) of every note in HEAD's tree, in no order.
+HISTORY = "SELECT path, blob, committed FROM history"
+
+# How many notes have their date from a commit.
+COMMITTED = "SELECT count(*) FROM note WHERE committed > 0 AND date = ''"
+
+# The canonical dump: everything that is a function of files, HEAD, settings and model, and nothing that is
+# not (ids, stamps).
 DUMP_NOTES = """
 SELECT 'note', path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
-       lower(hex(digest)), parsed_by
+       lower(hex(digest)), parsed_by, lower(hex(blob)), committed
 FROM note ORDER BY path
 """
+DUMP_HISTORY = "SELECT 'history', path, lower(hex(blob)), committed FROM history ORDER BY path"
 DUMP_CHUNKS = """
 SELECT 'chunk', n.path, c.ordinal, c.section, c.start_line, c.end_line, c.start_column, c.end_column, c.heading_path,
        c.role, c.first_time, c.last_time, c.attributes, c.entries, lower(hex(c.words)), lower(hex(p.hash))

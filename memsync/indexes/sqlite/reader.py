@@ -80,6 +80,14 @@ class SqliteReader(ThreadReader, OverviewReader):
         """Return every indexed note with its stamp."""
         return {row[0]: IndexedFile._make(row[1:]) for row in self._rows(queries.STAMPS)}
 
+    def history(self) -> dict[NotePath, tuple[bytes, int]]:
+        """Return when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970."""
+        return {path: (blob, committed) for path, blob, committed in self._rows(queries.HISTORY)}
+
+    def committed_notes(self) -> int:
+        """Return how many notes have their date from a commit."""
+        return int(self._value(queries.COMMITTED))
+
     # -------------------------------------------------------------------------------------- candidates
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
@@ -201,6 +209,7 @@ class SqliteReader(ThreadReader, OverviewReader):
             queries.DUMP_LINKS,
             DUMP_MESSAGES,
             queries.DUMP_PASSAGES,
+            queries.DUMP_HISTORY,
         ]
         active = self._space_row("active")
         if active is not None:
@@ -290,7 +299,7 @@ def _parameters(query: Query) -> dict[str, Any]:
 
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
     made = [Entry(*entry) for entry in entries]
-    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:17], row[17:21]))
+    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:18], row[18:22]))
 
 
 def _size(path: Path) -> int:

@@ -135,6 +135,17 @@ MIGRATIONS = (
         PRIMARY KEY (note, ordinal)
     ) WITHOUT ROWID, STRICT;
     """,
+    """
+    -- What git calls the content: SHA-1 (20 bytes) and SHA-256 (32) of its blob; empty until the note is read again.
+    ALTER TABLE note ADD COLUMN blob BLOB NOT NULL DEFAULT x'';
+    -- When a commit last gave the note this content (seconds since 1970); 0: none did, or it was changed since.
+    ALTER TABLE note ADD COLUMN committed INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE history (              -- of the notes in HEAD's tree, whether or not the files are as they are there
+        path TEXT PRIMARY KEY,
+        blob BLOB NOT NULL,
+        committed INTEGER NOT NULL
+    ) WITHOUT ROWID, STRICT;
+    """,
 )
 SCHEMA_VERSION = len(MIGRATIONS)
 

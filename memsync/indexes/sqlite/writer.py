@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
@@ -18,16 +18,28 @@ _TEXT_LEVEL = 1
 
 _PUT_NOTE = """
 INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
-                  size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                  size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET
     kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
     session = excluded.session, importance = excluded.importance, pinned = excluded.pinned,
     archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
     size = excluded.size,
     mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, digest = excluded.digest,
-    stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by
+    stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by, blob = excluded.blob
 RETURNING id
+"""
+# The date of notes by HEAD's history, which counts where it has the very content that the note has.
+_DATE_NOTES = """
+UPDATE note SET committed = coalesce((
+    SELECT h.committed FROM history h
+    WHERE h.path = note.path AND h.blob IN (substr(note.blob, 1, 20), substr(note.blob, 21))
+), 0)
+WHERE path IN (SELECT value FROM json_each(?))
+"""
+_PUT_COMMITTED = """
+INSERT INTO history VALUES (?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET blob = excluded.blob, committed = excluded.committed
 """
 _CHUNK_COLUMNS = """note, ordinal, passage, section, start_line, end_line, start_column, end_column, heading_path, role,
     first_time, last_time, attributes, entries, words"""
@@ -133,6 +145,16 @@ class SqliteWriter(SpaceWriter):
             (*stamp.identity, stamp.digest, stamp.stamped_ns, path),
         )
 
+    def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
+        """Replace what is known of HEAD's history, and date the notes that this concerns."""
+        self.quiet, self.notes_changed = False, True
+        known = self.history()
+        gone = [path for path in known if path not in notes]
+        new = [(path, *entry) for path, entry in notes.items() if known.get(path) != entry]
+        self._db.executemany("DELETE FROM history WHERE path = ?", [(path,) for path in gone])
+        self._db.executemany(_PUT_COMMITTED, new)
+        self._run(_DATE_NOTES, (_json([*gone, *(path for path, _, _ in new)]),))
+
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
         """Forget a note and all that only it held; `pause` as above."""
         self.notes_changed = True
@@ -148,9 +170,10 @@ class SqliteWriter(SpaceWriter):
         row = (
             note.path, note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned,
             note.archived, _json(note.front_matter), _json(note.warnings),
-            *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by,
+            *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
         )  # fmt: skip
         note_id: int = self._db.execute(_PUT_NOTE, row).get
+        self._run(_DATE_NOTES, (_json([note.path]),))
         self._run("DELETE FROM link WHERE note = ?", (note_id,))
         links = [(note_id, link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links]
         self._db.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)

@@ -1,0 +1,345 @@
+"""git, run so that nothing which a repository configures is executed or followed.
+
+A repository may come with a stranger's notes, and most of what its configuration names is a program. So git is never
+shown that configuration. It gets the repository's HEAD, index, references and objects, and for everything else that
+working trees share a folder of ours, as its own `GIT_COMMON_DIR`: with a configuration that has only values out of
+`_VALUES`, and without hooks. Git looks for no repository by itself, so it cannot come upon one among the notes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from memsync.notes.repository import Repository, Unusable, read_file
+
+MAX_CONFIG_BYTES = 1_000_000
+MAX_RULES_BYTES = 1_000_000
+"""Of a file of attributes or ignore rules."""
+_KEPT_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+_USERS_OWN = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_FLAG = re.compile(r"true|false|yes|no|on|off|1|0|", re.IGNORECASE)
+_ONE_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+_VALUES: Mapping[str, re.Pattern[str]] = {
+    "user.name": _ONE_LINE,
+    "user.email": _ONE_LINE,
+    "user.useconfigonly": _FLAG,
+    "author.name": _ONE_LINE,
+    "author.email": _ONE_LINE,
+    "committer.name": _ONE_LINE,
+    "committer.email": _ONE_LINE,
+    "core.autocrlf": re.compile(rf"input|{_FLAG.pattern}", re.IGNORECASE),
+    "core.eol": re.compile(r"lf|crlf|native", re.IGNORECASE),
+    "core.filemode": _FLAG,
+    "core.ignorecase": _FLAG,
+    "core.logallrefupdates": re.compile(rf"always|{_FLAG.pattern}", re.IGNORECASE),
+    "core.precomposeunicode": _FLAG,
+    "core.sharedrepository": re.compile(
+        rf"group|all|world|everybody|umask|0?[0-7]{{3}}|{_FLAG.pattern}", re.IGNORECASE
+    ),
+}
+"""What git is told of the user's and the repository's settings: names, line ends, modes. None of it is run."""
+_RULES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
+"""Settings that name a file of patterns, and its usual name in the user's own folder."""
+_REMOTE = re.compile(r"remote\.[^\n]+\.url")
+_EXTENSIONS: Mapping[str, re.Pattern[str]] = {
+    "objectformat": re.compile("sha1|sha256"),
+    "noop": re.compile(".*"),
+    "partialclone": re.compile(".*"),
+    "preciousobjects": _FLAG,
+    "refstorage": re.compile("files"),
+    "relativeworktrees": _FLAG,
+    "worktreeconfig": _FLAG,
+}
+
+
+class TooSlow(Unusable):
+    """It took git longer than it was given."""
+
+
+class Git:
+    """git on one repository. `config` has the settings of the repository, as far as they were read."""
+
+    def __init__(self, repository: Repository, folder: str, seconds: float) -> None:
+        self.repository = repository
+        self.folder = folder
+        self.config: dict[str, str] = {}
+        self.includes = False
+        self._deadline = time.monotonic() + seconds
+        self._seconds = seconds
+
+    def run(
+        self, *arguments: str, given: str = "", index: str = "", as_user: bool = False, at_notes: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one command of git to its end. Raises Unusable when there is no git, or it takes too long.
+
+        `index` names another index than the repository's. Only `as_user` it reads the user's own settings; only
+        `at_notes` it looks at the working tree.
+        """
+        with self._guarded():
+            return subprocess.run(  # noqa: S603 (because no shell reads them, and where git is, is the user's choice)
+                ["git", *arguments],  # noqa: S607
+                cwd=self.repository.work_tree if at_notes else self.folder,
+                env=self._environment(index, as_user=as_user),
+                input=given,
+                capture_output=True,
+                encoding="utf-8",
+                errors="surrogateescape",
+                timeout=max(0.01, self._deadline - time.monotonic()),
+                check=False,
+            )
+
+    def stream(self, *arguments: str, most_bytes: int) -> Iterator[bytes]:
+        """Yield what a command prints, in blocks. Raises Unusable when it fails, takes too long or prints too much."""
+        with (
+            self._guarded(),
+            subprocess.Popen(  # noqa: S603 (because: as in `run`)
+                ["git", "--literal-pathspecs", *arguments],  # noqa: S607
+                cwd=self.folder,
+                env=self._environment("", as_user=False),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            ) as process,
+        ):
+            timer = threading.Timer(max(0.01, self._deadline - time.monotonic()), process.kill)
+            timer.start()
+            try:
+                assert process.stdout is not None
+                printed = 0
+                while block := process.stdout.read(1_000_000):
+                    printed += len(block)
+                    if printed > most_bytes:
+                        raise Unusable(f"git printed over {most_bytes // 1_000_000} MB")
+                    yield block
+                if process.wait() != 0:
+                    is_late = time.monotonic() >= self._deadline
+                    raise self._too_slow() if is_late else Unusable(f"git {arguments[0]} failed")
+            finally:
+                timer.cancel()
+                process.kill()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise Unusable("git is not installed") from error
+        except subprocess.TimeoutExpired as error:
+            raise self._too_slow() from error
+        except OSError as error:
+            raise Unusable(f"git cannot be run: {error.strerror}") from error
+
+    def _too_slow(self) -> TooSlow:
+        return TooSlow(f"git took over {self._seconds:.0f} s")
+
+    def _environment(self, index: str, *, as_user: bool) -> dict[str, str]:
+        kept = _KEPT_VARIABLES + (_USERS_OWN if as_user else ())
+        found = {name: value for name, value in os.environ.items() if name in kept or not name.startswith("GIT_")}
+        place = self.repository
+        found |= {
+            "GIT_DIR": place.git_dir,
+            "GIT_COMMON_DIR": self.folder,
+            "GIT_WORK_TREE": place.work_tree,
+            "GIT_OBJECT_DIRECTORY": f"{place.common_dir}/objects",
+            "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C",
+        }
+        if index:
+            found["GIT_INDEX_FILE"] = index
+        if not as_user:  # GIT_CONFIG_GLOBAL is younger than some git, so the user's folders are put out of its sight
+            found |= {"HOME": self.folder, "XDG_CONFIG_HOME": self.folder}
+            found |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return found
+
+
+@contextmanager
+def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
+    """Yield git on a repository, for so many seconds in all. Raises Unusable with the reason why not."""
+    with tempfile.TemporaryDirectory(prefix="memsync-git-") as folder:
+        git = Git(repository, os.path.realpath(folder), seconds)
+        _share(git)
+        _write_config(git, {})
+        _check_owner(git)
+        _read_config(git)
+        _write_config(git, git.config)
+        yield git
+
+
+def use_identity(git: Git) -> None:
+    """Let git know who commits, and how the user wants line ends: out of the user's own settings and the repository's.
+
+    Raises Unusable when the repository's settings include other files, which are not read.
+    """
+    if git.includes:
+        raise Unusable("the repository's configuration includes other files, which memsync does not read")
+    pattern = "^(" + "|".join(map(re.escape, (*_VALUES, *_RULES))) + ")$"
+    listed = git.run("config", "-z", "--get-regexp", pattern, as_user=True)
+    found = {name: value for name, value in _pairs(listed.stdout) if _is_value(name, value)}
+    for setting, usual in _RULES.items():
+        found[setting] = _rules_file(git.repository.work_tree, found.get(setting, ""), usual)
+    _write_config(git, git.config | found)
+
+
+# ------------------------------------------------------------------------------------- what git gets to see
+
+
+def _share(git: Git) -> None:
+    """Link what git needs of the repository into our folder; none of it is a program or names one."""
+    common = git.repository.common_dir
+    if not os.path.isdir(f"{common}/refs") or not os.path.isdir(f"{common}/objects"):
+        raise Unusable(f"{common} is no repository")
+    os.mkdir(f"{git.folder}/info")
+    for name in ("refs", "logs", "packed-refs", "shallow", "info/attributes", "info/exclude"):
+        place = f"{common}/{name}"
+        if os.path.isdir(place) or _is_regular(place):
+            os.symlink(place, f"{git.folder}/{name}")
+    _is_regular(f"{common}/objects/info/alternates")
+
+
+def _is_regular(path: str) -> bool:
+    """Tell whether a file is there. Raises Unusable for a FIFO, say, which git would wait for."""
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise Unusable(f"{path} is not a regular file")
+    return os.path.lexists(path)
+
+
+def _write_config(git: Git, values: Mapping[str, str]) -> None:
+    """Write the configuration that git sees."""
+    is_sha256 = git.config.get("extensions.objectformat") == "sha256"
+    lines = [f"[core]\n\trepositoryformatversion = {int(is_sha256)}\n\thooksPath = {os.devnull}\n\tfsmonitor = false"]
+    lines += ["[extensions]\n\tobjectFormat = sha256"] if is_sha256 else []
+    if not os.path.isdir(f"{git.folder}/logs"):
+        values = {**values, "core.logallrefupdates": "false"}
+    for name, value in values.items():
+        if _is_value(name, value):
+            section, _, key = name.rpartition(".")
+            section, _, part = section.partition(".")
+            lines.append(f"[{section}{f' {_quoted(part)}' if part else ''}]\n\t{key} = {_quoted(value)}")
+    Path(f"{git.folder}/config").write_text("\n".join(lines) + "\n", errors="surrogateescape")
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _is_value(name: str, value: str) -> bool:
+    if name in _VALUES:
+        return _VALUES[name].fullmatch(value) is not None
+    return (name in _RULES or _REMOTE.fullmatch(name) is not None) and _ONE_LINE.fullmatch(value) is not None
+
+
+def _rules_file(work_tree: str, named: str, usual: str) -> str:
+    """Return a file of patterns as the settings name it, or the usual one. Raises Unusable for what is no such file."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    path = os.path.join(work_tree, os.path.expanduser(named) if named else f"{folder}/git/{usual}")
+    if not os.path.lexists(path):
+        return os.devnull
+    if not os.path.isfile(path) or os.path.getsize(path) > MAX_RULES_BYTES:
+        raise Unusable(f"{path} is no file of git's {usual} rules")
+    return path
+
+
+# ------------------------------------------------------------------------------------- what is not trusted
+
+
+def _check_owner(git: Git) -> None:
+    """Refuse a repository of another user, as git itself does; `safe.directory` in the user's settings allows it."""
+    place = git.repository
+    own = {os.geteuid()}
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
+        own.add(int(os.environ["SUDO_UID"]))
+    paths = (place.work_tree, f"{place.work_tree}/.git", place.git_dir)
+    if all(os.lstat(path).st_uid in own for path in paths):
+        return
+    safe: list[str] = []
+    for _, value in _pairs(git.run("config", "-z", "--get-regexp", r"^safe\.directory$", as_user=True).stdout):
+        safe = [*safe, os.path.expanduser(value)] if value else []
+    if not any(_allows(one, place.work_tree) for one in safe):
+        raise Unusable(f"{place.work_tree} belongs to another user (git's safe.directory would allow it)")
+
+
+def _allows(safe: str, work_tree: str) -> bool:
+    if safe == "*" or safe == work_tree:
+        return True
+    return safe.endswith("/*") and work_tree.startswith(safe[:-1])
+
+
+def _read_config(git: Git) -> None:
+    """Read the repository's settings as data, and refuse what memsync does not know how to treat. Raises Unusable."""
+    place = git.repository
+    found = _settings_in(git, f"{place.common_dir}/config")
+    if _is_true(found.get("extensions.worktreeconfig", "")):
+        found |= _settings_in(git, f"{place.git_dir}/config.worktree")
+    if found.get("core.repositoryformatversion", "0") not in ("0", "1"):
+        raise Unusable("its format is of a later git")
+    for name, value in found.items():
+        extension = name.removeprefix("extensions.")
+        if extension != name and not (extension in _EXTENSIONS and _EXTENSIONS[extension].fullmatch(value)):
+            raise Unusable(f"it uses git's extension {extension}={value}, which memsync does not know")
+    if place.git_dir == place.common_dir:
+        _check_work_tree(place, found)
+    git.includes = any(name.startswith(("include.", "includeif.")) for name in found)
+    git.config = found
+
+
+def _check_work_tree(place: Repository, found: Mapping[str, str]) -> None:
+    """Refuse a repository that does not name this folder: anybody can write a `.git` file that leads to another's."""
+    named = found.get("core.worktree", "")
+    leads_here = os.path.realpath(os.path.join(place.git_dir, named)) == place.work_tree if named else False
+    if _is_true(found.get("core.bare", "")) or ((bool(named) or place.is_linked) and not leads_here):
+        raise Unusable(f"{place.git_dir} does not name {place.work_tree} as its working tree")
+
+
+def _settings_in(git: Git, path: str) -> dict[str, str]:
+    try:
+        text = read_file(path, MAX_CONFIG_BYTES).decode("utf-8", "surrogateescape")
+    except OSError:
+        return {}
+    listed = git.run("config", "--file", "-", "--no-includes", "-z", "--list", given=text)
+    if listed.returncode != 0:
+        raise Unusable(f"{path} cannot be understood")
+    return dict(_pairs(listed.stdout))
+
+
+def _is_true(value: str) -> bool:
+    return value.lower() in ("true", "yes", "on", "1")
+
+
+def _pairs(listed: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values that `git config -z` prints; a name without a value means true."""
+    for entry in filter(None, listed.split("\0")):
+        name, has_value, value = entry.partition("\n")
+        yield name, value if has_value else "true"
+
+
+# ------------------------------------------------------------------------------------- rules in the working tree
+
+
+def check_rule_files(git: Git, paths: list[str]) -> None:
+    """Refuse to let git read what may be no file of rules on the way to these paths (of the working tree).
+
+    Also refuses a path that lies in a repository of its own. Raises Unusable.
+    """
+    folders = {""}
+    for path in paths:
+        parts = path.split("/")[:-1]
+        folders.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+    for folder in sorted(folders):
+        base = os.path.join(git.repository.work_tree, folder)
+        if folder and os.path.lexists(f"{base}/.git"):
+            raise Unusable(f"{folder} is a repository of its own")
+        for name in (".gitattributes", ".gitignore"):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                read_file(f"{base}/{name}", MAX_RULES_BYTES)
