@@ -148,6 +148,15 @@ def test_pipe_that_may_not_be_read_took_the_place_of_a_note(world: World) -> Non
     assert world.stamps() == {}
 
 
+def test_pipe_with_the_name_of_a_folder_keeps_nobody_waiting(world: World) -> None:
+    """Neither memsync nor what removes folders here opens it."""
+    world.tree.pipe("a.md")
+    world.tree.rename("a.md", "deep/er")
+    world.tree.remove_folder("deep/er")
+    world.rest()
+    assert world.stamps() == {}
+
+
 def test_note_that_may_not_be_read_is_kept(world: World) -> None:
     """Unreadable is not deleted."""
     world.forbid("a.md")

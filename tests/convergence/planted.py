@@ -155,7 +155,9 @@ PLANTED: Mapping[str, Plant] = {
     "any vector will do": _any_vector,
     "a lost root counts as an empty one": _lost_root_is_empty,
     "reports are relied on for good": _never_compared_again,
-    "a strict search does not look at the files": instead(Answering, "_freshen", lambda answering, fresh: TextReport()),
+    "a strict search does not look at the files": instead(
+        Answering, "_freshen", lambda answering, fresh, words=(): TextReport()
+    ),
     "two writes in one tick are taken for one": _no_racy_window,
     "a changed .gitignore is not read again": _ignore_files_kept,
     "a chunk that moved keeps its old place": instead(SqliteWriter, "_move_chunk", _nothing),

@@ -155,8 +155,10 @@ class Tree:
             self._system.stamps[self.now[target].inode] = (mtime, self._clock.stamp_ns())
 
     def remove_folder(self, folder: str) -> None:
-        with self.change():
-            shutil.rmtree(self.root / folder)
+        """Remove a folder and what is in it; a pipe that has its name would be opened, and waited for without end."""
+        if folder in self.now and self.now[folder].is_folder:
+            with self.change():
+                shutil.rmtree(self.root / folder)
 
     # -------------------------------------------------------------------------------------- oddities
 
