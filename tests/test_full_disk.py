@@ -34,7 +34,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     if not mount("mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)):
-        pytest.skip("a small file system can be mounted by root only")
+        pytest.skip("needs a small file system to be mounted; run the tests as root, in a container with CAP_SYS_ADMIN")
     yield folder
     mount("umount", "--lazy", str(folder))
 

@@ -133,7 +133,7 @@ def test_a_lone_surrogate_is_replaced() -> None:
 
 
 @given(st.text(max_size=200))
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(max_examples=300)
 def test_any_text_is_a_query_or_a_usage_error(typed: str) -> None:
     """Nothing a person can type raises anything else."""
     try:
