@@ -144,7 +144,9 @@ def test_incremental_and_rebuilt_index_answer_alike(seed: int, memory: Memory, r
 
 # --------------------------------------------------------------------------------- settings and front matter
 
-SECTIONS = "".join(f"## Part {number}\n\n{'The heron nests in the alder by the pond. ' * 40}\n\n" for number in range(3))
+SECTIONS = "".join(
+    f"## Part {number}\n\n{'The heron nests in the alder by the pond. ' * 40}\n\n" for number in range(3)
+)
 ENTRIES = "".join(f"- {8 + n // 6:02d}:{n % 6}0 The heron did thing number {n} at the pond today.\n" for n in range(40))
 CHANGED_SETTINGS = [
     "[chunks]\nmax_tokens = 64\nsmall_tokens = 40\n",

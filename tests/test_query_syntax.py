@@ -140,4 +140,4 @@ def test_any_text_is_a_query_or_a_usage_error(typed: str) -> None:
         query = parse(typed)
     except UsageError:
         return
-    assert query.text or query.filters != Filters()
+    assert (query.text.strip(), query.filters) != ("", Filters())
