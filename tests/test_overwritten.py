@@ -189,4 +189,4 @@ def test_journal_cut_off_at_any_byte_keeps_what_is_before(tmp_path: Path) -> Non
         day.write_bytes(whole[:size])
         own = [first, second] if size >= len(whole) - 1 else [first]
         assert kept.since(0) == own, size
-        assert kept.since(0) + [kept.append(LOG, "- third")] == kept.since(0), size
+        assert [*kept.since(0), kept.append(LOG, "- third")] == kept.since(0), size
