@@ -4,7 +4,7 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test lint types imports tests bench soak clean
+.PHONY: demo test lint types imports tests bench soak mutants clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -44,5 +44,10 @@ soak: .venv/.installed-dev
 	$(BIN)/python -m tests.soak_database $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.soak_daemon $(if $(SEED),--seed $(SEED))
 
+# Faults planted in a copy of the package, one at a time: which do the tests find? ROOM=search,sync and SEED=2 choose;
+# KEEP=1 traces again only what test files were changed. What is known already is in .mutants/.
+mutants: .venv/.installed-dev
+	$(BIN)/python -m tests.mutants.run $(if $(ROOM),--room $(ROOM)) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep-traces)
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .mutants .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -172,7 +172,7 @@ def test_changed_settings_give_the_index_that_they_would_give_a_new_memory(
     for path in root.rglob("*.md"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
     config = root / "config.toml"
-    dumps = []
+    dumps: list[list[str]] = []
     for text in ("", changed, ""):
         config.write_text(f'[memsync]\nroot = "."\n{text}')
         settings = load_settings(root=root, environ={}, cwd=root)
@@ -210,7 +210,7 @@ def test_each_field_of_front_matter_that_changes_is_indexed_anew(
     """The body is as it was, so no chunk moves; the index is still the one that the files give, as it is without."""
     body = "# Birds\n\nThe heron nests. #pond\n\n[[other]]\n"
     values = {name: before for name, (before, _) in FIELDS.items()}
-    dumps = []
+    dumps: list[list[str]] = []
     for value in (*FIELDS[field], None, FIELDS[field][0]):
         head = {**values, field: value}
         lines = "".join(f"{name}: {each}\n" for name, each in head.items() if each is not None)
