@@ -108,12 +108,13 @@ def fresh_dump(root: Path, folder: Path, settings: Settings | None = None) -> li
         return dump(fresh)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(12), *(f"fresh {number}" for number in range(12))])
 def test_index_after_a_random_walk_equals_one_built_from_the_files(
-    seed: int, memory: Memory, root: Path, tmp_path: Path
+    seed: int | str, pytestconfig: pytest.Config, memory: Memory, root: Path, tmp_path: Path
 ) -> None:
     """Edits of every sort with a sync or a search now and then: dump, integrity and orphans as if nothing had been."""
-    chance = random.Random(seed)
+    of_this_run = f"{pytestconfig.option.hypothesis_seed} {seed}"
+    chance = random.Random(of_this_run if isinstance(seed, str) else seed)
     walk = Walk(root, chance)
     for _ in range(STEPS):
         walk.step()
