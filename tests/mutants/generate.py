@@ -37,6 +37,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
 _OTHER_FUNCTION = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list"}
 _DROPPED_METHODS = frozenset({"lower", "strip", "lstrip", "rstrip", "casefold", "removeprefix", "removesuffix"})
 _OTHER_METHOD = {"startswith": "endswith", "endswith": "startswith", "append": "count", "partition": "rpartition"}
+_ONE_ORDER = frozenset({"isinstance", "issubclass", "zip"})
+"""With other arguments first these fail whatever they are given: any test finds that."""
 _EMPTY = {"list": "[]", "tuple": "()", "str": '""', "dict": "{}", "set": "set()", "Sequence": "()"}
 _SQL = re.compile(r"\b(SELECT|DELETE|UPDATE|INSERT|WHERE)\b")
 _SQL_EDITS = (
@@ -47,7 +49,9 @@ _SQL_EDITS = (
 _UNSEEN_CALLS = re.compile(
     r"\b(log|_log|logger|logging|logs|progress|warn|lru_cache|echo|secho|register|gc|unload|close|cancel|unlink|join)$"
 )
-_UNSEEN_KEYWORDS = frozenset({"timeout", "maxsize", "hint", "daemon", "cutoff", "n", "help", "metavar", "name", "mode"})
+_UNSEEN_KEYWORDS = frozenset(
+    {"timeout", "maxsize", "hint", "daemon", "cutoff", "n", "help", "metavar", "name", "mode", "indent"}
+)
 _UNSEEN_FUNCTIONS = frozenset({"__repr__", "__str__", "__exit__", "close"})
 
 
@@ -279,6 +283,8 @@ class _Walk:
         elif isinstance(node.func, ast.Attribute) and node.func.attr in _OTHER_METHOD:
             other = ast.Attribute(node.func.value, _OTHER_METHOD[node.func.attr])
             self._add("function changed", node, ast.unparse(ast.Call(other, node.args, node.keywords)))
+        elif ast.unparse(node.func) in _ONE_ORDER:
+            return
         elif len(node.args) >= 2 and all(isinstance(item, ast.Name | ast.Attribute) for item in node.args[:2]):
             swapped = [node.args[1], node.args[0], *node.args[2:]]
             self._add("arguments swapped", node, ast.unparse(ast.Call(node.func, swapped, node.keywords)))
