@@ -23,11 +23,27 @@ LARGE_BYTES = 500_000
 """Files from here on (the model) are linked, not copied."""
 
 
+_folders: list[Path] = []
+
+
+def new_folder() -> Path:
+    """Return a new folder, of a short name because sockets lie in it, that `clean_up` removes if nothing else does."""
+    _folders.append(Path(tempfile.mkdtemp(prefix="mt")))
+    return _folders[-1]
+
+
+def clean_up() -> None:
+    """End all processes that carry the marker of this one, and remove all folders."""
+    end_left_over(RUN)
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Copy:
     """A copy of what git lists of the project (tracked, or new and not ignored)."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="mutants-"))
+        self.folder = new_folder()
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=PROJECT,
@@ -68,7 +84,7 @@ def run_tests(
 ) -> Ran:
     """Run the chosen tests (with the seconds each may take) in a copy; without a choice all of the files."""
     marker = f"{RUN}-{uuid.uuid4().hex}"
-    scratch = Path(tempfile.mkdtemp(prefix="mt"))
+    scratch = new_folder()
     chosen_file, events = scratch / "chosen.json", scratch / "events"
     chosen_file.write_text(json.dumps(dict(chosen)))
     events.touch()

@@ -7,7 +7,7 @@ import hashlib
 import json
 import queue
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +21,9 @@ LEFT_OUT = {
     "tests/test_planted_database_bugs.py": "plants faults itself",
     "tests/test_guards.py": "looks at the form of the source, which an edit may change without changing what it does",
 }
+SLOW_SECONDS = 2.0
+CASES_AT_FIRST = 2
+"""So many cases of a test with parameters have their turn before those of other tests."""
 _SKIPPED_FOLDER = "tests/mutants"
 
 
@@ -111,21 +114,25 @@ class Reach:
                         self.blocks[block].add(test)
 
     def tests(self, fault: Fault) -> list[str]:
-        """Return the tests that could find a fault: the best three of each file first, then the rest.
+        """Return the tests that could find a fault: quick ones before slow ones, and of each the best first.
 
-        Better is what reaches little else, and takes little time.
+        Better is what reaches little else, and whose file is named after the fault's module.
         """
         blocks = [f"{fault.path}:{fault.block}"] if fault.block else self._referring(fault)
         found = {test for block in blocks for test in self.blocks.get(block, ())}
-        best = sorted(found, key=lambda test: (self._size[test] * (0.2 + self.seconds[test]), test))
-        place: dict[str, int] = defaultdict(int)
-        early: list[str] = []
-        late: list[str] = []
-        for test in best:
-            file = test.partition("::")[0]
-            (early if place[file] < 3 else late).append(test)
-            place[file] += 1
-        return [*early, *late]
+        subject = Path(fault.path).stem[:5]
+
+        def cost(test: str) -> tuple[float, str]:
+            is_named = subject in test.partition("::")[0]
+            return self._size[test] * (0.2 + self.seconds[test]) * (0.2 if is_named else 1.0), test
+
+        places: Counter[str] = Counter()
+        turns: dict[str, tuple[bool, bool]] = {}
+        for test in sorted(found, key=cost):
+            function = test.partition("[")[0]
+            places[function] += 1
+            turns[test] = self.seconds[test] > SLOW_SECONDS, places[function] > CASES_AT_FIRST
+        return sorted(turns, key=lambda test: (turns[test], cost(test)))
 
     def _referring(self, fault: Fault) -> list[str]:
         """Return the blocks that use what an edit outside all functions defines; those of its module if none does."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from tests.mutants.copies import PROJECT, RUN, Copy, end_left_over, run_tests
+from tests.mutants.copies import PROJECT, Copy, clean_up, run_tests
 from tests.mutants.excused import unexcused
 from tests.mutants.fault import PACKAGE, Fault
 from tests.mutants.generate import sample
@@ -29,8 +29,9 @@ SHARE_TO_FIND = 0.95
 AT_ONCE = 2
 MOST_SECONDS = 150.0
 """How long the tests of one fault may take unmutated; what would come later is not run."""
-FIRST_TESTS = 6
-"""So many of the best tests are run before the others: most faults need no more, and pytest then reads few files."""
+FIRST_TESTS = 60
+FIRST_FILES = 3
+"""So many of the best tests, of so many files, are run before the others: most faults need no more."""
 SURE_SECONDS = 1.0
 """A test that takes longer, and so may depend on the machine, is run again where it fails: once may be chance."""
 HANG_FACTOR, HANG_SECONDS = 8.0, 30.0
@@ -74,7 +75,7 @@ def main() -> int:
     try:
         return _report(faults, _Run().results(faults, keep_traces=own.keep_traces))
     except KeyboardInterrupt:
-        end_left_over(RUN)
+        clean_up()
         sys.stderr.write("Interrupted. What was found is kept; run the command again to go on.\n")
         os._exit(130)  # without waiting for the threads, whose processes have just ended
 
@@ -138,13 +139,14 @@ class _Run:
         try:
             left = list(tests)
             while left:
-                first = self._first_failure(copy, left[:FIRST_TESTS]) or self._first_failure(copy, left[FIRST_TESTS:])
+                likely, others = _divided(left)
+                first = self._first_failure(copy, likely) or self._first_failure(copy, others)
                 if first is None:
                     break
                 is_sure = self._reach.seconds[first.found_by] < SURE_SECONDS
                 if again := first if is_sure else self._first_failure(copy, [first.found_by]):
                     return Result(again.found_by, again.how, len(tests))
-                left = left[left.index(first.found_by) + 1 :]
+                left.remove(first.found_by)
         finally:
             place.write_bytes(source)
         return Result("", "", len(tests))
@@ -194,6 +196,14 @@ class _Run:
         key = self._key(fault, [] if result.found_by else tests)
         with self._results_file.open("a") as file:
             file.write(json.dumps({"key": key, **asdict(result)}) + "\n")
+
+
+def _divided(tests: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the tests to run first, and the others."""
+    files = list(dict.fromkeys(test.partition("::")[0] for test in tests))[:FIRST_FILES]
+    likely = [test for test in tests if test.partition("::")[0] in files][:FIRST_TESTS]
+    chosen = set(likely)
+    return likely, [test for test in tests if test not in chosen]
 
 
 def _report(faults: Sequence[Fault], results: Mapping[Fault, Result]) -> int:
