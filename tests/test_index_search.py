@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsync.errors import UsageError
+from memsync.errors import IndexFailure, UsageError
+from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.match_syntax import all_of, any_of
 from memsync.indexes.sqlite.schema import capabilities
 from memsync.memory import Memory
@@ -238,3 +239,11 @@ def test_what_the_index_needs_of_sqlite_is_there() -> None:
     library, vec0 = capabilities()
     assert tuple(int(part) for part in library.split(".")) >= (3, 51, 3)
     assert vec0.startswith("v0.1")
+
+
+def test_sqlite_that_lacks_something_is_told_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build without vec0, or one that knows no contentless tables."""
+    monkeypatch.setattr(schema, "load_vec0", lambda connection: None)
+    with pytest.raises(IndexFailure, match="SQLite lacks") as raised:
+        capabilities()
+    assert raised.value.hint == "Reinstall apsw and sqlite-vec."

@@ -141,3 +141,10 @@ def test_any_text_is_a_query_or_a_usage_error(typed: str) -> None:
     except UsageError:
         return
     assert (query.text.strip(), query.filters) != ("", Filters())
+
+
+def test_two_hyphens_exclude_nothing() -> None:
+    """`--draft` is text as it was typed; `-draft` excludes."""
+    assert parse("--draft heron").text == "--draft heron"
+    assert parse("--draft heron").exclusions == ()
+    assert parse("-draft heron").exclusions == ("draft",)

@@ -261,3 +261,11 @@ def test_a_question_that_one_line_answers_scores_higher_than_one_that_none_does(
     tops = [memory.search(text, mode="keyword").hits[0].score for text in ("heron nests alder", "heron rope quay")]
     assert tops[0] > 2 * tops[1] > 0
     assert tops[0] <= 1
+
+
+def test_snippet_shows_the_lines_around_the_best_as_far_as_they_fit() -> None:
+    """Those after it first, then those before it up to the very first; what does not fit is left out whole."""
+    assert snippet_of("one\ntwo\nheron\nthree\nfour", "heron")[0] == "one\ntwo\nheron\nthree\nfour"
+    long = "x" * (MAX_SNIPPET_CHARS - 12)
+    assert snippet_of(f"before\nheron\n{long}", "heron")[0] == f"heron\n{long}"
+    assert snippet_of(f"{long}xxxxxxxxxx\nbefore\nheron", "heron")[0] == "before\nheron"

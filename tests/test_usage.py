@@ -111,9 +111,11 @@ def test_an_empty_database_is_a_new_beginning(
 
 
 def test_counts_are_written_within_seconds(
-    make_memory: Callable[..., Memory], write: Write, settings: Settings
+    make_memory: Callable[..., Memory], write: Write, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether or not another search follows."""
+    assert usage_module.FLUSH_SECONDS <= 5
+    monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 0.05)
     write("zebra.md", "A zebra.\n")
     memory = make_memory()
     memory.search("zebra", mode="keyword")
@@ -325,3 +327,10 @@ def test_stats_have_the_most_and_the_never_retrieved(memory: Memory, write: Writ
     assert found.never_count == 2
     memory.search("zebra", mode="keyword", limit=1)
     assert memory.stats(limit=1).searches == 1
+
+
+def test_nothing_counted_writes_nothing(usage: Usage) -> None:
+    """A memory that nobody asks leaves no file; what was read and gave no note is none either."""
+    usage.flush()
+    assert usage.used("").notes == {}
+    assert not usage.path.exists()
