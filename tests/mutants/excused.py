@@ -9,7 +9,9 @@ from tests.mutants.fault import Fault
 from tests.mutants.generate import candidates
 
 # (function, before, after) of a generated fault -> why nobody could tell the difference.
-EXCUSED: dict[tuple[str, str, str], str] = {}
+EXCUSED: dict[tuple[str, str, str], str] = {
+    ("Indexer._read", "0", "1"): "the stamp of a file that has gone fills a place and is read by nobody",
+}
 
 
 def unexcused(package: Path, faults: Sequence[Fault]) -> list[Fault]:
