@@ -76,7 +76,7 @@ def test_gone_text_leaves_its_place_among_the_hits_to_the_next(frozen: Callable[
 def test_no_place_is_shown_twice(frozen: Callable[[], Memory], write: Write) -> None:
     """Of two equal paragraphs one is deleted: both are found where the other is, which is shown once."""
     heron = "The heron nests in the alder."
-    path = write("a.md", f"## One\n\n{heron}\n\n{FILLER}\n\n## One\n\n{heron}\n")
+    path = write("a.md", f"## One\n\n{heron}\n\n# Rest\n\n{FILLER}\n\n## One\n\n{heron}\n")
     memory = frozen()
     assert len(memory.search("heron alder", mode="keyword").hits) == 2
     path.write_text(f"{FILLER}\n\n## One\n\n{heron}\n")
