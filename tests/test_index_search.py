@@ -247,3 +247,17 @@ def test_sqlite_that_lacks_something_is_told_with_advice(monkeypatch: pytest.Mon
     with pytest.raises(IndexFailure, match="SQLite lacks") as raised:
         capabilities()
     assert raised.value.hint == "Reinstall apsw and sqlite-vec."
+
+
+def test_tags_and_roles_narrow_by_whole_names_inside_each_retriever(
+    memory: Memory, write: Write, embedder: FakeEmbedder
+) -> None:
+    """What only begins alike takes no place among the candidates, however many there are of it."""
+    for number in range(30):
+        write(f"n{number}.md", "The heron nests. #workshop\n")
+    write("z.md", "The heron nests. #work/tools\n")
+    write("y.md", "The heron nests. #WORK\n")
+    memory.sync()
+    for found in (keyword(memory, "heron", 2, tags=("work",)), vector(memory, embedder, "heron", 2, tags=("work",))):
+        assert set(found) == {"z.md", "y.md"}
+    assert keyword(memory, "heron", tags=("tools",)) == []

@@ -213,9 +213,19 @@ def _references(package: Path) -> dict[str, list[str]]:
         for function, _ in functions(tree):
             for name in {_name(used) for used in ast.walk(function)} - {""}:
                 found[name].append(f"{path}:{named[function.body[0].lineno]}")
-    for name, makes in made_of.items():
-        found[name] += [block for made in makes for block in found.get(made, ())]
+    for name in list(made_of):
+        found[name] += [block for made in _all_made_of(name, made_of) for block in found.get(made, ())]
     return found
+
+
+def _all_made_of(name: str, made_of: Mapping[str, set[str]]) -> set[str]:
+    """Return the constants that a constant is part of, of whatever is part of it included."""
+    found: set[str] = set()
+    new = {name}
+    while new:
+        new = {made for one in new for made in made_of.get(one, ())} - found
+        found |= new
+    return found - {name}
 
 
 def _name(node: ast.AST) -> str:
