@@ -4,7 +4,7 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test lint types imports tests bench soak lock clean
+.PHONY: demo test lint types imports tests bench soak mutants lock clean
 
 # Only what a lock file names is installed, its hash is compared, and nothing is built but memsync itself, without network.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
@@ -55,5 +55,10 @@ soak: .venv/.installed-dev
 	$(BIN)/python -m tests.soak_database $(if $(SEED),--seed $(SEED))
 	$(BIN)/python -m tests.soak_daemon $(if $(SEED),--seed $(SEED))
 
+# Faults planted in a copy of the package, one at a time: which do the tests find? ROOM=search,sync and SEED=2 choose;
+# KEEP=1 traces again only what test files were changed. What is known already is in .mutants/.
+mutants: .venv/.installed-dev
+	$(BIN)/python -m tests.mutants.run $(if $(ROOM),--room $(ROOM)) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep-traces)
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .mutants .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

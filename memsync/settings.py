@@ -217,7 +217,7 @@ def load_settings(
         )
     tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
     paths = {name: (values[name], sources.get(name, ""), _base(files, sources.get(name, ""))) for name in OF_ONE_ROOT}
-    resolved_root = resolve_root(*paths["memsync.root"])
+    values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     sources = {name: sources.get(name, "default") for name in values}
     options = ["--config", files.over.path] if files.over is not None and files.is_named else []

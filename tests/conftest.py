@@ -1,9 +1,10 @@
-"""What every test may use: a memory root in a temporary folder, a quick embedder, and the real data folder if named."""
+"""What every test may use: a memory root in a temporary folder, a quick embedder, folders of data, a seed a run."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from hypothesis import Phase
 
 from memsync.embedders.minilm import WordPieceCounter
 from memsync.indexes.sqlite.index import SqliteIndex
@@ -22,14 +24,35 @@ from memsync.notes.rules import PathRules
 from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from tests.daemon_process import Cli
 
-hypothesis.settings.register_profile("repeatable", deadline=None, max_examples=150, derandomize=True)
-hypothesis.settings.load_profile("repeatable")
+hypothesis.settings.register_profile("fresh", deadline=None, max_examples=150, derandomize=False, print_blob=True)
+# For runs that only ask whether anything fails (`make mutants`): what fails is not made smaller, nor kept.
+hypothesis.settings.register_profile(
+    "quick", hypothesis.settings.get_profile("fresh"), phases=(Phase.explicit, Phase.generate), database=None
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fresh"))
 
 COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
 
+SMALL_DATA = Path(__file__).parent / "data"
+
 Parse = Callable[..., Note]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw one seed for the property tests of this run, unless one is given: xdist passes it on to its workers."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say how to repeat this run, in a quiet run too, which prints no header."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        seed = session.config.option.hypothesis_seed
+        reporter.write_line(f"property tests have the seed {seed}; repeat with: pytest --hypothesis-seed={seed}")
 
 
 class FakeEmbedder:
@@ -148,13 +171,12 @@ def parse(reader: NoteReader) -> Parse:
     return parse_text
 
 
-@pytest.fixture(scope="session")
-def bench_data() -> Path:
-    """The folder of real data; tests that need it are skipped with this reason where it is absent."""
+def data_folders() -> list[Path]:
+    """Return the folders of data that tests read: a small one of our own, and the one that BENCH_DATA names."""
     named = os.environ.get("BENCH_DATA", "")
-    if not named or not Path(named).is_dir():
-        pytest.skip("BENCH_DATA names no data folder")
-    return Path(named)
+    if named and not Path(named).is_dir():
+        raise pytest.UsageError(f"BENCH_DATA names no folder: {named}")
+    return [SMALL_DATA, *([Path(named)] if named else [])]
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.indexes.sqlite.writer import SqliteWriter
 from memsync.settings import load_settings
+from memsync.user_folders import own_folder
 from tests.database_scenario import STEPS, Divergence, Life, clock_ahead, open_memory
 from tests.index_checks import assert_sound, database, dump
 from tests.losing_database import lose_power
@@ -43,7 +44,7 @@ class Recording:
 def record_life(folder: Path) -> Recording:
     """Run all steps of the scenario on a recording disk."""
     life = Life(folder)
-    life.settings.index_dir.mkdir()
+    own_folder(life.settings.index_dir)
     with recording_disk(life.settings.index_dir) as disk, clock_ahead(), _marking(disk):
         for _, prepare, step in STEPS:
             if prepare is not None:
@@ -65,7 +66,7 @@ def survive(recording: Recording, seed: int, folder: Path, moment: int | None = 
     path = recording.life.settings.index_dir / "index.db"
     loss = lose_power(recording.events, str(path), moment, chance)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    own_folder(folder)
     for name, content in loss.files.items():
         (folder / Path(name).name).write_bytes(content)
     root = recording.life.root

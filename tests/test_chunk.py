@@ -79,7 +79,8 @@ def test_oversize_item_is_cut_into_its_children() -> None:
     """A list item's own text and its inner items are what it is cut between."""
     chunks = cut(f"- {WORDS}\n  - {WORDS} one\n    {WORDS} one\n  - {WORDS}\n  - {WORDS}\n")
     assert_fits(chunks)
-    assert not any(first == 3 or last == 2 for first, last in spans(chunks))
+    assert 3 not in {first for first, _ in spans(chunks)}
+    assert 2 not in {last for _, last in spans(chunks)}
 
 
 def test_oversize_fence_is_cut_between_lines() -> None:
@@ -231,3 +232,22 @@ def test_note_of_front_matter_only_is_found_by_it() -> None:
     (chunk,) = cut("---\ntitle: Heron\n---\n")
     assert (chunk.start_line, chunk.end_line) == (1, 3)
     assert "Heron" in chunk.text
+
+
+@pytest.mark.parametrize(("heading", "body", "together"), [(13, 240, True), (14, 240, False), (60, 240, False)])
+def test_a_heading_joins_its_paragraph_only_where_both_fit(heading: int, body: int, together: bool) -> None:
+    """A heading of 60 word pieces over a paragraph of 240 is a chunk of its own; none is cut, and none too large."""
+    text = "# " + "one " * heading + "\n\n" + "two " * body + "\n"
+    chunks = cut(text, LIMITS)
+    assert_fits(chunks, LIMITS)
+    assert spans(chunks) == ([(1, 3)] if together else [(1, 1), (3, 3)])
+    assert not any(chunk.end_column for chunk in chunks)
+
+
+@pytest.mark.parametrize("length", [30, 31, 32, 33, 64, 65, 200])
+def test_no_chunk_is_larger_than_the_model_reads_at_the_very_limit(length: int) -> None:
+    """Paragraph, item, line and heading of each size around the limit."""
+    words = "one " * length
+    for text in (words, f"- {words}\n- {words}", f"# {words}\n\n{words}", f"{words}\n{words}\n\n{words}"):
+        chunks = cut(text + "\n")
+        assert_fits(chunks)

@@ -14,7 +14,7 @@ from memsync.model import Chunk, Note, NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.reader import NoteReader
-from tests.conftest import COUNTER, LIMITS, RULES
+from tests.conftest import COUNTER, LIMITS, RULES, SMALL_DATA, data_folders
 
 TIGHT = ChunkLimits(max_tokens=32, small_tokens=12, run_tokens=24, window_entries=3, window_stride=2)
 READERS = [NoteReader(COUNTER.count, RULES, limits, 2_000_000) for limits in (LIMITS, TIGHT)]
@@ -139,38 +139,48 @@ def test_editing_one_section_leaves_the_passages_of_all_others(
 # --------------------------------------------------------------------------------- specification, real notes
 
 
-@pytest.mark.data
-def test_commonmark_examples_are_covered_quoted_and_within_the_limit(bench_data: Path) -> None:
-    """Each example of the specification, alone and as part of a note."""
-    examples = json.loads((bench_data / "commonmark.json").read_text("utf-8"))
-    assert len(examples) > 600
+FOLDERS = data_folders()
+SHARES = [(folder, share) for folder in FOLDERS for share in range(1 if folder == SMALL_DATA else 8)]
+
+
+def notes_of(folder: Path) -> list[Path]:
+    """Return the notes of a folder of data."""
+    found = sorted(path for name in ("notes", "rfcs", "locomo") for path in (folder / name).rglob("*.md"))
+    assert len(found) > (7 if folder == SMALL_DATA else 700)
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_examples_of_markdown_are_covered_quoted_and_within_the_limit(folder: Path) -> None:
+    """Each example, of our own or of the specification, alone and as part of a note."""
+    name, fewest = ("examples.json", 100) if folder == SMALL_DATA else ("commonmark.json", 600)
+    examples = json.loads((folder / name).read_text("utf-8"))
+    assert len(examples) > fewest
     for reader in READERS:
         for example in examples:
             for text in (example["markdown"], f"# Title\n\nintro\n\n{example['markdown']}\n\n## After\n\ntext\n"):
                 assert_sound(*reader.read(PATHS[0], text.encode()), reader.limits)
 
 
-@pytest.mark.data
-@pytest.mark.parametrize("share", range(8))
-def test_real_notes_are_covered_quoted_and_within_the_limit(share: int, bench_data: Path) -> None:
-    """Every note of the real data, under the default settings."""
-    paths = sorted(path for folder in ("rfcs", "locomo") for path in (bench_data / folder).rglob("*.md"))
-    assert len(paths) > 700
-    for path in paths[share::8]:
+@pytest.mark.parametrize(("folder", "share"), SHARES, ids=str)
+def test_real_notes_are_covered_quoted_and_within_the_limit(folder: Path, share: int) -> None:
+    """Every note of the data, under the default settings."""
+    for path in notes_of(folder)[share::8] if folder != SMALL_DATA else notes_of(folder):
         note, chunks = READERS[0].read(NotePath(f"{path.parent.name}/{path.name}"), path.read_bytes())
         assert_sound(note, chunks, LIMITS)
 
 
-@pytest.mark.data
-def test_line_added_to_a_real_note_changes_the_passages_of_its_section_only(bench_data: Path) -> None:
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_line_added_to_a_real_note_changes_the_passages_of_its_section_only(folder: Path) -> None:
     """A paragraph put behind a heading leaves every other section as it was."""
-    for path in sorted((bench_data / "rfcs").rglob("*.md"))[::40]:
+    names = [folder / "notes" / "harbour.md"] if folder == SMALL_DATA else sorted((folder / "rfcs").rglob("*.md"))[::40]
+    for path in names:
         note, before = READERS[0].read(PATHS[0], path.read_bytes())
         place = len(note.sections) // 2
         lines = list(note.lines)
         lines[note.sections[place].start_line :] = ["", "An added line.", *lines[note.sections[place].start_line :]]
         edited, after = READERS[0].read(PATHS[0], "\n".join(lines).encode())
-        assert len(edited.sections) == len(note.sections)
+        assert len(edited.sections) == len(note.sections) > 4
         for section in range(len(note.sections)):
             if section != place:
                 assert hashes(before, section) == hashes(after, section), path.name

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import jsonschema
 import pytest
+
+from memsync.settings import load_settings
 
 Write = Callable[[str, str], Path]
 SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "search-result.schema.json").read_text())
@@ -188,6 +192,28 @@ def test_status_doctor_and_config_print_one_json_document(
     shown = json.loads(run("config", "show", "--json").stdout)
     assert shown["settings"]["search.mode"] == {"value": "keyword", "source": "MEMSYNC_SEARCH_MODE"}
     assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}
+
+
+def test_verify_exits_with_1_and_shows_the_first_difference(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write, root: Path
+) -> None:
+    """What the index has and what the files give; `rebuild` mends it, and then it exits with 0."""
+    write("a.md", "The heron nests.\n")
+    assert run("sync").returncode == 0
+    with closing(sqlite3.connect(load_settings(root=root).index_dir / "index.db")) as database:
+        database.execute("UPDATE note SET title = 'Egret'")
+        database.commit()
+    told = run("verify")
+    assert told.returncode == 1
+    assert "Egret" in next(line for line in told.stdout.splitlines() if "indexed:" in line)
+    assert "Egret" not in next(line for line in told.stdout.splitlines() if "rebuilt:" in line)
+    assert told.stdout.endswith("Run: memsync rebuild\n")
+    found = run("verify", "--json")
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["equal"] is False
+    assert "Egret" in json.loads(found.stdout)["difference"]["indexed"]
+    assert run("rebuild").returncode == 0
+    assert run("verify").returncode == 0
 
 
 def test_help_keeps_each_example_on_its_line() -> None:

@@ -16,7 +16,9 @@ from tests.soak_daemon import run
 
 KILLS, ROUNDS = 4, 3
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="descriptors and threads are counted in /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux: descriptors and threads are counted in /proc"
+)
 
 
 def test_daemon_killed_at_random_moments_converges(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from memsync.daemon import lock, wire
 from memsync.settings import Settings
+from memsync.user_folders import own_folder
 from tests.daemon_process import Cli, is_locked, until
 from tests.index_checks import open_database
 from tests.test_full_disk import fill, small_disk
@@ -75,7 +76,7 @@ def test_process_that_a_lock_names_wrongly_is_left_alone(cli: Cli, bystander: su
 
 def test_lock_that_nobody_holds_names_nobody(cli: Cli, bystander: subprocess.Popen[bytes]) -> None:
     """What a daemon that was killed left behind is no daemon, though its number belongs to another process now."""
-    cli.settings.index_dir.mkdir(parents=True, mode=0o700)
+    own_folder(cli.settings.index_dir)
     (cli.settings.index_dir / "daemon.lock").write_text(json.dumps({"process": bystander.pid}))
     assert cli("stop").stdout == "no daemon is running\n"
     assert bystander.poll() is None
@@ -99,7 +100,7 @@ def test_daemon_that_cannot_write_its_name_is_known(settings: Settings, monkeypa
 
 def test_daemon_of_a_version_without_record_lock_is_known_by_its_socket(settings: Settings) -> None:
     """It holds the one lock only that decides; who listens on its socket is the kernel's to tell, too."""
-    settings.index_dir.mkdir(parents=True, mode=0o700)
+    own_folder(settings.index_dir)
     with (settings.index_dir / "daemon.lock").open("w") as file, socket.socket(socket.AF_UNIX) as listening:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert lock.running(settings) == {}

@@ -14,6 +14,7 @@ from memsync.daemon.logs import LOG_BYTES, LOG_FILES
 from memsync.daemon.remote import RemoteMemory
 from memsync.errors import MemsyncError
 from memsync.memory import Memory
+from memsync.user_folders import own_folder
 from tests.daemon_process import Cli, is_locked, until
 
 Write = Callable[[str, str], Path]
@@ -22,7 +23,7 @@ Write = Callable[[str, str], Path]
 def logged(cli: Cli, *lines: str) -> Path:
     """Write a log as a daemon would have."""
     path = cli.settings.index_dir / "daemon.log"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    own_folder(path.parent)
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
 

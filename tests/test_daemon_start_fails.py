@@ -11,6 +11,7 @@ import pytest
 
 from memsync.daemon import wire
 from memsync.daemon.lock import daemon_lock
+from memsync.user_folders import own_folder
 from tests.daemon_process import Cli, until
 
 Write = Callable[[str, str], Path]
@@ -92,11 +93,10 @@ def test_start_does_not_take_a_lock_for_an_answer(cli: Cli) -> None:
 
 def test_a_start_that_failed_left_its_reason_in_the_log(cli: Cli) -> None:
     """Who starts it with the session sees no stderr."""
-    cli.settings.index_dir.mkdir(parents=True)
+    own_folder(cli.settings.index_dir)
     database = cli.settings.index_dir / "index.db"
     connection = apsw.Connection(str(database))
     connection.pragma("user_version", 10_000)
     connection.close()
-    os.chmod(cli.settings.index_dir, 0o700)
     assert cli("start").returncode == 6
     assert "schema version 10000" in cli.log

@@ -14,6 +14,7 @@ from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownMod
 from memsync.memory import Memory
 from memsync.model import SearchResult
 from memsync.sync.embedding import BATCH_PASSAGES
+from memsync.user_folders import own_folder
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database
 
@@ -68,7 +69,7 @@ def vectors_by_page(path: Path) -> dict[int, int]:
 
 def put_back(path: Path, content: bytes) -> None:
     shutil.rmtree(path.parent)
-    path.parent.mkdir(mode=0o700)
+    own_folder(path.parent)
     path.write_bytes(content)
 
 

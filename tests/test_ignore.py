@@ -248,7 +248,7 @@ ATOMS = """
 """
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed: there is nothing to compare with")
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with; install git")
 @pytest.mark.parametrize("seed", range(20))
 def test_random_rules_leave_the_files_that_git_leaves(seed: int, root: Path, write: Write) -> None:
     """Git itself is the judge of what its patterns mean."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.settings import load_settings
+from memsync.settings import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.index_checks import assert_sound, database, dump
 
@@ -98,21 +99,22 @@ class Walk:
         return piece.format(*self.chance.choices(WORDS, k=4))
 
 
-def fresh_dump(root: Path, folder: Path) -> list[str]:
+def fresh_dump(root: Path, folder: Path, settings: Settings | None = None) -> list[str]:
     """Return the dump of an index that never saw anything but the files as they are."""
-    settings = load_settings(root=root, environ={}, cwd=root)
+    settings = settings or load_settings(root=root, environ={}, cwd=root)
     embedder = FakeEmbedder()
     with Memory(settings, SqliteIndex(folder / "index.db"), COUNTER, lambda: embedder, lambda space: embedder) as fresh:
         fresh.sync()
         return dump(fresh)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(12), *(f"fresh {number}" for number in range(12))])
 def test_index_after_a_random_walk_equals_one_built_from_the_files(
-    seed: int, memory: Memory, root: Path, tmp_path: Path
+    seed: int | str, pytestconfig: pytest.Config, memory: Memory, root: Path, tmp_path: Path
 ) -> None:
     """Edits of every sort with a sync or a search now and then: dump, integrity and orphans as if nothing had been."""
-    chance = random.Random(seed)
+    of_this_run = f"{pytestconfig.option.hypothesis_seed} {seed}"
+    chance = random.Random(of_this_run if isinstance(seed, str) else seed)
     walk = Walk(root, chance)
     for _ in range(STEPS):
         walk.step()
@@ -139,3 +141,83 @@ def test_incremental_and_rebuilt_index_answer_alike(seed: int, memory: Memory, r
     after = [memory.search(query).hits for query in queries]
     assert any(before)
     assert after == before
+
+
+# --------------------------------------------------------------------------------- settings and front matter
+
+SECTIONS = "".join(
+    f"## Part {number}\n\n{'The heron nests in the alder by the pond. ' * 40}\n\n" for number in range(3)
+)
+ENTRIES = "".join(f"- {8 + n // 6:02d}:{n % 6}0 The heron did thing number {n} at the pond today.\n" for n in range(40))
+CHANGED_SETTINGS = [
+    "[chunks]\nmax_tokens = 64\nsmall_tokens = 40\n",
+    "[chunks]\nmax_tokens = 254\nrun_tokens = 100\n",
+    "[chunks]\nsmall_tokens = 10\n",
+    "[chunks]\nwindow_entries = 3\nwindow_stride = 1\n",
+    '[kinds]\n"work/" = "thread"\n',
+    '[kinds]\n"work/" = "daily"\n"/threads/" = "note"\n',
+    '[tiers]\n"work/" = "personal"\n',
+    '[files]\nexclude = ["work/"]\n',
+]
+
+
+@pytest.mark.parametrize("changed", CHANGED_SETTINGS, ids=range(len(CHANGED_SETTINGS)))
+def test_changed_settings_give_the_index_that_they_would_give_a_new_memory(
+    make_memory: Callable[..., Memory], root: Path, write: Callable[[str, str], Path], tmp_path: Path, changed: str
+) -> None:
+    """Notes are read again by the next sync without having changed; settled as they were before, they are again."""
+    write("work/a.md", f"# A\n\n{SECTIONS}")
+    write("work/2026-11-20.md", ENTRIES)
+    write("daily/2026-11-21.md", ENTRIES)
+    write("threads/t.md", "## user @ 2026-11-21 10:02\n\nWhere?\n\n## assistant @ 2026-11-21 10:03\n\nThere.\n")
+    for path in root.rglob("*.md"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    config = root / "config.toml"
+    dumps: list[list[str]] = []
+    for text in ("", changed, ""):
+        config.write_text(f'[memsync]\nroot = "."\n{text}')
+        settings = load_settings(root=root, environ={}, cwd=root)
+        memory = make_memory(own_settings=settings)
+        memory.sync()
+        assert dump(memory) == fresh_dump(root, tmp_path / f"fresh{len(dumps)}", settings)
+        assert_sound(database(memory))
+        dumps.append(dump(memory))
+    assert dumps[0] != dumps[1]
+    assert dumps[0] == dumps[2]
+
+
+FIELDS = {
+    "title": ('"Herons"', '"Egrets"'),
+    "kind": ("note", "daily"),
+    "tier": ("task", "project"),
+    "tags": ("[birds, work]", "[birds]"),
+    "aliases": ("[one]", "[two]"),
+    "session": ("s1", "s2"),
+    "importance": ("0.1", "0.9"),
+    "pinned": ("false", "true"),
+    "archived": ("false", "true"),
+    "created": ("2026-01-01", "2026-02-01"),
+    "updated": ("2026-11-01", "2026-11-02"),
+    "expires": ("2026-12-24", "soon"),
+    "mood": ("calm", "[calm, glad]"),
+    "summary": ('"Where the grey herons nest in spring"', '"Where the egrets nest in early spring"'),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_of_front_matter_that_changes_is_indexed_anew(
+    field: str, memory: Memory, root: Path, write: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """The body is as it was, so no chunk moves; the index is still the one that the files give, as it is without."""
+    body = "# Birds\n\nThe heron nests. #pond\n\n[[other]]\n"
+    values = {name: before for name, (before, _) in FIELDS.items()}
+    dumps: list[list[str]] = []
+    for value in (*FIELDS[field], None, FIELDS[field][0]):
+        head = {**values, field: value}
+        lines = "".join(f"{name}: {each}\n" for name, each in head.items() if each is not None)
+        write("a.md", f"---\n{lines}---\n{body}")
+        memory.sync()
+        dumps.append(dump(memory))
+        assert dumps[-1] == fresh_dump(root, tmp_path / f"fresh{len(dumps)}")
+    assert_sound(database(memory))
+    assert dumps[0] != dumps[1] != dumps[2] != dumps[3] == dumps[0]

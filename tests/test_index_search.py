@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsync.errors import UsageError
+from memsync.errors import IndexFailure, UsageError
+from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.match_syntax import all_of, any_of
 from memsync.indexes.sqlite.schema import capabilities
 from memsync.memory import Memory
@@ -159,9 +160,9 @@ def test_words_are_found_whatever_their_punctuation_accents_and_endings(
 
 
 ODD = [
-    "foo-bar", "C++", "a@b", '"', '""', '"""', "'", "-x", "heron -x", "NEAR(", "NEAR(a b, 2)", "a\0b", '"a\0b"',
+    "foo-bar", "C++", "a@b", '"', '"""', "'", "heron -x", "NEAR(", "NEAR(a b, 2)", "a\0b", '"a\0b"',
     "* ^ : { }", "body:heron", "cjk : x", "AND OR NOT", "heron AND", "NOT heron", "heron*", "^heron", "(heron",
-    "{a b} : c", "+heron", "🦅", "heron 🦅", '"🦅"', "-", "--", "%s", "; DROP TABLE note", "\\", "\n",
+    "{a b} : c", "+heron", "🦅", "heron 🦅", '"🦅"', "-", "--", "%s", "; DROP TABLE note", "\\",
     "a" * 1_000_000, "heron " * 200_000, "漢" * 10_000, "a漢" * 5_000, "-a漢 " * 2_000 + "heron", '"a漢 b" ' * 1_000,
     '"' * 9_999, "x:" * 4_000, "\u0e31", "²", "Ⅷ",
     "path:[ heron", "in:' heron", 'tag:" heron', 'where:a=" heron', "session:% heron", "path:*]* heron",
@@ -169,14 +170,19 @@ ODD = [
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_queries_are_answered_or_refused_as_usage(memory: Memory, write: Write, text: str) -> None:
-    """Operators of FTS5, quotes, NUL, emoji, a megabyte: an answer or a UsageError, never one of SQL."""
+def test_odd_queries_are_answered(memory: Memory, write: Write, text: str) -> None:
+    """Operators of FTS5, quotes, NUL, emoji, a megabyte: an answer, never an error of SQL."""
     write("a.md", "The heron nests. foo-bar C++ a@b 🦅 漢字\n")
     memory.sync()
-    try:
+    assert memory.search(text).hits == memory.search(text).hits
+
+
+@pytest.mark.parametrize("text", ['""', "-x", "\n", "", '-"a b" -c', "kind:novel"])
+def test_queries_that_ask_for_nothing_are_refused(memory: Memory, text: str) -> None:
+    """With advice; not answered with nothing found."""
+    with pytest.raises(UsageError) as raised:
         memory.search(text)
-    except UsageError as error:
-        assert error.hint
+    assert raised.value.hint
 
 
 @hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -233,3 +239,25 @@ def test_what_the_index_needs_of_sqlite_is_there() -> None:
     library, vec0 = capabilities()
     assert tuple(int(part) for part in library.split(".")) >= (3, 51, 3)
     assert vec0.startswith("v0.1")
+
+
+def test_sqlite_that_lacks_something_is_told_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build without vec0, or one that knows no contentless tables."""
+    monkeypatch.setattr(schema, "load_vec0", lambda connection: None)
+    with pytest.raises(IndexFailure, match="SQLite lacks") as raised:
+        capabilities()
+    assert raised.value.hint == "Reinstall apsw and sqlite-vec."
+
+
+def test_tags_and_roles_narrow_by_whole_names_inside_each_retriever(
+    memory: Memory, write: Write, embedder: FakeEmbedder
+) -> None:
+    """What only begins alike takes no place among the candidates, however many there are of it."""
+    for number in range(30):
+        write(f"n{number}.md", "The heron nests. #workshop\n")
+    write("z.md", "The heron nests. #work/tools\n")
+    write("y.md", "The heron nests. #WORK\n")
+    memory.sync()
+    for found in (keyword(memory, "heron", 2, tags=("work",)), vector(memory, embedder, "heron", 2, tags=("work",))):
+        assert set(found) == {"z.md", "y.md"}
+    assert keyword(memory, "heron", tags=("tools",)) == []

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,12 +24,15 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.clients import CLIENTS, Target, described
+from memsync.mcp_server.http import listening, token_of
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server, path_of, uri_of
 from memsync.mcp_server.tools import TOOLS
 from memsync.memory_api import MemoryApi
 from memsync.settings import Settings, load_settings
+from memsync.user_folders import own_folder
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import Cli
 
@@ -243,7 +247,7 @@ def test_degraded_index_says_so_and_what_to_do(
 
 def test_index_that_cannot_be_used_is_an_error_with_its_advice(cli: Cli, root: Path, settings: Settings) -> None:
     """The server goes on; the next call may be answered."""
-    settings.index_dir.mkdir(parents=True)
+    own_folder(settings.index_dir)
     (settings.index_dir / "index.db").mkdir()
     link = Link(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
 
@@ -348,6 +352,46 @@ def test_conversation_over_http(
         anyio.run(run, url, token)
 
 
+def wrong_tokens(token: str) -> list[str]:
+    """Return what comes close to the header that lets somebody in."""
+    other = "A" if token[-1] != "A" else "B"
+    near = [token[:-1], token + other, token[1:], token[:-1] + other, token.swapcase(), "", " ", token * 2, f" {token}"]
+    return [
+        *(f"Bearer {wrong}" for wrong in near),
+        "Bearer",
+        token,
+        f"bearer{token}",
+        f"Basic {token}",
+        f"Bearer{token}",
+    ]
+
+
+def test_server_listens_on_loopback_alone() -> None:
+    """The socket itself, whatever is checked later: no other machine gets as far as being refused."""
+    with listening(0) as bound:
+        assert bound.getsockname()[0] == "127.0.0.1"
+        assert bound.family is socket.AF_INET
+        port = bound.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=20):
+            pass
+        with pytest.raises(OSError):
+            socket.create_connection(("127.0.0.2", port), timeout=20)
+        with pytest.raises(UsageError, match=f"port {port}"):
+            listening(port)
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n", b"x" * 31, b"x" * 201, b"a b" * 20, b"\xff" * 40])
+def test_token_file_that_holds_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    """An empty file is no token that everybody knows; one that was made is kept."""
+    (tmp_path / "mcp-token").write_bytes(content)
+    with pytest.raises(FilesystemError, match="holds no token"):
+        token_of(tmp_path)
+    (tmp_path / "mcp-token").unlink()
+    made = token_of(tmp_path)
+    assert len(made) > 40
+    assert token_of(tmp_path) == made
+
+
 def test_http_lets_nobody_in_without_token_or_from_elsewhere(cli: Cli, root: Path, write: Write) -> None:
     """No token, a wrong one, another host's name, a web page; and no header lets a page read an answer."""
     write("zoo.md", "zebra\n")
@@ -375,8 +419,7 @@ def test_http_lets_nobody_in_without_token_or_from_elsewhere(cli: Cli, root: Pat
         assert ask(Authorization=bearer, Origin=f"http://127.0.0.1:{address.port}").status == 200
         for refused in (
             ask(),
-            ask(Authorization="Bearer wrong"),
-            ask(Authorization=token),
+            *(ask(Authorization=given) for given in wrong_tokens(token)),
             ask(method="OPTIONS", Origin="http://evil.example"),
             ask(path="/", Origin="http://evil.example"),
         ):
@@ -395,11 +438,17 @@ def test_http_lets_nobody_in_without_token_or_from_elsewhere(cli: Cli, root: Pat
 def test_server_ends_when_it_is_told_to(cli: Cli, arguments: tuple[str, ...], number: signal.Signals) -> None:
     """Though its client is still there, and without a traceback."""
     command = [sys.executable, "-m", "memsync", "--root", str(cli.root), *arguments]
+    ends_quietly = "--http" in arguments
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdin and process.stdout and process.stderr
         if "--http" in arguments:
-            assert "serving" in process.stderr.readline()
+            address = re.search(r"http://\S+", process.stderr.readline())
+            assert address is not None
+            port = urlsplit(address[0]).port or 0
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as asking:  # by then it minds signals
+                asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert b" 401 " in asking.recv(100)
         else:
             params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
             hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
@@ -407,7 +456,7 @@ def test_server_ends_when_it_is_told_to(cli: Cli, arguments: tuple[str, ...], nu
             process.stdin.flush()
             assert "memsync" in process.stdout.readline()
         process.send_signal(number)
-        assert process.wait(20) in (0, 128 + number)
+        assert process.wait(20) == (0 if ends_quietly else 128 + number)
         assert "Traceback" not in process.stderr.read()
 
 

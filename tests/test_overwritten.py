@@ -148,3 +148,45 @@ def test_missing_is_what_does_not_stand_there_as_often_as_it_was_appended(conten
     """By whole lines, whatever their ends."""
     appends = [Appended(name, 0.0, LOG, text) for name, text in (("1", "- a"), ("2", "- b\n  more"), ("4", "- a"))]
     assert [one.id for one in missing(appends, content)] == lost
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        b'\n{"id": "1", "at": 1.0, "path": "log.md", "te',
+        b'\n{"settled": ["',
+        b"\n\0\0\0\0\n",
+        b"\n\xff\xfe\n",
+        b"\n\n\n",
+        b'{"id": "1"}{"id": "2"}\n',
+    ],
+)
+def test_torn_journal_lines_hide_none_of_the_others(tmp_path: Path, torn: bytes) -> None:
+    """A process that was killed, or a disk that lost power, leaves half a line: before it and after it all is read."""
+    kept = Journal(tmp_path / "journal")
+    first = kept.append(LOG, "- first")
+    (day,) = (tmp_path / "journal").iterdir()
+    whole = day.read_bytes()
+    day.write_bytes(torn + whole + torn)
+    second = kept.append(LOG, "- second")
+    assert kept.since(0) == [first, second]
+    kept.settle([first.id])
+    assert kept.since(0) == [second]
+    with day.open("ab") as file:
+        file.write(torn)
+    assert kept.since(0) == [second]
+
+
+def test_journal_cut_off_at_any_byte_keeps_what_is_before(tmp_path: Path) -> None:
+    """Whatever part of the last line is on disk, the lines before it count and the next one is read."""
+    kept = Journal(tmp_path / "journal")
+    first = kept.append(LOG, "- first")
+    (day,) = (tmp_path / "journal").iterdir()
+    before = day.read_bytes()
+    second = kept.append(LOG, "- second")
+    whole = day.read_bytes()
+    for size in range(len(before), len(whole) + 1):
+        day.write_bytes(whole[:size])
+        own = [first, second] if size >= len(whole) - 1 else [first]
+        assert kept.since(0) == own, size
+        assert [*kept.since(0), kept.append(LOG, "- third")] == kept.since(0), size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memsync.model import Change, ChangeType, IndexedFile, NotePath
 from memsync.notes.files import FileScan, Identity
 from memsync.sync.plan import plan_sync
@@ -93,3 +95,41 @@ def test_changes_come_by_kind_then_path_with_deletions_last() -> None:
     ]  # fmt: skip
     assert changes(result) == expected
     assert result[0] == Change(ChangeType.MODIFIED, NotePath("c.md"))
+
+
+TENTH = SECOND // 10
+FINE: Identity = (10, WRITTEN + 1, WRITTEN + 1, 7)
+WHOLE: Identity = (10, WRITTEN + 7_000_000, WRITTEN + 7_000_000, 7)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_local", "age_ns", "is_read_again"),
+    [
+        (FINE, True, 0, True),
+        (FINE, True, TENTH - 1, True),
+        (FINE, True, TENTH, False),
+        (FINE, True, -TENTH, False),
+        (FINE, True, 1 - TENTH, True),
+        (FINE, False, TENTH, True),
+        (FINE, False, 2 * SECOND - 1, True),
+        (FINE, False, 2 * SECOND, False),
+        (WHOLE, True, TENTH, True),
+        (WHOLE, True, 2 * SECOND - 1, True),
+        (WHOLE, True, 2 * SECOND, False),
+    ],
+)
+def test_a_stamp_of_whole_milliseconds_is_coarser_than_it_looks(
+    file: Identity, is_local: bool, age_ns: int, is_read_again: bool
+) -> None:
+    """On a local disk a tenth of a second rules out a second write; where stamps are coarse, or not ours, two do."""
+    scan = FileScan(files={NotePath("a.md"): file})
+    known = {NotePath("a.md"): indexed(file, stamped_ns=file[2] + age_ns)}
+    assert bool(plan_sync(scan, known, "now", is_local=is_local)) is is_read_again
+
+
+def test_ctime_alone_may_be_coarse() -> None:
+    """An mtime may have been set to any nanosecond; the ctime tells how fine the file system's stamps are."""
+    odd: Identity = (10, WRITTEN - 5 * SECOND + 1, WRITTEN, 7)
+    scan = FileScan(files={NotePath("a.md"): odd})
+    known = {NotePath("a.md"): indexed(odd, stamped_ns=WRITTEN + SECOND)}
+    assert len(plan_sync(scan, known, "now", is_local=True)) == 1

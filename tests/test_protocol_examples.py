@@ -41,9 +41,9 @@ def run(command: str, **environ: str) -> str:
     """Return what a command of the page prints."""
     for tool in re.findall(r"\b(socat|nc)\b(?= -)", command):
         if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed (socat, netcat-openbsd)")
+            pytest.skip(f"needs {tool}; install socat and netcat-openbsd")
     if "nc -N" in command and not is_openbsd_nc():
-        pytest.skip("this nc is not OpenBSD's: it has no -N")
+        pytest.skip("needs OpenBSD's nc, which has -N; install netcat-openbsd")
     env = {**os.environ, **environ}
     done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

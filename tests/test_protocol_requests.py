@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from memsync.errors import NoteError, UsageError
 from tests.daemon_fixtures import Peer, Served, served, short_runtime_folder
 
 __all__ = ["served", "short_runtime_folder"]
@@ -240,27 +241,26 @@ def test_wrong_parameter_is_named_with_what_it_should_be(served: Served) -> None
     ],
     ids=lambda query: query[:20].encode("unicode_escape").decode(),
 )
-def test_any_text_is_answered_or_refused_as_a_question(query: str, served: Served) -> None:
-    """Never an error of SQL or of Python."""
+def test_any_text_is_answered_as_a_question(query: str, served: Served) -> None:
+    """Never an error of SQL or of Python; what only says what to leave out is refused as usage."""
     text = json.dumps(query).replace("\\\\ud800", "\\ud800")
     with served.peer() as peer:
         answer = answered(peer, f'{{"id": 1, "method": "search", "params": {{"query": {text}}}}}'.encode())
-    assert "result" in answer or answer["error"]["code"] == 2
+    assert answer.get("error", {}).get("code") == (UsageError.exit_code if query == "-x" else None)
 
 
 def test_half_a_surrogate_pair_anywhere_is_text_like_any_other(served: Served) -> None:
     """It is no Unicode, so neither SQLite nor a file's name can hold it; nothing falls over."""
     half = "\ud800"
-    asked: list[tuple[str, dict[str, Any]]] = [
-        ("search", {"query": f"heron {half}", "filter_pairs": [["tag", half], ["where", f"{half}={half}"]]}),
-        ("search", {"query": "heron", "filters": {"tags": [half], "after": half, "where": [[half, half]]}}),
-        ("search", {"query": {"text": half, "words": [half], "phrases": [half], "exclusions": [half]}}),
-        ("get", {"location": half}),
+    asked: list[tuple[str, dict[str, Any], int | None]] = [
+        ("search", {"query": f"heron {half}", "filter_pairs": [["tag", half], ["where", f"{half}={half}"]]}, None),
+        ("search", {"query": "heron", "filters": {"tags": [half], "after": half, "where": [[half, half]]}}, None),
+        ("search", {"query": {"text": half, "words": [half], "phrases": [half], "exclusions": [half]}}, None),
+        ("get", {"location": half}, NoteError.exit_code),
     ]
     with served.peer() as peer:
-        for method, params in asked:
-            answer = peer.ask(method, **params)
-            assert "result" in answer or answer["error"]["code"] in (2, 5)
+        for method, params, code in asked:
+            assert peer.ask(method, **params).get("error", {}).get("code") == code, params
 
 
 def test_null_is_as_if_left_out(served: Served) -> None:

@@ -183,11 +183,18 @@ def test_a_lone_surrogate_is_replaced() -> None:
 
 
 @given(st.text(max_size=200))
-@settings(deadline=None, max_examples=300, derandomize=True)
+@settings(max_examples=300)
 def test_any_text_is_a_query_or_a_usage_error(typed: str) -> None:
     """Nothing a person can type raises anything else."""
     try:
         query = parse(typed)
     except UsageError:
         return
-    assert query.text or query.filters != Filters()
+    assert (query.text.strip(), query.filters) != ("", Filters())
+
+
+def test_two_hyphens_exclude_nothing() -> None:
+    """`--draft` is text as it was typed; `-draft` excludes."""
+    assert parse("--draft heron").text == "--draft heron"
+    assert parse("--draft heron").exclusions == ()
+    assert parse("-draft heron").exclusions == ("draft",)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
 import pytest
 
+from memsync.memory import Memory
 from memsync.model import Candidate, Entry, IndexedChunk, NotePath
+from memsync.search.age import age_in_days
 from memsync.search.fuse import NOTE_BONUS, add_note_bonus, fuse
+from memsync.search.searcher import CITATION_TOKENS
 from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
 from memsync.search.spans import OWN_SHARE, ScoredChunk, Span, form_spans
+from memsync.settings import load_settings
+from tests.conftest import FakeEmbedder
+
+Write = Callable[[str, str], Path]
 
 
 def ranked(*scores: tuple[int, float]) -> list[Candidate]:
@@ -119,3 +131,141 @@ def test_snippet_of_one_endless_line_is_cut_around_the_match() -> None:
     snippet, marks = snippet_of("word " * 100_000 + "heron " + "word " * 100_000, "heron")
     assert len(snippet) < MAX_SNIPPET_CHARS + 10
     assert [snippet[start:end] for start, end in marks] == ["heron"]
+
+
+# ------------------------------------------------------------------------------------------ age and recency
+
+
+@pytest.fixture(params=["UTC", "Asia/Kolkata", "America/Los_Angeles"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Be in one place after the other."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield request.param
+    monkeypatch.undo()
+    time.tzset()
+
+
+def dated(note_date: str = "", moment: str = "", mtime: datetime | None = None) -> IndexedChunk:
+    ns = int(mtime.timestamp()) * 10**9 if mtime else 0
+    return chunk(1, [Entry(1, 1, 0, 0, 5, moment)])._replace(note_date=note_date, identity=(1, ns, ns, 1))
+
+
+@pytest.mark.parametrize("hour", [0, 3, 12, 23])
+@pytest.mark.parametrize(
+    ("of", "days"),
+    [
+        (dated("2026-11-21"), 0),
+        (dated("2026-11-20"), 1),
+        (dated("2026-11-22"), 0),
+        (dated("2026-10-22"), 30),
+        (dated("2025-11-21"), 365),
+        (dated("2026-11-01", "2026-11-19T23:59"), 2),
+        (dated("2026-11-01", "2026-11-19T00:00"), 2),
+        (dated("1969-12-31"), 20_779),
+    ],
+)
+def test_age_counts_days_of_the_calendar_from_the_entry_else_the_note(
+    zone: str, hour: int, of: IndexedChunk, days: int
+) -> None:
+    """Whatever the time of day, and wherever: today is 0, yesterday 1, what lies ahead 0."""
+    assert age_in_days(of, datetime(2026, 11, 21, hour, 30).timestamp()) == days
+
+
+def test_without_a_date_age_counts_whole_days_since_the_file_changed() -> None:
+    """A file that lies ahead of the clock is new; a date that is none is very old."""
+    now = datetime(2026, 11, 21, 12)
+    ages = [
+        age_in_days(dated(mtime=moment), now.timestamp())
+        for moment in (now, datetime(2026, 11, 20, 13), datetime(2026, 11, 20, 12), datetime(2026, 12, 24))
+    ]
+    assert ages == [0, 0, 1, 0]
+    assert age_in_days(dated("2026-11"), now.timestamp()) > 36_500
+
+
+@pytest.mark.parametrize(("recency_days", "halves"), [(30, 1.0), (60, 0.5)])
+def test_recency_halves_with_each_half_life(
+    make_memory: Callable[..., Memory], root: Path, recency_days: int, halves: float
+) -> None:
+    """A note of 30 days ago has half of the bonus where the half-life is 30 days, and 0.71 of it where it is 60."""
+    environ = {"MEMSYNC_SEARCH_RECENCY": "0.2", "MEMSYNC_SEARCH_RECENCY_DAYS": str(recency_days)}
+    memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
+    searcher = memory.answering._searcher
+    now = datetime(2026, 11, 21, 12).timestamp()
+    plain = searcher._prior(dated("1900-01-01"), now)
+    assert searcher._prior(dated("2026-11-21"), now) - plain == pytest.approx(0.2)
+    assert searcher._prior(dated("2026-10-22"), now) - plain == pytest.approx(0.2 * 0.5**halves)
+    assert searcher._prior(dated("2026-09-22"), now) - plain == pytest.approx(0.2 * 0.5 ** (2 * halves))
+
+
+def test_of_equal_notes_the_newer_comes_first_only_where_recency_counts(
+    make_memory: Callable[..., Memory], root: Path, write: Write
+) -> None:
+    """Switched off, ties go by path."""
+    write("a.md", "---\nupdated: 2020-01-01\n---\nThe heron nests.\n")
+    write("b.md", "---\nupdated: 2026-11-20\n---\nThe heron nests.\n")
+    orders = []
+    for recency in ("0", "0.05"):
+        environ = {"MEMSYNC_SEARCH_RECENCY": recency, "MEMSYNC_SEARCH_RECENCY_DAYS": "30"}
+        memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
+        orders.append([hit.path for hit in memory.search("heron", mode="keyword").hits])
+    assert orders == [["a.md", "b.md"], ["b.md", "a.md"]]
+
+
+def test_pins_and_importance_add_what_the_settings_say(make_memory: Callable[..., Memory], root: Path) -> None:
+    """Importance from 0 to 1 counts from minus to plus its weight; 0.5 is neutral."""
+    environ = {"MEMSYNC_SEARCH_IMPORTANCE": "0.04", "MEMSYNC_SEARCH_PINNED": "0.03", "MEMSYNC_SEARCH_RECENCY": "0"}
+    searcher = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)).answering._searcher
+    base = dated("2026-11-21")
+    priors = [
+        searcher._prior(base._replace(importance=importance, pinned=pinned), 0.0)
+        for importance, pinned in ((0.5, False), (0.0, False), (1.0, False), (0.5, True), (1.0, True))
+    ]
+    assert priors == pytest.approx([0.0, -0.04, 0.04, 0.03, 0.07])
+
+
+# ------------------------------------------------------------------------------------------ budget and scores
+
+
+def test_the_token_budget_counts_each_citation(memory: Memory, write: Write) -> None:
+    """Two equal hits fit when their texts and two citations do, and one word piece less leaves one."""
+    for name in ("a", "b", "c"):
+        write(f"{name}.md", "The heron nests in the alder.\n")
+    memory.sync()
+    (cost,) = memory.answering._searcher._count_tokens(["The heron nests in the alder."])
+    budget = 2 * (cost + CITATION_TOKENS)
+    for tokens, count in ((budget - 1, 1), (budget, 2), (budget + cost + CITATION_TOKENS - 1, 2)):
+        assert len(memory.search("heron", tokens=tokens).hits) == count
+    assert memory.search("heron", tokens=CITATION_TOKENS + cost - 1).hits == ()
+    assert memory.search("heron", tokens=CITATION_TOKENS + cost - 1).warnings == (
+        f"none of 3 hits fits {CITATION_TOKENS + cost - 1} word pieces",
+    )
+
+
+def test_ranks_of_a_hit_are_the_best_of_its_chunks(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
+    """By each retriever that found it; a search by words alone names no vector."""
+    for number in range(4):
+        write(f"n{number}.md", "heron " * (number + 1) + "and other birds of the harbour\n")
+    memory.sync()
+    both = memory.search("heron")
+    assert [hit.ranks["keyword"].rank for hit in both.hits] == [1, 2, 3, 4]
+    assert sorted(hit.ranks["vector"].rank for hit in both.hits) == [1, 2, 3, 4]
+    assert [set(hit.ranks) for hit in memory.search("heron", mode="keyword").hits] == [{"keyword"}] * 4
+    assert [set(hit.ranks) for hit in memory.search("heron", mode="vector").hits] == [{"vector"}] * 4
+
+
+def test_a_question_that_one_line_answers_scores_higher_than_one_that_none_does(memory: Memory, write: Write) -> None:
+    """The top score tells an answerable question from another; no score leaves 0 to 1."""
+    write("a.md", "The heron nests in the alder.\n\nBoats lie in the harbour.\n")
+    write("b.md", "Ropes and tides.\n")
+    tops = [memory.search(text, mode="keyword").hits[0].score for text in ("heron nests alder", "heron rope quay")]
+    assert tops[0] > 2 * tops[1] > 0
+    assert tops[0] <= 1
+
+
+def test_snippet_shows_the_lines_around_the_best_as_far_as_they_fit() -> None:
+    """Those after it first, then those before it up to the very first; what does not fit is left out whole."""
+    assert snippet_of("one\ntwo\nheron\nthree\nfour", "heron")[0] == "one\ntwo\nheron\nthree\nfour"
+    long = "x" * (MAX_SNIPPET_CHARS - 12)
+    assert snippet_of(f"before\nheron\n{long}", "heron")[0] == f"heron\n{long}"
+    assert snippet_of(f"{long}xxxxxxxxxx\nbefore\nheron", "heron")[0] == "before\nheron"

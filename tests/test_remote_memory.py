@@ -83,11 +83,16 @@ def test_remote_excerpt_status_and_report_are_of_the_same_types(served: Served, 
     assert remote.wait(generation=report.generation, vectors=True)
 
 
-def test_progress_of_a_remote_sync_reaches_the_callback(remote: RemoteMemory) -> None:
+def test_progress_of_a_remote_sync_reaches_the_callback(remote: RemoteMemory, write: Callable[..., Path]) -> None:
     """As Memory.sync tells it; the answers after it are not confused."""
+    write("new.md", "The bittern booms.\n")
+    write("other.md", "The rail squeals.\n")
     seen: list[tuple[str, int, int]] = []
     report = remote.sync(progress=lambda what, done, total: seen.append((what, done, total)))
-    assert ("reading notes", 3, 3) in seen or report.unchanged == 3
+    steps = [step for step in seen if step[0] == "reading notes"]
+    total = len(steps)  # the others are read again, too, while their stamps are young
+    assert steps == [("reading notes", done, total) for done in range(1, total + 1)]
+    assert (report.added, report.unchanged) == (2, 3)
     assert remote.search("heron").hits
 
 

@@ -20,7 +20,7 @@ from tests.daemon_process import Cli
 
 Fake = Callable[[str], None]
 HOSTILE = ["plain", "with space", "50%n", "$HOME and ${PATH}", 'a "quoted" one', "it's", "back\\slash", "a;b#c", "ж"]
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: systemd is found there only")
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_unit_starts_the_daemon_of_this_root_whatever_it_is_called(name: str, tm
 def test_systemd_accepts_the_unit(name: str, tmp_path: Path) -> None:
     """As its own verifier says."""
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
+        pytest.skip("needs systemd-analyze; install systemd")
     root = tmp_path / name
     root.mkdir()
     service = service_of(load_settings(root=root), "linux")

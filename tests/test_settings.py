@@ -211,3 +211,69 @@ def test_project_config_shows_every_setting_with_its_default() -> None:
         written = tables[setting.name].lstrip("# ").split("=", 1)[1]
         assert tomllib.loads(f"x ={written}")["x"] == setting.default, setting.name
         assert setting.explanation in text, setting.name
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "value"),
+    [
+        ("MEMSYNC_SEARCH_LIMIT", "", 10),
+        ("MEMSYNC_GIT_COMMIT", "", False),
+        ("MEMSYNC_USAGE_COUNT", "", True),
+        ("MEMSYNC_USAGE_COUNT", "0", False),
+        ("MEMSYNC_USAGE_COUNT", "FALSE", False),
+        ("MEMSYNC_GIT_COMMIT", "1", True),
+        ("MEMSYNC_GIT_COMMIT", "True", True),
+        ("MEMSYNC_DAEMON_IDLE_UNLOAD_MINUTES", "0", 0),
+        ("MEMSYNC_DAEMON_SETTLE_MS", "0", 0),
+        ("MEMSYNC_SEARCH_RECENCY", "0", 0.0),
+        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "0", 0.0),
+        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "1", 1.0),
+        ("MEMSYNC_FILES_EXCLUDE", "", []),
+        ("MEMSYNC_FILES_EXCLUDE", "a/, b.md,,", ["a/", "b.md"]),
+    ],
+)
+def test_empty_variables_are_as_unset_and_zero_is_a_value(
+    tmp_path: Path, variable: str, text: str, value: object
+) -> None:
+    """`MEMSYNC_X= memsync` means the default; 0 means nought, or off, and not the default."""
+    settings = load_settings(root=tmp_path, environ={variable: text})
+    name = next(setting.name for setting in SETTINGS if setting.variable == variable)
+    assert (settings[name], type(settings[name])) == (value, type(value))
+    assert settings.sources[name] == (variable if text else "default")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("MEMSYNC_SEARCH_LIMIT", "0"),
+        ("MEMSYNC_SEARCH_RECENCY_DAYS", "0"),
+        ("MEMSYNC_DAEMON_RESCAN_SECONDS", "0"),
+        ("MEMSYNC_USAGE_COUNT", "no"),
+        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "1.01"),
+        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "-0.01"),
+        ("MEMSYNC_SEARCH_KEYWORD_WEIGHT", "nan"),
+        ("MEMSYNC_SEARCH_LIMIT", "1.0"),
+        ("MEMSYNC_SEARCH_LIMIT", " "),
+    ],
+)
+def test_values_beyond_their_bounds_are_refused_by_variable(tmp_path: Path, variable: str, text: str) -> None:
+    """With the variable's name, and the value as it was written."""
+    with pytest.raises(ConfigError, match=variable):
+        load_settings(root=tmp_path, environ={variable: text})
+
+
+def test_empty_memsync_config_and_root_are_as_unset(tmp_path: Path) -> None:
+    """The file that is found upwards counts then."""
+    config(tmp_path, '[memsync]\nroot = "."\n[search]\nlimit = 3\n')
+    settings = load_settings(environ={"MEMSYNC_CONFIG": "", "MEMSYNC_ROOT": ""}, cwd=tmp_path)
+    assert (settings["search.limit"], settings.root) == (3, tmp_path)
+
+
+@pytest.mark.parametrize("named", ["", "relative/state"])
+def test_state_folder_that_is_no_absolute_path_is_the_usual_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """As the XDG rules say: the index never lands in the folder one happens to be in."""
+    monkeypatch.setenv("XDG_STATE_HOME", named)
+    monkeypatch.chdir(tmp_path)
+    assert load_settings(root=tmp_path, environ={}).index_dir.is_relative_to(tmp_path / "home")

@@ -120,11 +120,12 @@ def test_search_indexes_first_what_it_asks_for(
     read: list[str] = []
     real = NoteReader.read
 
-    def read_five(reader: NoteReader, path: NotePath, content: bytes) -> object:
+    def read_five(reader: NoteReader, path: NotePath, content: bytes, pause: Callable[[], None]) -> object:
         read.append(path)
+        found = real(reader, path, content, pause)
         if len(read) == 5:
             monkeypatch.setattr("memsync.sync.clock.time.monotonic", lambda: 1e9)  # the deadline is over
-        return real(reader, path, content)
+        return found
 
     monkeypatch.setattr(NoteReader, "read", read_five)
     result = memory.search("heron nests", mode="keyword")

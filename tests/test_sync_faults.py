@@ -153,7 +153,7 @@ def test_file_that_changes_between_reading_and_commit_is_planned_again(
 ) -> None:
     """The stamp is checked inside the commit: what was read and is no longer true is not committed."""
     write("a.md", "The heron nests in the alder.\n")
-    write("b.md", "Other.\n")
+    write("b.md", "Other, and longer than what that bird does.\n")
     real = NoteFiles.identity
     changed: list[str] = []
 

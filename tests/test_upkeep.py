@@ -18,7 +18,7 @@ from memsync.memory_api import MemoryApi
 from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings import Settings, load_settings
-from memsync.upkeep.retention import due, unused
+from memsync.upkeep.retention import due, is_too_much, unused
 from memsync.user_folders import own_folder
 from memsync.writing import moving
 from memsync.writing.swap import rename_new
@@ -563,3 +563,45 @@ def test_imported_conversation_is_as_old_as_its_import(memory: Memory, root: Pat
     assert thread.read_bytes() == before
     assert [one.path for one in memory.stale(days=1).notes] == ["threads/old.md"]
     assert [hit.path for hit in memory.search("herons before:2019-06-01").hits] == ["threads/old.md"]
+
+
+# --------------------------------------------------------------------------------------------- boundaries
+
+
+def test_a_note_that_has_just_been_pinned_is_not_pruned(memory: Memory, write: Write, root: Path) -> None:
+    """Its head is read again before anything moves; taken away again, the note is due again."""
+    for number in range(30):
+        write(f"note-{number}.md", f"Zebra {number}.\n")
+    body = "- 10:02 saw a zebra\n"
+    write("daily/2020-01-01.md", body)
+    assert [one.path for one in memory.prune().due] == ["daily/2020-01-01.md"]
+    for head in ("pinned: true", "tier: personal"):
+        write("daily/2020-01-01.md", f"---\n{head}\n---\n{body}")
+        assert memory.prune(apply=True).moved == ()
+        assert (root / "daily/2020-01-01.md").exists()
+    write("daily/2020-01-01.md", f"---\npinned: false\n---\n{body}")
+    assert [one.path for one in memory.prune(apply=True).moved] == ["daily/2020-01-01.md"]
+
+
+@pytest.mark.parametrize(
+    ("count", "notes", "is_refused"),
+    [(0, 0, False), (1, 10, False), (1, 9, True), (2, 19, True), (2, 20, False), (3, 30, False), (7, 70, False)],
+)
+def test_exactly_a_tenth_may_retire_at_once(count: int, notes: int, is_refused: bool) -> None:
+    """One more than a tenth of the notes is too much."""
+    assert is_too_much(count, notes) is is_refused
+
+
+@pytest.mark.parametrize(("others", "is_refused"), [(18, False), (17, True)])
+def test_a_tenth_counts_the_notes_that_are_not_archived(
+    memory: Memory, write: Write, others: int, is_refused: bool
+) -> None:
+    """What has retired already is no part of the whole."""
+    for number in range(others):
+        write(f"note-{number}.md", f"Zebra {number}.\n")
+    for number in range(5):
+        write(f"archive/note-{number}.md", f"Zebra {number}.\n")
+    write("daily/2020-01-01.md", "- 10:02 saw a zebra\n")
+    write("daily/2020-01-02.md", "- 10:02 saw a zebra\n")
+    found = memory.prune()
+    assert (len(found.due), found.notes, found.is_refused) == (2, others + 2, is_refused)

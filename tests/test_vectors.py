@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from memsync.memory import Memory
 from memsync.model import Chunk, FileStamp, NotePath, Query
 from memsync.notes.reader import NoteReader
 from tests.conftest import FakeEmbedder
-from tests.index_checks import assert_sound, database, dump, value
+from tests.index_checks import assert_sound, database, dump, open_database, value
 
 Write = Callable[[str, str | bytes], Path]
 GOOD = np.full(16, 0.25, dtype=np.float32)
@@ -240,4 +241,20 @@ def test_passage_that_got_the_number_of_one_that_has_gone_gets_its_own_vector(
     monkeypatch.setattr(embedder, "embed_passages", replaced_meanwhile)
     memory.sync()
     memory.sync()
+    assert_sound(database(memory))
+
+
+def test_space_that_was_given_up_is_given_back_to_the_disk(memory: Memory, write: Write) -> None:
+    """Most of the file is free after a large folder went: it is written anew without that; its notes are as before."""
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    before = dump(memory)
+    with closing(open_database(database(memory))) as other:
+        other.execute("CREATE TABLE filler (x)")
+        other.execute("INSERT INTO filler VALUES (zeroblob(8000000))")
+        other.execute("DROP TABLE filler")
+    memory._index.compact(bulk=False)
+    assert value(database(memory), "PRAGMA freelist_count") == 0
+    assert database(memory).stat().st_size < 2_000_000
+    assert dump(memory) == before
     assert_sound(database(memory))

@@ -21,7 +21,7 @@ from tests.daemon_process import until
 if sys.platform == "linux":
     from watchdog.observers import inotify_c
 else:
-    pytest.skip("these tests reach into inotify", allow_module_level=True)
+    pytest.skip("needs Linux: these tests reach into inotify", allow_module_level=True)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 MOST_EVENTS = 200_000
@@ -138,7 +138,7 @@ def test_a_full_queue_is_told_as_a_loss(
     """More changes than the system keeps for us: watchdog says no more of it than a line to its log."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > MOST_EVENTS:
-        pytest.skip(f"fs.inotify.max_queued_events is {limit}: filling the queue would take too long")
+        pytest.skip(f"needs a shorter queue than {limit}; run: sysctl fs.inotify.max_queued_events=16384")
     with blocked_reader(monkeypatch):
         watcher.start()
         fill_queue(root, limit)

@@ -23,7 +23,7 @@ from tests.daemon_process import until
 from tests.fake_daemon import connect
 
 if sys.platform != "linux":
-    pytest.skip("these tests reach into inotify", allow_module_level=True)
+    pytest.skip("needs Linux: these tests reach into inotify", allow_module_level=True)
 
 from watchdog.observers import inotify_c
 
@@ -104,7 +104,7 @@ def test_what_an_overflowing_queue_swallowed_is_found(
     """Everything is compared at once, long before that is due."""
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if limit > 200_000:
-        pytest.skip(f"fs.inotify.max_queued_events is {limit}: filling the queue would take too long")
+        pytest.skip(f"needs a shorter queue than {limit}; run: sysctl fs.inotify.max_queued_events=16384")
     with blocked_reader(monkeypatch):
         engine = start()
         fill_queue(root, limit)

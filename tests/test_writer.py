@@ -344,3 +344,46 @@ def test_full_disk_is_not_cut_back_over_what_another_wrote(
     with pytest.raises(FilesystemError):
         writer.append(LOG, NEXT)
     assert file.read_bytes() == b"- one\n- n\n- theirs\n"
+
+
+@pytest.mark.parametrize("theirs", [b"- theirs\n", b"- theirs"])
+def test_plain_append_of_another_program_between_open_and_write_is_kept(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch, theirs: bytes
+) -> None:
+    """`echo >> note` takes no lock: nothing of theirs is lost, and ours is joined to it as it is at the next append."""
+    file = put(root, b"- one\n")
+    real = note_file.append
+
+    def append_after_them(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
+        with file.open("ab") as other:
+            other.write(theirs)
+        monkeypatch.setattr(note_file, "append", real)
+        real(descriptor, path, content, size)
+
+    monkeypatch.setattr(note_file, "append", append_after_them)
+    writer.append(LOG, NEXT)
+    writer.append(LOG, Addition("- last"))
+    assert file.read_bytes() == b"- one\n" + theirs + b"- next\n- last\n"
+
+
+def test_plain_append_before_a_failing_write_is_not_cut_off(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full in the middle of our line, and somebody has written since: their line stays."""
+    file = put(root, b"- one\n")
+    real = os.write
+
+    def half(descriptor: int, content: bytes) -> int:
+        monkeypatch.setattr(os, "write", real)
+        with file.open("ab") as other:
+            other.write(b"- theirs\n")
+        return real(descriptor, content[:3])
+
+    def only_the_note(descriptor: int, content: bytes) -> int:
+        is_note = os.path.samestat(os.fstat(descriptor), file.stat())
+        return half(descriptor, content) if is_note else real(descriptor, content)
+
+    monkeypatch.setattr(os, "write", only_the_note)
+    with pytest.raises(FilesystemError):
+        writer.append(LOG, NEXT)
+    assert file.read_bytes().startswith(b"- one\n- theirs\n")

@@ -360,11 +360,15 @@ class _Round:
         known = self.outlook.known.stamps.get(parsed.change.path)
         return len(parsed.chunks) > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
-    def order(self, change: Change) -> tuple[bool, int, int, int]:
-        """Return what changes are sorted by: relevant ones first, the newest of these; the smallest of all others."""
+    def order(self, change: Change) -> tuple[bool, int, int, bool, int]:
+        """Return what changes are sorted by: relevant ones first, the newest of these before the others.
+
+        Of all others edited notes come before new ones, and small ones before large ones.
+        """
         rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
-        newness = self.outlook.scan.files[change.path][1] if relevance else 0
-        return rank == GONE, -relevance, rank, -newness if relevance else self._size(change)
+        if relevance:
+            return False, -relevance, rank, False, -self.outlook.scan.files[change.path][1]
+        return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self._size(change)
 
     def step(self) -> None:
         """Tell how far reading has come."""

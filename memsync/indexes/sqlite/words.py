@@ -21,7 +21,11 @@ _SIZES = """
 SELECT 'words of', n.path, c.ordinal, lower(hex(d.sz)) FROM chunk_fts_docsize d
 LEFT JOIN chunk c ON c.id = d.id LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
 """
-_TOTALS = "SELECT 'words of all', lower(hex(block)) FROM chunk_fts_data WHERE id = 1"
+# A word index that was emptied counts zeros, a new one has no counts yet.
+_TOTALS = """
+SELECT 'words of all', CASE WHEN trim(hex(block), '0') = '' THEN '' ELSE lower(hex(block)) END
+FROM chunk_fts_data WHERE id = 1
+"""
 
 # (word, number of places, two sums over them) of every word: sums, because rows by the million are not brought to
 # Python. A place that belongs to no chunk counts as the chunk 0.

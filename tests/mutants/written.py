@@ -1,0 +1,122 @@
+"""Faults that simple edits do not make: each breaks one promise. By function and by a piece of its source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.mutants.fault import Fault, Offsets, blocks, functions, modules, one_line
+
+# (function, piece of its source, what stands there instead). A module's constants: the function is "".
+WRITTEN: tuple[tuple[str, str, str], ...] = (
+    ("age_in_days", "chunk.entries[0].time or chunk.note_date", "chunk.note_date or chunk.entries[0].time"),
+    ("Anchor.anchor", "abs(new.start_line - chunk.start_line)", "new.start_line"),
+    ("Anchor.anchor", "file.identity == chunk.identity", "file.identity[:2] == chunk.identity[:2]"),
+    ("Searcher._anchored", "piece or key not in shown", "True"),
+    (
+        "Searcher.search",
+        "list(islice(self._anchored(spans), query.limit))",
+        "list(self._anchored(islice(spans, query.limit)))",
+    ),
+    ("Searcher._within", "tokens -= CITATION_TOKENS + cost", "tokens -= cost"),
+    ("Searcher._prior", "2.0 * (chunk.importance - 0.5)", "chunk.importance"),
+    ("entry_filter.allows", 'tag.startswith(f"{wanted}/")', "tag.startswith(wanted)"),
+    ("entry_filter.allows", "entry.time or chunk.date", "chunk.date"),
+    ("fuse", "cosines.get(chunk_id, farthest)", "cosines.get(chunk_id, 0.0)"),
+    ("_score", "lowest * max(0, count - found.windows_found)", "0.0"),
+    ("_words", "if word not in STOP_WORDS] or found)", "if word not in STOP_WORDS])"),
+    ("", "substr(t.name, 1, length(w.value) + 1) = w.value || '/'", "substr(t.name, 1, length(w.value)) = w.value"),
+    ("", "substr(c.role, 1, length(value) + 1) = value || ':'", "substr(c.role, 1, length(value)) = value"),
+    ("", "substr({_FIRST}, 1, length(:before)) <= :before", "{_FIRST} <= :before"),
+    ("", "substr({_LAST}, 1, length(:after)) >= :after", "substr({_FIRST}, 1, length(:after)) >= :after"),
+    ("", "'unixepoch', 'localtime')", "'unixepoch')"),
+    ("", "pinned = excluded.pinned,", "pinned = pinned,"),
+    ("", "tier = excluded.tier,", "tier = tier,"),
+    ("", "session = excluded.session,", "session = session,"),
+    ("SqliteWriter._move_chunk", 'self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))', "pass"),
+    ("SqliteWriter.delete_note", 'self._run("DELETE FROM message WHERE note = ?", (note_id,))', "pass"),
+    (
+        "plan_sync",
+        "[*_by_path(modified), *_by_path(added), *_by_path(deleted)]",
+        "[*_by_path(deleted), *_by_path(modified), *_by_path(added)]",
+    ),
+    ("plan_sync", "identity[2] % 1_000_000", "identity[1] % 1_000_000"),
+    ("Indexer._still", "now[path] == parsed.stamp.identity", "now[path] is not None"),
+    ("Indexer._read", "known.parsed_by == self._reader.parsed_by", "True"),
+    ("Lookout.look", "scan is None or self.looked_at <= called", "scan is None"),
+    ("Lookout._check_root", "strange and not accept_root", "False"),
+    ("_left", "0 <= age < limit_ns", "age < limit_ns"),
+    ("_with_heading", "tokens > limits.max_tokens", "first.tokens > limits.max_tokens"),
+    ("_Chunker._entry", "(0, *heading,", "(*heading,"),
+    ("identity_of", "mtime_ns, info.st_ctime_ns, info.st_ino)", "mtime_ns, mtime_ns, info.st_ino)"),
+    ("decode", "content.removeprefix(codecs.BOM_UTF8)", "content"),
+    ("", "retrieved = retrieved + excluded.retrieved", "retrieved = excluded.retrieved"),
+    ("", "last = max(last, excluded.last)", "last = excluded.last"),
+    ("Usage.flush", "self._retrieved.update(retrieved)", "pass"),
+    ("Usage.flush", "[*searches, *self._searches]", "self._searches"),
+    ("Usage._write", "_now(-KEEP_DAYS)", "_now()"),
+    ("Usage.searched", "text = query if self._keeps_queries else None", "text = query"),
+    ("_share_of", "math.ceil(len(ordered) * share) - 1", "int(len(ordered) * share) - 1"),
+    ("append", "os.fstat(descriptor).st_size == size + written", "True"),
+    ("swap", "elif not _holds(folder, path, aside, old):", "elif False:"),
+    ("Journal.since", "found[::-1]", "found"),
+    ("Journal._backwards", "suppress(ValueError)", "suppress(KeyError)"),
+    ("append_line", 'content = b"\\n" + ', "content = "),
+    ("Appending._overwritten", "any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)", "True"),
+    ("is_too_much", "count > notes * MOST_SHARE", "count >= notes * MOST_SHARE"),
+    ("_is_for_good", "note.archived or note.pinned or", "note.archived or"),
+    ("Caretaker._prune", "sum(not note.archived for note in notes)", "len(notes)"),
+    ("_Guarded._is_allowed", "hmac.compare_digest(given[0], self._expected)", "self._expected.startswith(given[0])"),
+    ("_Guarded._is_allowed", "hmac.compare_digest(given[0], self._expected)", "given[0].startswith(self._expected)"),
+    ("", 'HOST = "127.0.0.1"', 'HOST = "0.0.0.0"'),
+    ("token_of", "{32,200}", "{0,200}"),
+    ("Health.fault", "min(retry * 2, longest_retry)", "min(retry + 1, longest_retry)"),
+    ("VectorKeeper.hanging", "seconds > HANGING_SECONDS", "False"),
+    ("VectorKeeper._embed", 'self._health.mended("model")', "pass"),
+    ("verify", "sys.exit(1)", "sys.exit(0)"),
+    ("_values", ' and text != ""', ""),
+    ("_from_text", '"0": False', '"0": True'),
+    ("_folder", "os.path.isabs(named)", "named"),
+)
+
+
+def written_faults(package: Path) -> Iterator[Fault]:
+    """Yield them all. Raises LookupError for one whose function or piece is not there, or is there twice."""
+    everything = list(modules(package))
+    for function, before, after in WRITTEN:
+        found = [fault for path, source in everything for fault in _places(path, source, function, before, after)]
+        if len(found) != 1:
+            raise LookupError(f"tests/mutants/written.py: {len(found)} times in {function or 'modules'}: {before}")
+        yield found[0]
+
+
+def _places(path: str, source: bytes, function: str, before: str, after: str) -> Iterator[Fault]:
+    if before.encode() not in source:
+        return
+    offsets, tree = Offsets(source), ast.parse(source)
+    if not function:
+        for statement in tree.body:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            names = tuple(target.id for target in targets if isinstance(target, ast.Name))
+            if names:
+                yield from _within(path, source, offsets.span(statement), "", before, after, "", names)
+        return
+    named = blocks(tree)
+    for node, name in functions(tree):
+        if name == function:
+            span = offsets.span(node.body[0])[0], offsets.span(node.body[-1])[1]
+            yield from _within(path, source, span, function, before, after, named[node.body[0].lineno], ())
+
+
+def _within(
+    path: str, source: bytes, span: tuple[int, int], function: str, before: str, after: str, block: str,
+    names: tuple[str, ...],
+) -> Iterator[Fault]:  # fmt: skip
+    start = source.find(before.encode(), *span)
+    while start >= 0:
+        end = start + len(before.encode())
+        yield Fault(
+            path, function or "<module>", "written", one_line(before), one_line(after), start, end, after, block, names
+        )
+        start = source.find(before.encode(), end, span[1])

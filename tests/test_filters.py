@@ -1,0 +1,163 @@
+"""What a filter leaves, exactly: the same by words and by meaning, of notes, of log entries and of their windows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from memsync.memory import Memory
+
+Write = Callable[[str, str], Path]
+MODES = ("keyword", "vector")
+
+
+def found(memory: Memory, query: str, mode: str) -> list[str]:
+    """Return the citations of a search, by path and line."""
+    return sorted(hit.citation for hit in memory.search(query, mode=mode, limit=50).hits)
+
+
+@pytest.fixture
+def kolkata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Be five and a half hours ahead of UTC."""
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ("tag:work", ["WORK", "deep", "work"]),
+        ("tag:WORK", ["WORK", "deep", "work"]),
+        ("tag:#work", ["WORK", "deep", "work"]),
+        ("tag:work/tools", ["deep"]),
+        ("tag:workshop", ["workshop"]),
+        ("tag:wor", []),
+        ("tag:work/", []),
+    ],
+)
+def test_a_tag_is_itself_and_what_is_beneath_it(
+    memory: Memory, write: Write, mode: str, filters: str, names: list[str]
+) -> None:
+    """`#workshop` is no `work`, `#work/tools` is; case does not matter."""
+    for name, tag in (("work", "work"), ("WORK", "WORK"), ("deep", "work/tools"), ("workshop", "workshop")):
+        write(f"{name}.md", f"The heron nests. #{tag}\n")
+    write("none.md", "The heron nests and works.\n")
+    assert found(memory, f"heron {filters}", mode) == [f"{name}.md:1" for name in names]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tag_of_one_log_entry_is_not_that_of_its_neighbours(memory: Memory, write: Write, mode: str) -> None:
+    """Windows hold several entries; `#workshop` in one and `#work` in another name one entry each."""
+    lines = [f"- {8 + n // 6:02d}:{n % 6}0 The heron did thing number {n} at the pond today." for n in range(40)]
+    lines[18] += " #workshop"
+    lines[20] += " #work"
+    lines[22] += " #Work/tools"
+    write("daily/2026-11-20.md", "\n".join(lines) + "\n")
+    assert found(memory, "heron tag:work", mode) == ["daily/2026-11-20.md:21", "daily/2026-11-20.md:23"]
+    assert found(memory, "heron tag:workshop", mode) == ["daily/2026-11-20.md:19"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("role", "lines"),
+    [("agent", [5, 9]), ("agent:r", [5]), ("agent:rx", [9]), ("user", [1]), ("age", []), ("agent:", []), ("r", [])],
+)
+def test_a_bare_role_is_itself_and_with_any_name(
+    memory: Memory, write: Write, mode: str, role: str, lines: list[int]
+) -> None:
+    """`role:agent` finds all agents, `role:agent:r` not `agent:rx`: a name must be whole."""
+    heads = ["user", "agent:r", "agent:rx"]
+    write("threads/t.md", "".join(f"## {head} @ 2026-11-19 10:00\n\nThe heron.\n\n" for head in heads))
+    assert found(memory, f"heron role:{role}", mode) == [f"threads/t.md:{line}-{line + 2}" for line in lines]
+
+
+@pytest.fixture
+def days(memory: Memory, write: Write) -> Memory:
+    """Return logs of three days and a thread over two, each entry with its time."""
+    for day in (19, 20, 21):
+        write(f"daily/2026-11-{day}.md", "- 00:05 heron early\n\n- 23:55 heron late\n")
+    write("threads/t.md", "## user @ 2026-11-20 10:00\n\nheron\n\n## user @ 2026-11-21 10:00\n\nheron\n")
+    return memory
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("filters", "places"),
+    [
+        ("before:2026-11-19", ["daily/2026-11-19.md:1-3"]),
+        ("before:2026-11-18", []),
+        ("after:2026-11-22", []),
+        ("after:2026-11-21", ["daily/2026-11-21.md:1-3", "threads/t.md:5-7"]),
+        ("after:2026-11-20 before:2026-11-20", ["daily/2026-11-20.md:1-3", "threads/t.md:1-3"]),
+        ("after:2026-11-20T10:00 before:2026-11-20T10:00", ["threads/t.md:1-3"]),
+        ("after:2026-11-20T10:01 before:2026-11-20T23:54", []),
+        ("kind:thread before:2026-11", ["threads/t.md:1-3", "threads/t.md:5-7"]),
+        ("kind:thread after:2026-12", []),
+        ("kind:thread before:2025", []),
+        ("kind:thread after:2026", ["threads/t.md:1-3", "threads/t.md:5-7"]),
+    ],
+)
+def test_a_day_holds_all_of_its_times(days: Memory, mode: str, filters: str, places: list[str]) -> None:
+    """`before:DAY` includes what happened at 23:55 of it, `after:DAY` what happened at 00:05."""
+    assert found(days, f"heron {filters}", mode) == places
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_moment_cuts_a_log_between_its_entries(memory: Memory, write: Write, mode: str) -> None:
+    """Of a window over the limit only the entries on this side are shown, the one at the very minute included."""
+    lines = [f"- {8 + n // 6:02d}:{n % 6}0 The heron did thing number {n} at the pond today." for n in range(40)]
+    write("daily/2026-11-20.md", "\n".join(lines) + "\n")
+
+    def shown(filters: str) -> set[int]:
+        hits = memory.search(f"heron {filters}", mode=mode, limit=100).hits
+        return {line for hit in hits for line in range(hit.start_line, hit.end_line + 1)}
+
+    assert shown("before:2026-11-20") == shown("after:2026-11-20") == set(range(1, 41))
+    assert shown("before:2026-11-20T08:20") == {1, 2, 3}
+    assert shown("before:2026-11-20T08:19") == {1, 2}
+    assert shown("after:2026-11-20T14:20") == {39, 40}
+    assert shown("after:2026-11-20T10:00 before:2026-11-20T10:10") == {13, 14}
+    assert shown("before:2026-11-19") == shown("after:2026-11-21") == set()
+
+
+@pytest.mark.usefixtures("kolkata")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_note_without_a_date_has_that_of_its_file_in_local_time(memory: Memory, write: Write, mode: str) -> None:
+    """At 01:00 in Kolkata it is still the day before in London; the person's day counts."""
+    path = write("plain.md", "The heron nests.\n")
+    moment = datetime.fromisoformat("2026-11-21T01:00:00+05:30").timestamp()
+    os.utime(path, (moment, moment))
+    assert found(memory, "heron before:2026-11-20", mode) == []
+    assert found(memory, "heron after:2026-11-21 before:2026-11-21", mode) == ["plain.md:1"]
+    assert found(memory, "heron after:2026-11-21T01:01", mode) == []
+    (hit,) = memory.search("heron", mode=mode).hits
+    assert hit.date == "2026-11-21T01:00"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ("where:stage=draft", ["a"]), ("where:stage=DRAFT", ["a"]), ("where:stage=dra", []),
+        ("where:people=dana", ["a", "b"]), ("where:done=true", ["b"]), ("where:done=false", ["a"]),
+        ("where:count=3", ["a"]), ("where:stage=draft where:people=ida", []), ("status:open", ["b"]),
+        ("path:?.md", ["a", "b"]), ("path:[b].md", ["b"]), ("in:a", []),
+    ],
+)  # fmt: skip
+def test_pairs_are_compared_as_text_with_front_matter(
+    memory: Memory, write: Write, mode: str, filters: str, names: list[str]
+) -> None:
+    """Texts whatever their case, members of lists, numbers and truth as they are written."""
+    write("a.md", "---\nstage: draft\npeople: [Dana, Tom]\ndone: false\ncount: 3\n---\nThe heron.\n")
+    write("b.md", "---\nstage: final\npeople: [Dana, Ida]\ndone: true\nstatus: open\n---\nThe heron.\n")
+    firsts = {"a": 7, "b": 7}
+    assert found(memory, f"heron {filters}", mode) == [f"{name}.md:{firsts[name]}" for name in names]

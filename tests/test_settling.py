@@ -1,0 +1,33 @@
+"""When a file that lost text, or has gone, is believed: once it was seen to stand still for so long."""
+
+from __future__ import annotations
+
+import pytest
+
+from memsync.notes.settling import State, Stillness, stillness_needed
+
+GONE: State = 1_795_000_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("size", "indexed_size", "seconds"),
+    [(0, 100, 0.5), (1, 100, 0.04), (99, 100, 0.04), (100, 100, 0.0), (101, 100, 0.0), (0, 0, 0.0)],
+)
+def test_a_file_that_lost_text_must_stand_still(size: int, indexed_size: int, seconds: float) -> None:
+    """Half a second when it is empty, 40 ms when it is shorter; what grew is believed at once."""
+    assert stillness_needed((size, 1, 2, 7), indexed_size) == seconds
+
+
+def test_a_file_that_has_gone_is_missed_a_tenth_of_a_second_later() -> None:
+    """Editors move a note away and create it anew."""
+    assert stillness_needed(GONE, 100) == 0.1
+
+
+def test_stillness_counts_from_the_last_change_that_was_seen() -> None:
+    """Emptied at 0 s and at 300 ms again, it has stood still for 200 ms at 500 ms, by no clock that can be set."""
+    emptied, again = (0, 1, 2, 7), (0, 5, 6, 7)
+    still = Stillness(emptied, 100.0)
+    assert still.seconds(emptied, 100.25) == 0.25
+    assert still.seconds(again, 100.25) == 0.0
+    assert still.seconds(again, 100.5) == 0.25
+    assert still.seconds(emptied, 101.0) == 0.0
