@@ -149,8 +149,8 @@ def _line_of(text: str, table: str, key: str) -> int:
     current, header = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if found := re.match(r"\[\s*\"?([^\]\"]+)\"?\s*\]", stripped):
-            current = found.group(1).strip()
+        if found := re.match(r"\[([^\]]+)\]", stripped):
+            current = found.group(1).strip().strip('"')
             if current == table:
                 header = number
                 if not key:
