@@ -115,7 +115,7 @@ class Answering:
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
             self._embed_leftovers()
-        warnings += [*self._await_generation(generation), *self._index.take_warnings()]
+        warnings += self._await_generation(generation)
         timings = {"scan": (time.perf_counter() - started) * 1000}
         result = self._search(query, await_near, tokens, warnings)
         is_by_word = any("keyword" in hit.ranks for hit in result.hits)
@@ -131,6 +131,7 @@ class Answering:
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
         if freshness.watcher is WatcherState.DEGRADED:
             warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
+        warnings += self._index.take_warnings()  # last: an answer that ends in an error must not take them along
         return result._replace(
             freshness=freshness,
             warnings=(*dict.fromkeys(filter(None, warnings)), *result.warnings),
