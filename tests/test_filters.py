@@ -150,7 +150,7 @@ def test_a_note_without_a_date_has_that_of_its_file_in_local_time(memory: Memory
         ("where:stage=draft", ["a"]), ("where:stage=DRAFT", ["a"]), ("where:stage=dra", []),
         ("where:people=dana", ["a", "b"]), ("where:done=true", ["b"]), ("where:done=false", ["a"]),
         ("where:count=3", ["a"]), ("where:stage=draft where:people=ida", []), ("status:open", ["b"]),
-        ("path:?.md", ["a", "b"]), ("path:[b].md", ["b"]), ("in:a", []),
+        ("path:?.md", ["a", "b"]), ("path:[b].md", ["b"]),
     ],
 )  # fmt: skip
 def test_pairs_are_compared_as_text_with_front_matter(

@@ -383,13 +383,15 @@ def test_server_listens_on_loopback_alone() -> None:
 @pytest.mark.parametrize("content", [b"", b"short\n", b"x" * 31, b"x" * 201, b"a b" * 20, b"\xff" * 40])
 def test_token_file_that_holds_none_is_refused(tmp_path: Path, content: bytes) -> None:
     """An empty file is no token that everybody knows; one that was made is kept."""
-    (tmp_path / "mcp-token").write_bytes(content)
+    keep = tmp_path / "keep"
+    own_folder(keep)
+    (keep / "mcp-token").write_bytes(content)
     with pytest.raises(FilesystemError, match="holds no token"):
-        token_of(tmp_path)
-    (tmp_path / "mcp-token").unlink()
-    made = token_of(tmp_path)
+        token_of(keep)
+    (keep / "mcp-token").unlink()
+    made = token_of(keep)
     assert len(made) > 40
-    assert token_of(tmp_path) == made
+    assert token_of(keep) == made
 
 
 def test_http_lets_nobody_in_without_token_or_from_elsewhere(cli: Cli, root: Path, write: Write) -> None:

@@ -83,7 +83,7 @@ def test_hello_tells_who_answers(served: Served) -> None:
         result = peer.result("hello", protocol=1)
     assert (result["protocol"], result["version"], result["root"]) == (1, __version__, str(served.settings.root))
     assert result["process"] > 0
-    assert len(result["settings"]) == 16
+    assert len(result["settings"]) == 32
 
 
 def test_search_answers_with_what_was_saved_before_it(served: Served, write: Write) -> None:

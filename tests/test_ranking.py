@@ -148,7 +148,9 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def dated(note_date: str = "", moment: str = "", mtime: datetime | None = None) -> IndexedChunk:
     ns = int(mtime.timestamp()) * 10**9 if mtime else 0
-    return chunk(1, [Entry(1, 1, 0, 0, 5, moment)])._replace(note_date=note_date, identity=(1, ns, ns, 1))
+    return chunk(1, [Entry(1, 1, 0, 0, 5, moment)])._replace(
+        note_date=note_date, identity=(1, ns, ns, 1), changed_ns=ns
+    )
 
 
 @pytest.mark.parametrize("hour", [0, 3, 12, 23])

@@ -89,9 +89,10 @@ def test_progress_of_a_remote_sync_reaches_the_callback(remote: RemoteMemory, wr
     write("other.md", "The rail squeals.\n")
     seen: list[tuple[str, int, int]] = []
     report = remote.sync(progress=lambda what, done, total: seen.append((what, done, total)))
-    steps = [step for step in seen if step[0] == "reading notes"]
-    total = len(steps)  # the others are read again, too, while their stamps are young
-    assert steps == [("reading notes", done, total) for done in range(1, total + 1)]
+    steps = [(done, total) for what, done, total in seen if what == "reading notes"]
+    assert steps == sorted(set(steps))
+    done, total = steps[-1]
+    assert done == total >= 2  # the others are read again, too, while their stamps are young
     assert (report.added, report.unchanged) == (2, 3)
     assert remote.search("heron").hits
 

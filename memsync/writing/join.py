@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
 from memsync.notes.frontmatter import closes_head
-from memsync.writing.tail import Tail
+from memsync.writing.tail import Tail, joins_items
 
 _IN_LIST = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]|[ \t]{2,}\S")
 
@@ -40,13 +40,19 @@ def joined(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
         joint = "" if tail.ends_line else "\n"
         joint += f"{tail.closing}\n" if tail.closing else ""
         before = tail.closing or tail.last_line  # of which only spaces and tabs make an empty line in Markdown
-        if before.strip(" \t") and not (addition.is_item and not tail.closing and _IN_LIST.match(before)):
+        is_next = addition.is_item and tail.joins_items and not tail.closing and _IN_LIST.match(before)
+        if before.strip(" \t") and not is_next:
             joint += "\n"
         line = tail.lines + joint.count("\n") + tail.ends_line
         text += f"{joint}{added}\n"
-        last = added.rpartition("\n")[2]
-        count = line + added.count("\n")
-        tail = Tail(tail.newline, count, last_line=last, head_is_open=tail.head_is_open)
+        lines = added.split("\n")
+        tail = Tail(
+            tail.newline,
+            line + len(lines) - 1,
+            last_line=lines[-1],
+            head_is_open=tail.head_is_open,
+            joins_items=addition.is_item or joins_items(lines),
+        )
     return text.replace("\n", tail.newline), line, tail
 
 

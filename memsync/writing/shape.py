@@ -32,7 +32,7 @@ _MAX_LEVEL = 6
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^\]]*\]:|$)|[ ]{4}|\t")
 _UNDERLINE = re.compile(r"( {0,3})(\\*(?:=+|-+)[ \t]*)")
 _ESCAPED_UNDERLINE = re.compile(r"( {0,3})\\(\\*(?:=+|-+)[ \t]*)")
-_BARE = re.compile(r"""[^\s"{}\\]+""")
+_BARE = re.compile(r"""[^\s"{}\\\x00-\x1f\x7f]+""")
 _CLASSES = re.compile(r"""[^\s{}.#="]+(?: [^\s{}.#="]+)*""")
 _NAME = re.compile(r"[A-Za-z_:][\w:.-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -102,7 +102,7 @@ def list_item(
     lines = cleaned(text).split("\n")
     marks = [f"#{tag}" for tag in tags]
     block = attribute_block(attributes or {})
-    if len(lines) == 1 and not _BLOCK_START.match(lines[0]):
+    if len(lines) == 1 and not _BLOCK_START.match(lines[0].strip()):
         return Addition(_item(time, lines[0].strip(), marks, block, []))
     *forms, last = _item_forms(lines, has_marks=bool(time or marks or block))
     for first, rest in forms:
@@ -117,7 +117,7 @@ def _item_forms(lines: Sequence[str], *, has_marks: bool) -> Iterator[tuple[str,
     closing = closing_of(lines)
     closed = [*lines, *closing.split("\n")] if closing else list(lines)
     first, rest = closed[0], closed[1:]
-    if not (_BLOCK_START.match(first) or (rest and _UNDERLINE.fullmatch(rest[0]))):
+    if not (_BLOCK_START.match(first.strip()) or (rest and _UNDERLINE.fullmatch(rest[0]))):
         yield first.strip(), rest
     yield "", ["", *closed] if has_marks else closed
     yield "", ["", *_quoted(lines)]

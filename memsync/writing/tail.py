@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
+from memsync.model import Block
 from memsync.notes.blocks import Heading, parse_blocks, thread_parser
 from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import head_is_open, read_head
@@ -33,7 +34,8 @@ class Tail:
     """The end of a note. `closing` holds the lines that close what is still open there, a fence say; mostly none.
 
     `newline` is the note's line end; `last_line` comes without it; `lines` counts those that are there. `head_is_open`
-    says that the note begins with `---` and nothing closes that: the next such line would.
+    says that the note begins with `---` and nothing closes that: the next such line would. `joins_items` is False where
+    a list item right below the last line would not be one: that line is no item either, but part of an HTML block.
     """
 
     newline: str = "\n"
@@ -42,6 +44,7 @@ class Tail:
     last_line: str = ""
     closing: str = ""
     head_is_open: bool = False
+    joins_items: bool = True
 
 
 def read_tail(path: str, content: bytes) -> Tail:
@@ -74,6 +77,7 @@ def read_tail(path: str, content: bytes) -> Tail:
         last_line=last,
         closing=_closing_of_note(path, lines),
         head_is_open=bool(lines) and head_is_open(lines),
+        joins_items=joins_items(lines),
     )
 
 
@@ -92,6 +96,18 @@ def closing_of(lines: Sequence[str]) -> str | None:
     closed = [closing] if closing else []
     fence = open_fence([*lines, *closed])
     return "\n".join([*closed, *(["<!--", fence, "-->"] if fence else [])])
+
+
+def joins_items(lines: Sequence[str]) -> bool:
+    """Tell whether a list item right below these lines is read as one."""
+    if not any(map(_OPENS.match, lines)):
+        return True
+    block = _last_block(lines)
+    tree = parse_blocks(thread_parser(), [*block, "- end"], 1) if block else None
+    if tree is None:
+        return True
+    last = tree.parts[-1] if tree.parts else None
+    return isinstance(last, Block) and last.entry and last.start_line == len(block) + 1
 
 
 def ends_with_heading(lines: Sequence[str]) -> bool:
