@@ -16,7 +16,7 @@ from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.setting_paths import expanded, keep_dir, real, resolve_index_dir, resolve_root, root_of
 from memsync.trust import is_trusted, risky_settings
-from memsync.user_folders import config_folder
+from memsync.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -213,7 +213,9 @@ def load_settings(
     if "memsync.root" not in sources:
         raise ConfigError(
             "no memory root is known: no config.toml or memsync.toml with a [memsync] table was found here or above",
-            hint="Run `memsync init`, or name a folder with --root, or a file with --config.",
+            hint="\n".join(
+                [*files.warnings, "Run memsync init, or name a folder with --root, or a file with --config."]
+            ),
         )
     tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
     paths = {name: (values[name], sources.get(name, ""), _base(files, sources.get(name, ""))) for name in OF_ONE_ROOT}
@@ -226,6 +228,12 @@ def load_settings(
     return Settings(
         resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, files.warnings
     )
+
+
+def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that decide settings, or where memsync finds and keeps its own files."""
+    names = (name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES)
+    return {name: environ[name] for name in sorted(names)}
 
 
 def find_config(
@@ -326,9 +334,9 @@ def _check_trust(
         name = risky[0]
         variable = next(setting.variable for setting in SETTINGS if setting.name == name)
         raise ConfigError(
-            f"{sources[name]}: {name} can lead outside the notes, and this file was only found, not named by you",
-            hint=f"Read the file; if you trust it, run: memsync trust {shlex.quote(file.path)}\n"
-            f"  Or set {variable}, or {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
+            f"{sources[name]}: {name} needs your trust, because memsync found this file by itself",
+            hint=f"Read the file. If you trust it, run: memsync trust {shlex.quote(file.path)}\n"
+            f"Or set {variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
         )
 
 

@@ -5,6 +5,7 @@ A library would say where these folders are, but loading it takes as long as a q
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -17,6 +18,8 @@ try:  # hashlib loads OpenSSL first, which takes as long as reading all settings
 except ImportError:  # its name in CPython 3.11 only
     from hashlib import sha256
 
+FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "FASTEMBED_CACHE_PATH")
+"""What decides where memsync's own files are, besides the home folder."""
 _NAME = "memsync"
 _MARK = ".memsync"
 _MARK_TEXT = b"memsync keeps files of its own in this folder; your notes are elsewhere.\n"
@@ -132,12 +135,21 @@ def other_writer(found: os.stat_result, path: str) -> str:
     return ""
 
 
+def _has_access_list(path: str) -> bool:
+    try:
+        return hasattr(os, "listxattr") and _ACCESS_LIST in os.listxattr(path)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):  # a file system without such attributes has no access lists
+            return False
+        raise
+
+
 def _is_private_group(number: int, path: str) -> bool:
     """Tell whether a group has this user alone, as many systems make for each user, and no access list adds others."""
     import grp
     import pwd
 
-    if hasattr(os, "listxattr") and _ACCESS_LIST in os.listxattr(path):
+    if _has_access_list(path):
         return False
     try:
         group, user = grp.getgrgid(number), pwd.getpwuid(os.geteuid())

@@ -134,3 +134,17 @@ def test_daemon_started_on_a_full_disk_is_known(
     reader.close()
     assert_every_command_knows_it(cli, process)
     assert not is_locked(cli.settings)
+
+
+def test_lock_whose_place_cannot_be_looked_at_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon does not end itself because of an error of the file system that passes."""
+    with lock.daemon_lock(settings) as held:
+
+        def failing(path: object, **options: object) -> os.stat_result:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "stat", failing)
+            assert held.is_in_place()
+        (settings.index_dir / "daemon.lock").unlink()
+        assert not held.is_in_place()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import hashlib
 import json
@@ -255,3 +256,33 @@ def test_names_of_state_folders_cannot_be_forged(tmp_path: Path) -> None:
         digest = hashlib.sha256(os.fsencode(tmp_path / name)).hexdigest()[:32]
         expected = f"{name[:40]}-{digest}".replace("\n", "_")
         assert [os.path.basename(path) for path in (settings.index_name, settings.keep_dir)] == [expected, expected]
+
+
+def test_file_that_is_ignored_is_named_where_no_other_counts(cli: Cli, tmp_path: Path) -> None:
+    """Otherwise its owner would look for a file that is there."""
+    path = config(tmp_path / "lone")
+    path.chmod(0o666)
+    done = cli("sync", cwd=path.parent)
+    assert done.returncode == 3
+    assert f"{path} is ignored: every user can change it" in done.stderr
+
+
+def test_refusal_says_each_way_out_on_a_line_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    """It is the first thing that who clones a memory may see."""
+    path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
+    lines = cli("sync", cwd=path.parent).stderr.splitlines()
+    assert [line.split(":")[0].split(" ")[2] for line in lines[1:]] == ["Read", "Or"]
+    assert "\\n" not in "".join(lines)
+
+
+def test_file_system_without_access_lists_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some say so by an error; a group-writable file is then judged by its group alone."""
+
+    def unsupported(path: str) -> list[str]:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "listxattr", unsupported)
+    path = config(tmp_path, "[search]\nlimit = 4\n")
+    path.chmod(0o664)
+    settings = load_settings(root=tmp_path, environ={}, cwd=tmp_path)
+    assert settings["search.limit"] == (4 if not settings.warnings else 10)

@@ -150,5 +150,5 @@ def report(error: MemsyncError) -> None:
     from memsync.cli.text import printable, say
 
     say(f"memsync: {printable(error.message)}", err=True)
-    if error.hint:
-        say(f"  {printable(error.hint)}", err=True)
+    for line in error.hint.splitlines():
+        say(f"  {printable(line)}", err=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PORT = 8737
 _HTTP = click.option("--http", "is_http", is_flag=True, help="Over HTTP on this machine, with a token.")
-_PORT = click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Of --http.")
+_PORT = click.option("--port", type=click.IntRange(0, 65_535), default=PORT, show_default=True, help="Port for --http.")
 _READ_ONLY = click.option("--read-only", is_flag=True, help="Without the tools that write.")
 
 
@@ -40,7 +40,7 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
     if context.invoked_subcommand is not None:
         return
     if port != PORT and not is_http:
-        raise UsageError("--port belongs to --http", hint="Write: memsync mcp --http --port …")
+        raise UsageError("--port requires --http", hint="Write: memsync mcp --http --port …")
     settings = load(context)  # a wrong setting is told before a client waits
     gc.disable()  # the protocol's library makes thousands of classes, none of which is garbage
     from memsync.mcp_server.link import Link
@@ -135,6 +135,8 @@ def _command(settings: Settings, *, read_only: bool) -> list[str]:
 
 def _say_environment() -> None:
     """Say what a client will not know, as it does not have this shell's environment."""
-    names = [name for name in os.environ if name.startswith("MEMSYNC_") or name == "XDG_STATE_HOME"]
+    from memsync.settings import deciding_variables
+
+    names = deciding_variables(os.environ)
     if names:
-        say(f"memsync: give the client these variables, too: {', '.join(map(printable, sorted(names)))}", err=True)
+        say(f"memsync: give the client these variables, too: {', '.join(map(printable, names))}", err=True)

@@ -50,11 +50,13 @@ class DaemonLock:
         self._descriptor = self._taken()
 
     def is_in_place(self) -> bool:
-        """Tell whether the file that is locked still stands where others look for it."""
+        """Tell whether the file that is locked is still where others look for it; True where that cannot be told."""
         try:
             return os.stat(self._path).st_ino == os.fstat(self._descriptor).st_ino
-        except OSError:
+        except FileNotFoundError:
             return False
+        except OSError:
+            return True
 
     def take_again(self) -> None:
         """Lock the file that stands there now, or a new one. Raises DaemonRunning when another daemon was quicker."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsync.errors import DaemonError, FilesystemError
-from memsync.settings import Settings
+from memsync.settings import Settings, deciding_variables
 
 UNIT = """\
 [Unit]
@@ -23,7 +23,7 @@ Documentation=https://github.com/memsync/memsync
 
 [Service]
 Type=exec
-ExecStart={command}
+{environment}ExecStart={command}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=5
@@ -63,7 +63,10 @@ def _command(settings: Settings) -> list[str]:
 def _systemd(settings: Settings, name: str) -> Service:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     command = " ".join(_quoted(part) for part in _command(settings))
-    text = UNIT.format(root=str(settings.root).replace("%", "%%").replace("\n", " "), command=command)
+    variables = deciding_variables(os.environ).items()
+    environment = "".join(f"Environment={_setting(f'{name}={value}')}\n" for name, value in variables)
+    root = str(settings.root).replace("%", "%%").replace("\n", " ")
+    text = UNIT.format(root=root, environment=environment, command=command)
     control = ["systemctl", "--user"]
     return Service(
         name,
@@ -75,8 +78,13 @@ def _systemd(settings: Settings, name: str) -> Service:
 
 
 def _quoted(part: str) -> str:
-    """Return one word of a command line as systemd reads it: quoted, with its own signs made plain."""
-    plain = part.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$").replace("\n", "\\n")
+    """Return one word of a command line as systemd reads it: as `_setting` does, and without variables."""
+    return _setting(part.replace("$", "$$"))
+
+
+def _setting(value: str) -> str:
+    """Return a value as systemd reads it: quoted, with its own signs made plain."""
+    plain = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     return f'"{plain}"'
 
 
@@ -85,6 +93,7 @@ def _launchd(settings: Settings, label: str) -> Service:
     about = {
         "Label": label,
         "ProgramArguments": _command(settings),
+        "EnvironmentVariables": deciding_variables(os.environ),
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ProcessType": "Background",
