@@ -203,3 +203,16 @@ def test_command_line_of_the_unit_is_memsync_on_this_root(cli: Cli) -> None:
         [*systemd_words(line.removeprefix("ExecStart="))[:-1], "status", "--json"], capture_output=True, check=False
     )
     assert json.loads(done.stdout)["root"] == str(cli.root)
+
+
+@linux_only
+def test_unit_has_the_variables_that_decide_settings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service has nothing of this shell's environment; a key for an endpoint is not written down."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_LIMIT", "3")
+    monkeypatch.setenv("MEMSYNC_FILES_EXCLUDE", 'a "b"$%\\')
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    text = service_of(cli.settings, "linux").text
+    assert 'Environment="MEMSYNC_SEARCH_LIMIT=3"\n' in text
+    assert 'Environment="MEMSYNC_FILES_EXCLUDE=a \\"b\\"$%%\\\\"\n' in text
+    assert f'Environment="XDG_STATE_HOME={os.environ["XDG_STATE_HOME"]}"\n' in text
+    assert "secret" not in text
