@@ -44,10 +44,6 @@ class Setting(NamedTuple):
         return "MEMSYNC_" + self.name.removeprefix("memsync.").replace(".", "_").upper()
 
 
-def _at_least(least: float) -> tuple[Callable[[Any], bool], str]:
-    return (lambda value: bool(value >= least)), f"at least {least:g}"
-
-
 def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
     return (lambda value: bool(least <= value <= most)), f"from {least:g} to {most:g}"
 
@@ -55,10 +51,17 @@ def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
 SETTINGS = (
     Setting("memsync.root", ".", "The folder of notes, relative to this file."),
     Setting("files.exclude", [], "More files that are not notes: patterns as in .gitignore."),
-    Setting("files.max_structured_bytes", 2_000_000, "A larger file is indexed by plain paragraphs.", *_at_least(1)),
+    Setting(
+        "files.max_structured_bytes",
+        2_000_000,
+        "A larger file is indexed by plain paragraphs.",
+        *_between(1, 64_000_000),
+    ),
     Setting("chunks.max_tokens", 254, "Word pieces in a chunk; the built-in model reads 254.", *_between(32, 254)),
     Setting("chunks.small_tokens", 120, "A list item up to this size can be an entry of its own.", *_between(0, 254)),
-    Setting("chunks.run_tokens", 400, "A list longer than this is a log: its items are entries.", *_at_least(0)),
+    Setting(
+        "chunks.run_tokens", 400, "A list longer than this is a log: its items are entries.", *_between(0, 1_000_000)
+    ),
     Setting("chunks.window_entries", 5, "Neighbouring entries that are also found together.", *_between(2, 20)),
     Setting("chunks.window_stride", 2, "How many entries further on the next such window begins.", *_between(1, 20)),
     Setting("embedder.model", BUILT_IN_MODEL, "minilm (built in), the name of a fastembed model, or openai:MODEL."),
@@ -75,20 +78,33 @@ SETTINGS = (
     Setting("search.keyword_weight", 0.3, "What words count against meaning in hybrid searches.", *_between(0, 1)),
     Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),
     Setting("search.recency", 0.01, "How much of the score newness may decide at most.", *_between(0, 0.5)),
-    Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_at_least(1)),
+    Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_between(1, 100_000)),
     Setting("search.importance", 0.02, "How much of the score `importance` may decide at most.", *_between(0, 0.5)),
     Setting("search.pinned", 0.01, "What `pinned: true` adds to the score.", *_between(0, 0.5)),
-    Setting("search.deadline_ms", 2_000, "How long a search may spend on indexing changed files first.", *_at_least(0)),
     Setting(
-        "search.bound_ms", 5_000, "How old the comparison with the files may be for --fresh bounded.", *_at_least(0)
+        "search.deadline_ms",
+        2_000,
+        "How long a search may spend on indexing changed files first.",
+        *_between(0, 600_000),
     ),
-    Setting("context.budget", 4_000, "Word pieces of a context for which no budget is named.", *_at_least(1)),
+    Setting(
+        "search.bound_ms",
+        5_000,
+        "How old the comparison with the files may be for --fresh bounded.",
+        *_between(0, 3_600_000),
+    ),
+    Setting("context.budget", 4_000, "Word pieces of a context for which no budget is named.", *_between(1, 1_000_000)),
     Setting("context.soul", 0.15, "The share of it that SOUL.md has.", *_between(0, 1)),
     Setting("context.prompts", 0.15, "The share of prompts/ and of the thread's own prompt.", *_between(0, 1)),
     Setting("context.memory", 0.2, "The share of pinned notes and MEMORY.md.", *_between(0, 1)),
     Setting("context.messages", 0.2, "The share of the thread's last messages.", *_between(0, 1)),
     Setting("context.logs", 0.1, "The share of today's and yesterday's logs; hits have the rest.", *_between(0, 1)),
-    Setting("prune.task_days", 30, "After how many days without a change task memory is due to retire.", *_at_least(1)),
+    Setting(
+        "prune.task_days",
+        30,
+        "After how many days without a change task memory is due to retire.",
+        *_between(1, 100_000),
+    ),
     Setting("usage.count", True, "Count searches and what they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Keep the text of questions, too; else nothing of them is kept."),
     Setting("git.commit", False, "Commit each note that memsync writes (imports aside) to git, and nothing else."),
@@ -101,7 +117,9 @@ SETTINGS = (
     ),
     Setting("daemon.rescan_seconds", 30, "How often it compares all files, whatever was reported.", *_between(1, 60)),
     Setting("daemon.poll_seconds", 2, "The same where nothing is reported (network file systems).", *_between(1, 60)),
-    Setting("daemon.idle_unload_minutes", 15, "Unused so long, the model's memory is given back.", *_at_least(0)),
+    Setting(
+        "daemon.idle_unload_minutes", 15, "Unused so long, the model's memory is given back.", *_between(0, 100_000)
+    ),
 )
 
 DEFAULT_KINDS: Mapping[str, str] = {

@@ -9,7 +9,6 @@ import errno
 import os
 import stat
 import sys
-from contextlib import suppress
 
 from memsync.errors import FilesystemError
 
@@ -21,8 +20,6 @@ except ImportError:  # its name in CPython 3.11 only
 FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "FASTEMBED_CACHE_PATH")
 """What decides where memsync's own files are, besides the home folder."""
 _NAME = "memsync"
-_MARK = ".memsync"
-_MARK_TEXT = b"memsync keeps files of its own in this folder; your notes are elsewhere.\n"
 _ACCESS_LIST = "system.posix_acl_access"
 
 
@@ -59,9 +56,9 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
     """Make a folder for memsync's own files, or check that an existing one is this user's and memsync's.
 
     Missing folders are made with mode 0700; in the user's state folder every folder from memsync's top one down gets
-    it. A folder that memsync uses for the first time must be empty: no file of another program is ever opened, renamed
-    or truncated because memsync uses the same name. Raises OSError, and FilesystemError for a folder of another user
-    or another program.
+    it. A folder elsewhere must be empty when memsync uses it for the first time, and nothing in it may be a link or
+    another user's: no file of another program is ever opened, renamed or truncated because memsync uses the same name,
+    or because a link of that name came with somebody's notes. Raises OSError, and FilesystemError for such a folder.
     """
     folder = os.path.abspath(folder)
     _make(folder)
@@ -70,8 +67,9 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
     while (above := os.path.dirname(ours[-1])) == top or above.startswith(f"{top}/"):
         ours.append(above)
     modes = {path: _mode_if_ours(path) for path in ours}
-    if not _is_marked(folder):
-        _mark(folder)
+    names = _names_of_files(folder)
+    if not folder.startswith(f"{top}/"):
+        _check_mark(folder, names)
     for path, mode in modes.items():
         if mode & 0o077:
             os.chmod(path, 0o700)
@@ -100,28 +98,39 @@ def _mode_if_ours(folder: str) -> int:
     return found.st_mode
 
 
-def _is_marked(folder: str) -> bool:
-    try:
-        found = os.lstat(f"{folder}/{_MARK}")
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+def _names_of_files(folder: str) -> list[str]:
+    """Return the names in a folder. Raises FilesystemError for a link of either kind, and for another user's file."""
+    names = []
+    for entry in os.scandir(folder):
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # another process has removed it meanwhile
+            continue
+        is_linked = stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
+        if is_linked or found.st_uid != os.geteuid():
+            reason = "a link" if is_linked else "another user's"
+            raise FilesystemError(
+                f"{folder} cannot be used for memsync's files: {entry.name} in it is {reason}",
+                hint="Remove it, or set index.dir to an empty or a new folder.",
+            )
+        names.append(entry.name)
+    return names
 
 
-def _mark(folder: str) -> None:
-    """Note in a folder that its files are memsync's. Raises FilesystemError where there are others."""
-    names = sorted(os.listdir(folder))
-    if names and not _is_marked(folder):
+def _check_mark(folder: str, names: list[str]) -> None:
+    """Mark an empty folder as memsync's. Raises FilesystemError for one with files and without its mark.
+
+    The mark is a name, which a full disk can take, with the folder's own inode, which no copy of it and no clone has.
+    """
+    mark = f".memsync-{os.stat(folder).st_ino}"
+    if mark in names:
+        return
+    if names and mark not in os.listdir(folder):  # which another process may have made meanwhile
         raise FilesystemError(
-            f"{folder} holds files that memsync did not make: {names[0]}",
-            hint="Set index.dir to an empty or a new folder. If an earlier memsync made these files, remove them.",
+            f"{folder} holds files that memsync did not make: {min(names)}",
+            hint="Set index.dir to an empty or a new folder. If memsync made these files elsewhere, remove them.",
         )
-    descriptor = os.open(f"{folder}/{_MARK}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        with suppress(OSError):  # the name is the mark, so a full disk does no harm
-            os.write(descriptor, _MARK_TEXT)
-    finally:
-        os.close(descriptor)
+    os.close(os.open(f"{folder}/{mark}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
 def other_writer(found: os.stat_result, path: str) -> str:

@@ -194,4 +194,5 @@ def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             tokens = set(pool.map(token_of, [keep] * 8))
         assert len(tokens) == 1
-        assert {path.name for path in keep.iterdir()} == {".memsync", "mcp-token"}
+        assert {path.name.partition("-")[0] for path in keep.iterdir()} == {".memsync", "mcp"}
+        assert sorted(path.name for path in keep.glob("mcp*")) == ["mcp-token", "mcp-token.lock"]

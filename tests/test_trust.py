@@ -286,3 +286,43 @@ def test_file_system_without_access_lists_is_no_obstacle(tmp_path: Path, monkeyp
     path.chmod(0o664)
     settings = load_settings(root=tmp_path, environ={}, cwd=tmp_path)
     assert settings["search.limit"] == (4 if not settings.warnings else 10)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "copied mark"])
+def test_index_folder_that_came_with_a_clone_leads_nowhere(cli: Cli, tmp_path: Path, kind: str) -> None:
+    """Its mark is another folder's, and what is named like memsync's files may be a link to the user's."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    real = tmp_path / "real"
+    own_folder(real)
+    (mark,) = real.iterdir()
+    folder = tmp_path / "clone"
+    folder.mkdir(mode=0o700)
+    if kind == "copied mark":
+        (folder / mark.name).touch()
+        (folder / "daemon.log").write_text("a log of a stranger")
+    else:
+        (folder / f".memsync-{folder.stat().st_ino}").touch()
+        for name in ("daemon.log", "daemon.lock", "index.db", "sync.lock"):
+            (folder / name).symlink_to(victim) if kind == "link" else os.link(victim, folder / name)
+    for command in (["search", "x"], ["sync"], ["rebuild"], ["start"], ["watch"]):
+        done = cli(*command, environ={"MEMSYNC_INDEX_DIR": str(folder)})
+        assert done.returncode != 0, command
+        assert "did not make" in done.stderr if kind == "copied mark" else "is a link" in done.stderr, command
+    assert victim.read_text() == "mine"
+
+
+def test_folder_that_memsync_marked_is_known_again_under_another_name(tmp_path: Path) -> None:
+    """The mark is about the folder itself."""
+    own_folder(tmp_path / "one")
+    (tmp_path / "one" / "index.db").touch()
+    (tmp_path / "one").rename(tmp_path / "two")
+    own_folder(tmp_path / "two")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_only_a_file_is_trusted(cli: Cli, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A FIFO would never answer, and a link would not be used."""
+    make(tmp_path / "memsync.toml")
+    done = cli("trust", str(tmp_path / "memsync.toml"), cwd=tmp_path)
+    assert (done.returncode, "it is a link or no file" in done.stderr) == (3, True)

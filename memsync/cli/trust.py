@@ -58,6 +58,8 @@ def _trust(path: str, *, as_json: bool) -> None:
     from memsync.settings import settings_to_trust
     from memsync.user_folders import other_writer
 
+    if os.path.lexists(path) and not (os.path.isfile(path) and not os.path.islink(path)):
+        raise ConfigError(f"{path} cannot be trusted: it is a link or no file", hint="Name the file itself.")
     file = parse_config(path)
     if writer := other_writer(os.stat(path), path):
         hint = "Make it your own first: chown, chmod go-w."

@@ -48,7 +48,7 @@ class Service:
 
 def service_of(settings: Settings, platform: str = sys.platform) -> Service:
     """Return the service of a memory root. Raises DaemonError where there is no such thing."""
-    digest = hashlib.sha256(os.fsencode(settings.root)).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(settings.root)).hexdigest()[:32]
     if platform == "linux":
         return _systemd(settings, f"memsync-{digest}.service")
     if platform == "darwin":

@@ -14,9 +14,8 @@ import re
 import secrets
 import signal
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
+from memsync.file_lock import file_lock
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server
 from memsync.user_folders import own_folder
@@ -32,6 +32,7 @@ from memsync.user_folders import own_folder
 HOST = "127.0.0.1"
 PATH = "/mcp"
 STOP_SECONDS = 2
+LOCK_SECONDS = 5.0
 REQUEST_SECONDS = 20.0
 """How long a connection may wait for its client: for a whole request, or for an answer to be taken."""
 IDLE_SECONDS = 5
@@ -52,18 +53,11 @@ def token_of(keep: Path) -> str:
     Raises FilesystemError.
     """
     path = keep / "mcp-token"
-    aside = keep / f"mcp-token.{os.getpid()}-{threading.get_ident()}"
     try:
         own_folder(keep)
         if not path.exists():
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(descriptor, secrets.token_urlsafe(32).encode())
-            finally:
-                os.close(descriptor)
-            with suppress(FileExistsError):  # another process was first: its token holds
-                os.link(aside, path)
-            aside.unlink()
+            with file_lock(keep / "mcp-token.lock", LOCK_SECONDS, _busy, poll_seconds=0.02):
+                _make_token(path)
         token = path.read_text().strip()
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check that folder.") from error
@@ -72,6 +66,23 @@ def token_of(keep: Path) -> str:
     if not re.fullmatch(r"[\w-]{32,200}", token, re.ASCII):
         raise FilesystemError(f"{path} holds no token", hint="Remove it; a new one is made.")
     return token
+
+
+def _make_token(path: Path) -> None:
+    """Write a token, all of it or nothing, unless there is one by now."""
+    if path.exists():
+        return
+    aside = path.with_name("mcp-token.new")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, secrets.token_urlsafe(32).encode())
+    finally:
+        os.close(descriptor)
+    aside.replace(path)
+
+
+def _busy(holder: str) -> FilesystemError:
+    return FilesystemError(f"{holder} is making the token", hint="Try again.")
 
 
 def listening(port: int) -> socket.socket:
