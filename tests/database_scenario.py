@@ -275,7 +275,8 @@ def _converge(life: Life, clean: Clean) -> None:
         raise Divergence("the index differs from one built from nothing")
     life.close()
     assert_sound(database(open_and_close(life)))
-    left = {path.name for path in life.settings.index_dir.iterdir()} - {"index.db", "sync.lock"}
+    names = {path.name for path in life.settings.index_dir.iterdir()}
+    left = {name for name in names if not name.startswith(".memsync-")} - {"index.db", "sync.lock"}
     if left:
         raise Divergence(f"left behind: {sorted(left)}")
 
