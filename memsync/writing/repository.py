@@ -101,7 +101,8 @@ def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes:
     done = git.run(*arguments, given=given, index=index, at_notes=at_notes)
     if done.returncode != 0:
         reasons = (done.stderr or done.stdout).strip().splitlines()
-        raise GitUnusable(reasons[0] if reasons else f"git {arguments[0]} failed")
+        reason = reasons[0] if reasons else f"git {arguments[0]} failed"
+        raise GitUnusable(f"{reason}. Set user.name and user.email in git." if "identity unknown" in reason else reason)
     return done.stdout.strip()
 
 
