@@ -130,7 +130,7 @@ class Acts:
     def _sources(self) -> dict[str, NotePath]:
         with self._answering.as_of_now() as (reader, pending):
             found = {one.source: one.path for one in reader.threads() if one.source}
-        return {**dict(sources_in_files(self._files.root, set(found.values()))), **found} if pending else found
+        return {**dict(sources_in_files(self._files, set(found.values()))), **found} if pending else found
 
     def export(self, names: Sequence[str]) -> Iterator[str]:
         """Yield the threads of these names, or all, as JSON Lines. Raises NoteError for one that is not there."""

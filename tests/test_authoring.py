@@ -101,12 +101,28 @@ def test_remember_adds_to_a_section_and_makes_what_is_missing(own: MemoryApi, ro
     assert finds(own, "tabs", last.generation) == ["MEMORY.md"]
 
 
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("daily/2026-01-01.md", "2026-01-01"),
+        ("daily/20260101.md", "2026-01-01"),
+        ("notes/2026_01_01-the_plan.md", "2026-01-01 the plan"),
+        ("notes/2026-02-30.md", "2026 02 30"),
+        ("notes/the-store", "The store"),
+    ],
+)
+def test_title_keeps_the_date_of_a_name(own: MemoryApi, path: str, title: str) -> None:
+    """As the log of a day does; 30 February is no date."""
+    written = own.new_note(path)
+    assert own.get(written.path).text.splitlines()[0] == f"# {title}"
+
+
 def test_nothing_is_remembered_twice(own: MemoryApi, root: Path) -> None:
     """An agent that remembers the same again is told where it stands."""
     own.remember("prefers tabs\nand two blank lines")
     before = read(root, "MEMORY.md")
     again = own.remember("prefers tabs\nand two blank lines")
-    assert (again.line, again.warnings) == (5, ("it stands there already",))
+    assert (again.line, again.warnings) == (5, ("Already there; not added again.",))
     assert read(root, "MEMORY.md") == before
 
 

@@ -189,7 +189,7 @@ def test_exports_of_chatgpt_and_claude_are_imported_once(memory: Memory, root: P
         "In the alder.",
     ]
     report = memory.import_file(claude)
-    assert (report.messages, report.wrong) == (2, ["conversation 2: neither ChatGPT's nor Claude's"])
+    assert (report.messages, report.wrong) == (2, ["conversation 2: neither a ChatGPT nor a Claude export"])
     assert memory.thread("bitterns").thread.source == "claude:u-1"
     (root / "threads/herons-where.md").rename(root / "threads/moved.md")
     assert memory.import_file(chatgpt).messages == 0
@@ -208,6 +208,30 @@ def test_file_that_cannot_be_read_is_a_usage_error(memory: Memory, root: Path, n
         memory.import_file(file)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "wrong"),
+    [
+        ("x.jsonl", "{}\n1\n", ['line 1: not a JSON object with "thread"', 'line 2: not a JSON object with "thread"']),
+        (
+            "x.json",
+            "{}\n1\n",
+            [
+                'line 1: not a JSON object with "thread"; neither a ChatGPT nor a Claude export',
+                'line 2: not a JSON object with "thread"',
+            ],
+        ),
+        ("x.json", '{"thread": "t"}\n1\n', ['line 2: not a JSON object with "thread"']),
+    ],
+)
+def test_line_that_is_no_message_is_named(
+    memory: Memory, root: Path, name: str, content: str, wrong: list[str]
+) -> None:
+    """With what it should be; a .json file was probably meant to be an export."""
+    file = root.with_name(name)
+    file.write_text(content)
+    assert memory.import_file(file).wrong == wrong
+
+
 def test_thread_that_is_not_there_is_not_exported(memory: Memory) -> None:
     """Rather than nothing printed."""
     with pytest.raises(NoteError, match="no thread"):
@@ -218,11 +242,17 @@ def test_commands(cli: Cli, root: Path) -> None:
     """Import prints what it did, export writes no file that is there."""
     file = file_of(root, [{"thread": "t", "role": "user", "text": "Hi"}, {"thread": "t", "role": "x"}])
     done = cli("import", str(file))
-    assert (done.returncode, "1 messages" in done.stdout) == (1, False)
+    assert (done.returncode, done.stdout) == (
+        1,
+        f"{file}: 0 messages in 0 new threads and 0 continued; 0 already there\n",
+    )
     assert "t: 'x' is no role" in done.stderr
     file = file_of(root, [{"thread": "t", "role": "user", "text": "Hi"}])
     assert json.loads(cli("import", str(file), "--json").stdout)["files"][0]["messages"] == 1
-    assert cli("export").stdout == '{"thread": "t", "role": "user", "text": "Hi"}\n'
+    file.write_text(file.read_text().replace('"t"', '"other"'))
+    said = f"{file}: 1 message in 1 new thread and 0 continued; 0 already there\n"
+    assert cli("import", str(file)).stdout == said
+    assert cli("export", "t").stdout == '{"thread": "t", "role": "user", "text": "Hi"}\n'
     out = root.with_name("out.jsonl")
     assert cli("export", "t", "--output", str(out)).returncode == 0
     assert cli("export", "t", "--output", str(out)).returncode == FilesystemError.exit_code

@@ -158,6 +158,14 @@ def test_identity_by_folder_in_the_users_own_configuration(repository: Path, git
     assert git(repository, "log", "-1", "--format=%an, %cn") == "Ada at work, Ada at work\n"
 
 
+def test_commit_without_an_identity_says_what_to_set(repository: Path, git: Git, committing: Open) -> None:
+    """Git itself would print a page of advice."""
+    git(repository, "config", "user.useConfigOnly", "true")
+    (Path(os.environ["HOME"]) / ".gitconfig").unlink()
+    reason = "Author identity unknown. Set user.name and user.email in git."
+    assert_refused(git, repository, committing(repository), reason)
+
+
 @pytest.mark.parametrize(
     ("attributes", "autocrlf", "committed"),
     [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -22,8 +24,10 @@ from memsync.conversations.read import read_conversations
 from memsync.errors import UsageError
 from memsync.memory import Memory
 from memsync.model import NotePath
+from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
-from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS
+from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, load_settings
+from memsync.writing.importing import sources_in_files
 from tests.daemon_process import Cli
 from tests.test_conversations import CHATGPT, CLAUDE
 
@@ -80,6 +84,61 @@ def test_source_of_a_note_elsewhere_does_not_redirect_an_import(memory: Memory, 
     report = memory.import_file(export(root, TALK))
     assert len(report.wrong) == 1
     assert prompt.read_bytes() == before
+
+
+@pytest.fixture
+def hurried(root: Path, make_memory: Callable[..., Memory]) -> Memory:
+    """Open a memory that indexes nothing before it answers: a note is pending, so sources are looked for in files."""
+    (root / "pending.md").write_text("not indexed yet\n")
+    return make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root))
+
+
+@pytest.mark.parametrize("folder", ["threads", "archive/threads"])
+def test_import_knows_the_source_of_a_thread_that_is_not_indexed_yet(
+    hurried: Memory, root: Path, write: Write, folder: str
+) -> None:
+    """Or it would begin a second thread."""
+    write(f"{folder}/known.md", "---\nsource: claude:u-1\n---\n")
+    assert hurried.import_file(export(root, TALK)).paths == [f"{folder}/known.md"]
+
+
+@pytest.mark.parametrize("folder", ["threads", "archive/threads"])
+def test_import_does_not_wait_for_a_pipe_among_the_threads(hurried: Memory, root: Path, folder: str) -> None:
+    """Nobody writes to it: whoever opens it to read would wait for ever."""
+    (root / folder).mkdir(parents=True)
+    os.mkfifo(root / folder / "pipe.md")
+    report = hurried.import_file(export(root, TALK))
+    assert (report.wrong, report.threads) == ([], 1)
+
+
+@pytest.mark.parametrize("folder", ["threads", "archive/threads", "threads/inner"])
+def test_import_reads_no_sources_behind_a_link(hurried: Memory, root: Path, write: Write, folder: str) -> None:
+    """What lies outside of the root is no thread, and its front matter is not read."""
+    outside = root.with_name("outside")
+    outside.mkdir()
+    (outside / "secret.md").write_text("---\nsource: claude:u-1\n---\n")
+    (root / folder).parent.mkdir(parents=True, exist_ok=True)
+    (root / folder).symlink_to(outside)
+    assert dict(sources_in_files(NoteFiles(root), set())) == {}
+    report = hurried.import_file(export(root, TALK))
+    assert "secret" not in f"{report.paths} {report.wrong}"
+    assert [one.name for one in outside.iterdir()] == ["secret.md"]
+
+
+@pytest.mark.parametrize("rules", [".gitignore", "memsync.toml"])
+def test_import_does_not_continue_an_ignored_thread(
+    root: Path, write: Write, make_memory: Callable[..., Memory], rules: str
+) -> None:
+    """What .gitignore or the settings leave out is no note, in the files as in the index."""
+    write(rules, "/threads/old.md\n" if rules == ".gitignore" else '[files]\nexclude = ["/threads/old.md"]\n')
+    ignored = write("threads/old.md", "---\nsource: claude:u-1\n---\n")
+    before = ignored.read_bytes()
+    write("pending.md", "not indexed yet\n")
+    environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "0"}
+    memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
+    report = memory.import_file(export(root, TALK))
+    assert (report.threads, report.continued) == (1, 0)
+    assert ignored.read_bytes() == before
 
 
 @pytest.mark.parametrize("path", ["prompts/evil.md", "archive/SOUL.md", "archive/prompts/evil.md"])
@@ -226,6 +285,27 @@ def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject
     elements = array.Elements(Small())  # type: ignore[arg-type]
     assert [json.loads(one) for one in elements if isinstance(one, bytes)] == values
     assert not elements.is_cut
+
+
+class CountingStack(bytearray):
+    """Open brackets; `steps` counts how many of them were looked at to find the one that is closed."""
+
+    steps = 0
+
+    def rfind(self, *wanted: Any) -> int:
+        at = super().rfind(*wanted)
+        self.steps += len(self) - max(at, 0)
+        return at
+
+
+@pytest.mark.parametrize("brackets", ["[}", "{]", "{[}"])
+def test_work_over_brackets_grows_with_their_number(brackets: str) -> None:
+    """Each open bracket is looked at once, and not again for each closing one that closes nothing."""
+    count = 3_000
+    elements = array.Elements(io.BytesIO(b"[" + b"".join(one.encode() * count for one in brackets)))
+    stack = elements._open = CountingStack()
+    assert [one for one in elements if isinstance(one, bytes)] == []
+    assert stack.steps <= 2 * count + 1
 
 
 OWN = [

@@ -197,7 +197,7 @@ def test_what_is_written_is_found_at_once(own: MemoryApi, root: Path) -> None:
         assert re.fullmatch(r"Written to daily/[\d-]+\.md:\d+\.", text_of(logged))
         for _ in range(2):
             remembered = await client.call_tool("memory_remember", {"text": "zebras are striped", "section": "Zoo"})
-        assert "it stands there already" in text_of(remembered)
+        assert "Already there; not added again." in text_of(remembered)
         message = {"thread": "At the zoo", "role": "agent:guide", "text": "Zebras run.", "begin": True}
         for cost in (0.00001, "0.5"):
             said = await client.call_tool("memory_thread_append", {**message, "attributes": {"cost": cost, "in": 7}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -119,6 +120,29 @@ def test_journal_gives_back_what_is_not_settled(tmp_path: Path) -> None:
     kept.settle([appended[3].id])
     assert kept.since(0) == appended[:3] + appended[4:]
     assert kept.since(appended[250].at) == appended[250:]
+
+
+def test_journal_of_one_note_leaves_other_lines_unparsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A month of log entries costs `remember` no more than reading them; what is settled or undone still counts."""
+    kept = Journal(tmp_path / "journal")
+    other = NotePath('notes/"é.md')
+    texts = ["one", f'"path": "{LOG}"', "two", "three", "four"]
+    pairs = [(kept.append(LOG, text), kept.append(other, f'{text} "path": "{LOG}"')) for text in texts]
+    kept.settle([pairs[0][0].id, pairs[2][1].id])
+    kept.undo(pairs[3][0])
+    kept.append(other, "five", replaces=[pairs[4][1].id])
+    parsed: list[bytes] = []
+    loads = json.loads
+
+    def noting(line: bytes) -> object:
+        parsed.append(line)
+        return loads(line)
+
+    monkeypatch.setattr(json, "loads", noting)
+    assert kept.since(0.0, LOG) == [pairs[number][0] for number in (1, 2, 4)]
+    assert [line for line in parsed if b"notes/" in line] == []
+    assert [one.text for one in kept.since(0.0, other)] == [*(pairs[number][1].text for number in (0, 1, 3)), "five"]
+    assert kept.since(pairs[4][0].at, LOG) == [pairs[4][0]]
 
 
 def test_journal_forgets_after_a_month(tmp_path: Path) -> None:

@@ -102,6 +102,64 @@ def test_item_keeps_the_lines_of_its_text(text: str, expected: str) -> None:
     assert list_item(text, time="10:02").text == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#work met Dana",
+        "-5 degrees",
+        "<3",
+        "+1",
+        "=5",
+        "|x| is small",
+        "1.5 litres",
+        "# Title",
+        "- item",
+        "> quote",
+        "---",
+    ],
+)
+def test_entry_of_one_line_is_written_on_one_line(text: str) -> None:
+    """Whatever sign it begins with: after the time it is words, and it is read back as one entry."""
+    item = list_item(text, time="10:02", tags=["x"])
+    assert item.text == f"- 10:02 {text} #x"
+    note = read("daily/2026-11-21.md", f"{item.text}\n- 10:03 next\n")
+    assert [(one.time, one.start_line, one.end_line) for one in note.blocks[-1]] == [
+        ("2026-11-21T10:02", 1, 1),
+        ("2026-11-21T10:03", 2, 2),
+    ]
+    assert "x" in [tag.name for tag in note.tags]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#work met Dana\nand Lee", "- 10:02 #work met Dana #x\n  and Lee"),
+        ("# Title\nwords", "- 10:02 #x\n\n  # Title\n  words"),
+        ("- one\n- two", "- 10:02 #x\n\n  - one\n  - two"),
+        ("| a | b |\n|---|---|", "- 10:02 #x\n\n  | a | b |\n  |---|---|"),
+        ("-5\n---", "- 10:02 #x\n\n  -5\n  ---"),
+    ],
+)
+def test_entry_of_several_lines_follows_its_time_only_as_a_paragraph(text: str, expected: str) -> None:
+    """A list, table or heading keeps its first line at the beginning of a line."""
+    assert list_item(text, time="10:02", tags=["x"]).text == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#work met Dana", "- #work met Dana #x"),
+        ("-5 degrees", "- -5 degrees #x"),
+        ("# Title", "- #x\n\n  # Title"),
+        ("<div>", "- #x\n\n  <div>"),
+        ("- - -", "- #x\n\n  - - -"),
+    ],
+)
+def test_tags_of_an_item_without_a_time_stand_in_a_paragraph(text: str, expected: str) -> None:
+    """In an HTML block, for one, nobody would read them."""
+    assert list_item(text, tags=["x"]).text == expected
+
+
 @pytest.mark.parametrize("text", ["", " \n\t\n", "\r\n"])
 def test_no_text_is_refused(text: str) -> None:
     """An empty entry would mean nothing."""

@@ -33,10 +33,8 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
         say_json({"files": [{"file": file, **_counts(report)} for file, report in reports]})
     for file, report in reports:
         if not as_json:
-            say(
-                f"{printable(file)}: {report.messages:,} messages in {report.threads:,} new threads and "
-                f"{report.continued:,} continued; {report.known:,} were there"
-            )
+            added = f"{_counted(report.messages, 'message')} in {_counted(report.threads, 'new thread')}"
+            say(f"{printable(file)}: {added} and {report.continued:,} continued; {report.known:,} already there")
         if report.named and not as_json:
             named = ", ".join(f"{count:,} {printable(kind)}" for kind, count in sorted(report.named.items()))
             say(f"{printable(file)}: without text, and only named in the messages: {named}")
@@ -44,6 +42,10 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
             say(f"memsync: {printable(file)}: {printable(one)}", err=True)
     if any(report.wrong for _, report in reports):
         sys.exit(WRONG_EXIT_CODE)
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def _counts(report: ImportReport) -> dict[str, object]:

@@ -36,6 +36,7 @@ class Elements:
         self.is_cut = True
         self._stream = stream
         self._open = bytearray()
+        self._open_of_kind = dict.fromkeys(_OPENING.values(), 0)
         self._in_string = False
         self._understood = 0
         self._clear()
@@ -94,17 +95,23 @@ class Elements:
 
     def _enter(self, token: bytes) -> None:
         self._open += token
+        self._open_of_kind[token] += 1
         self._containers += 1
         self._deepest = max(self._deepest, len(self._open))
 
     def _leave(self, token: bytes) -> bool:
         """Close the innermost container of that kind with all in it; return False when the element has none.
 
-        An element that is no JSON may close what it has not opened. That does not end the array.
+        An element that is no JSON may close what it has not opened. That does not end the array. Only what is then
+        closed is looked through, so the work grows with the length of the stream and not with its square.
         """
-        at = self._open.rfind(_OPENING[token])
-        if at < 0 or (at == 0 and len(self._open) > 1):
+        opening = _OPENING[token]
+        is_first_of_several = len(self._open) > 1 and self._open[:1] == opening  # the array, with an element open
+        if self._open_of_kind[opening] <= is_first_of_several:
             return False
+        at = self._open.rfind(opening)
+        for kind in self._open_of_kind:
+            self._open_of_kind[kind] -= self._open.count(kind, at)
         del self._open[at:]
         return True
 

@@ -23,6 +23,7 @@ _ROLES = ("user", "assistant", "system", "tool")
 _SENDERS = {"human": "user", "assistant": "assistant"}
 _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800
 """The years 2000 to 2100: no other time is one at which somebody talked to a model."""
+NO_EXPORT = "neither a ChatGPT nor a Claude export"
 
 
 def read_export(value: Any, place: str) -> ConversationText:
@@ -32,7 +33,7 @@ def read_export(value: Any, place: str) -> ConversationText:
     elif isinstance(value, dict) and "chat_messages" in value:
         found = _claude(value)
     else:
-        raise Unusable("neither ChatGPT's nor Claude's")
+        raise Unusable(NO_EXPORT)
     ids = Counter(turn.attributes["id"] for turn in found.turns if "id" in turn.attributes)
     twice = next((name for name, times in ids.items() if times > 1), None)
     if twice is not None:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from memsync.conversations import ConversationText, Skipped, Turn, Unusable
 from memsync.conversations.array import Elements
-from memsync.conversations.exports import read_export
+from memsync.conversations.exports import NO_EXPORT, read_export
 from memsync.errors import UsageError
 from memsync.ports import Progress
 
@@ -55,7 +55,10 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
             start = start.removeprefix(codecs.BOM_UTF8)
             file.seek(0)
             is_array = start.lstrip().startswith(b"[")
-            yield from _from_array(stream, f"{path}") if is_array else _from_lines(stream)
+            if is_array:
+                yield from _from_array(stream, f"{path}")
+            else:
+                yield from _from_lines(stream, is_named_json=path.suffix.lower() == ".json")
     except (OSError, zipfile.BadZipFile) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
 
@@ -149,7 +152,11 @@ def _from_array(stream: Any, name: str) -> Read:
 # ---------------------------------------------------------------------------------------------- own lines
 
 
-def _from_lines(stream: Any) -> Read:
+def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
+    """Yield the conversations of JSON Lines.
+
+    A `.json` file was probably meant to be an export: the reason why its first line is left out says that it is none.
+    """
     found: dict[str, ConversationText] = {}
     size = 0
     number = 0
@@ -167,17 +174,17 @@ def _from_lines(stream: Any) -> Read:
             continue
         try:
             _add_line(json.loads(line.decode()), found, place)
-        except Unusable as error:
-            yield Skipped(place, str(error))
-        except (ValueError, RecursionError) as error:
-            yield Skipped(place, f"not JSON: {error}")
+        except (Unusable, ValueError, RecursionError) as error:
+            reason = str(error) if isinstance(error, Unusable) else f"not JSON: {error}"
+            yield Skipped(place, f"{reason}; {NO_EXPORT}" if is_named_json and not found else reason)
+            is_named_json = False
     while found:  # so that what has been written is not held any longer
         yield found.pop(next(iter(found)))
 
 
 def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None:
     if not isinstance(line, dict) or not isinstance(line.get("thread"), str) or not line["thread"]:
-        raise Unusable("a line is an object that names its thread")
+        raise Unusable('not a JSON object with "thread"')
     name, head, role = line["thread"], line.get("head", {}), line.get("role")
     if not isinstance(head, dict):
         raise Unusable("head is an object")

@@ -16,13 +16,18 @@ def date_in_name(name: str) -> str:
 
     It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121.
     """
+    return split_date(name)[0]
+
+
+def split_date(name: str) -> tuple[str, str]:
+    """Return the date that a file name begins with, as `date_in_name` does, and the rest of the name."""
     found = _DATE.match(name)
     if found is None:
-        return ""
+        return "", name
     try:
-        return date(int(found[1]), int(found[3]), int(found[4])).isoformat()
+        return date(int(found[1]), int(found[3]), int(found[4])).isoformat(), name[found.end() :]
     except ValueError:
-        return ""
+        return "", name
 
 
 def leading_time(text: str) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.notes.repository import Repository, Unusable, read_file
+from memsync.notes.repository import GitUnusable, Repository, read_file
 
 MAX_CONFIG_BYTES = 1_000_000
 MAX_RULES_BYTES = 1_000_000
@@ -60,7 +60,7 @@ _EXTENSIONS: Mapping[str, re.Pattern[str]] = {
 }
 
 
-class TooSlow(Unusable):
+class TooSlow(GitUnusable):
     """It took git longer than it was given."""
 
 
@@ -78,7 +78,7 @@ class Git:
     def run(
         self, *arguments: str, given: str = "", index: str = "", as_user: bool = False, at_notes: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command of git to its end. Raises Unusable when there is no git, or it takes too long.
+        """Run one command of git to its end. Raises GitUnusable when there is no git, or it takes too long.
 
         `index` names another index than the repository's. Only `as_user` it reads the user's own settings; only
         `at_notes` it looks at the working tree.
@@ -97,7 +97,7 @@ class Git:
             )
 
     def stream(self, *arguments: str, most_bytes: int) -> Iterator[bytes]:
-        """Yield what a command prints, in blocks. Raises Unusable when it fails, takes too long or prints too much."""
+        """Yield what a command prints, in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
         with (
             self._guarded(),
             subprocess.Popen(  # noqa: S603 (because: as in `run`)
@@ -117,11 +117,11 @@ class Git:
                 while block := process.stdout.read(1_000_000):
                     printed += len(block)
                     if printed > most_bytes:
-                        raise Unusable(f"git printed over {most_bytes // 1_000_000} MB")
+                        raise GitUnusable(f"git printed over {most_bytes // 1_000_000} MB")
                     yield block
                 if process.wait() != 0:
                     is_late = time.monotonic() >= self._deadline
-                    raise self._too_slow() if is_late else Unusable(f"git {arguments[0]} failed")
+                    raise self._too_slow() if is_late else GitUnusable(f"git {arguments[0]} failed")
             finally:
                 timer.cancel()
                 process.kill()
@@ -131,11 +131,11 @@ class Git:
         try:
             yield
         except FileNotFoundError as error:
-            raise Unusable("git is not installed") from error
+            raise GitUnusable("git is not installed") from error
         except subprocess.TimeoutExpired as error:
             raise self._too_slow() from error
         except OSError as error:
-            raise Unusable(f"git cannot be run: {error.strerror}") from error
+            raise GitUnusable(f"git cannot be run: {error.strerror}") from error
 
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"git took over {self._seconds:.0f} s")
@@ -166,7 +166,7 @@ class Git:
 
 @contextmanager
 def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
-    """Yield git on a repository, for so many seconds in all. Raises Unusable with the reason why not."""
+    """Yield git on a repository, for so many seconds in all. Raises GitUnusable with the reason why not."""
     with tempfile.TemporaryDirectory(prefix="memsync-git-") as folder:
         git = Git(repository, os.path.realpath(folder), seconds)
         _share(git)
@@ -180,10 +180,10 @@ def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
 def use_identity(git: Git) -> None:
     """Let git know who commits, and how the user wants line ends: out of the user's own settings and the repository's.
 
-    Raises Unusable when the repository's settings include other files, which are not read.
+    Raises GitUnusable when the repository's settings include other files, which are not read.
     """
     if git.includes:
-        raise Unusable("the repository's configuration includes other files, which memsync does not read")
+        raise GitUnusable("the repository's configuration includes other files, which memsync does not read")
     pattern = "^(" + "|".join(map(re.escape, (*_VALUES, *_RULES))) + ")$"
     listed = git.run("config", "-z", "--get-regexp", pattern, as_user=True)
     found = {name: value for name, value in _pairs(listed.stdout) if _is_value(name, value)}
@@ -199,7 +199,7 @@ def _share(git: Git) -> None:
     """Link what git needs of the repository into our folder; none of it is a program or names one."""
     common = git.repository.common_dir
     if not os.path.isdir(f"{common}/refs") or not os.path.isdir(f"{common}/objects"):
-        raise Unusable(f"{common} is no repository")
+        raise GitUnusable(f"{common} is no repository")
     os.mkdir(f"{git.folder}/info")
     for name in ("refs", "logs", "packed-refs", "shallow", "info/attributes", "info/exclude"):
         place = f"{common}/{name}"
@@ -209,9 +209,9 @@ def _share(git: Git) -> None:
 
 
 def _is_regular(path: str) -> bool:
-    """Tell whether a file is there. Raises Unusable for a FIFO, say, which git would wait for."""
+    """Tell whether a file is there. Raises GitUnusable for a FIFO, say, which git would wait for."""
     if os.path.lexists(path) and not os.path.isfile(path):
-        raise Unusable(f"{path} is not a regular file")
+        raise GitUnusable(f"{path} is not a regular file")
     return os.path.lexists(path)
 
 
@@ -241,13 +241,13 @@ def _is_value(name: str, value: str) -> bool:
 
 
 def _rules_file(work_tree: str, named: str, usual: str) -> str:
-    """Return a file of patterns as the settings name it, or the usual one. Raises Unusable for what is no such file."""
+    """Return a file of patterns as the settings name it, or the usual one. Raises GitUnusable for another file."""
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = os.path.join(work_tree, os.path.expanduser(named) if named else f"{folder}/git/{usual}")
     if not os.path.lexists(path):
         return os.devnull
     if not os.path.isfile(path) or os.path.getsize(path) > MAX_RULES_BYTES:
-        raise Unusable(f"{path} is no file of git's {usual} rules")
+        raise GitUnusable(f"{path} is no file of git's {usual} rules")
     return path
 
 
@@ -267,7 +267,7 @@ def _check_owner(git: Git) -> None:
     for _, value in _pairs(git.run("config", "-z", "--get-regexp", r"^safe\.directory$", as_user=True).stdout):
         safe = [*safe, os.path.expanduser(value)] if value else []
     if not any(_allows(one, place.work_tree) for one in safe):
-        raise Unusable(f"{place.work_tree} belongs to another user (git's safe.directory would allow it)")
+        raise GitUnusable(f"{place.work_tree} belongs to another user (git's safe.directory would allow it)")
 
 
 def _allows(safe: str, work_tree: str) -> bool:
@@ -277,17 +277,17 @@ def _allows(safe: str, work_tree: str) -> bool:
 
 
 def _read_config(git: Git) -> None:
-    """Read the repository's settings as data, and refuse what memsync does not know how to treat. Raises Unusable."""
+    """Read the repository's settings as data, and refuse what memsync cannot treat. Raises GitUnusable."""
     place = git.repository
     found = _settings_in(git, f"{place.common_dir}/config")
     if _is_true(found.get("extensions.worktreeconfig", "")):
         found |= _settings_in(git, f"{place.git_dir}/config.worktree")
     if found.get("core.repositoryformatversion", "0") not in ("0", "1"):
-        raise Unusable("its format is of a later git")
+        raise GitUnusable("its format is of a later git")
     for name, value in found.items():
         extension = name.removeprefix("extensions.")
         if extension != name and not (extension in _EXTENSIONS and _EXTENSIONS[extension].fullmatch(value)):
-            raise Unusable(f"it uses git's extension {extension}={value}, which memsync does not know")
+            raise GitUnusable(f"it uses git's extension {extension}={value}, which memsync does not know")
     if place.git_dir == place.common_dir:
         _check_work_tree(place, found)
     git.includes = any(name.startswith(("include.", "includeif.")) for name in found)
@@ -299,7 +299,7 @@ def _check_work_tree(place: Repository, found: Mapping[str, str]) -> None:
     named = found.get("core.worktree", "")
     leads_here = os.path.realpath(os.path.join(place.git_dir, named)) == place.work_tree if named else False
     if _is_true(found.get("core.bare", "")) or ((bool(named) or place.is_linked) and not leads_here):
-        raise Unusable(f"{place.git_dir} does not name {place.work_tree} as its working tree")
+        raise GitUnusable(f"{place.git_dir} does not name {place.work_tree} as its working tree")
 
 
 def _settings_in(git: Git, path: str) -> dict[str, str]:
@@ -309,7 +309,7 @@ def _settings_in(git: Git, path: str) -> dict[str, str]:
         return {}
     listed = git.run("config", "--file", "-", "--no-includes", "-z", "--list", given=text)
     if listed.returncode != 0:
-        raise Unusable(f"{path} cannot be understood")
+        raise GitUnusable(f"{path} cannot be understood")
     return dict(_pairs(listed.stdout))
 
 
@@ -330,7 +330,7 @@ def _pairs(listed: str) -> Iterator[tuple[str, str]]:
 def check_rule_files(git: Git, paths: list[str]) -> None:
     """Refuse to let git read what may be no file of rules on the way to these paths (of the working tree).
 
-    Also refuses a path that lies in a repository of its own. Raises Unusable.
+    Also refuses a path that lies in a repository of its own. Raises GitUnusable.
     """
     folders = {""}
     for path in paths:
@@ -339,7 +339,7 @@ def check_rule_files(git: Git, paths: list[str]) -> None:
     for folder in sorted(folders):
         base = os.path.join(git.repository.work_tree, folder)
         if folder and os.path.lexists(f"{base}/.git"):
-            raise Unusable(f"{folder} is a repository of its own")
+            raise GitUnusable(f"{folder} is a repository of its own")
         for name in (".gitattributes", ".gitignore"):
             with suppress(FileNotFoundError, NotADirectoryError):
                 read_file(f"{base}/{name}", MAX_RULES_BYTES)

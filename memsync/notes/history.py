@@ -11,7 +11,7 @@ from memsync.model import NotePath
 from memsync.notes.files import LATEST_NS
 from memsync.notes.git import Git, TooSlow, open_git
 from memsync.notes.ignore import is_note_name
-from memsync.notes.repository import HeadState, Unusable, commit_in
+from memsync.notes.repository import GitUnusable, HeadState, commit_in
 
 MAX_LOG_BYTES = 1_000_000_000
 MAX_TREE_BYTES = 500_000_000
@@ -54,7 +54,7 @@ def read_history(root: Path, head: HeadState, seconds: float, known: History) ->
             times = _times_since(git, head.name, folder, tree, known)
             if times is None:
                 times = _times(git, [commit_in(head.name)], _only(folder), tree)
-    except Unusable as error:
+    except GitUnusable as error:
         return History(head.name, str(error), is_too_slow=isinstance(error, TooSlow))
     except OSError as error:
         return History(head.name, error.strerror or str(error))

@@ -23,7 +23,7 @@ _OBJECT_NAME = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE = re.compile(rb"refs/[^\x00-\x20\x7f~^:?*\[\\]+")
 
 
-class Unusable(Exception):
+class GitUnusable(Exception):
     """What git may not be asked about, with the reason as a clause."""
 
 
@@ -62,7 +62,7 @@ def head_state(root: Path) -> HeadState:
         folder = os.path.relpath(os.path.realpath(root), repository.work_tree)
         state = state_of(repository)
         return HeadState(f"{state}+{folder}" if state and folder != "." else state, "", repository)
-    except Unusable as error:
+    except GitUnusable as error:
         return HeadState("", str(error))
     except OSError as error:
         return HeadState("", error.strerror or str(error))
@@ -71,7 +71,7 @@ def head_state(root: Path) -> HeadState:
 def find_repository(root: str | os.PathLike[str]) -> Repository | None:
     """Return the repository whose working tree `root` lies in; None when there is none.
 
-    A folder that is itself a bare repository is none: anybody can put one among the notes. Raises Unusable.
+    A folder that is itself a bare repository is none: anybody can put one among the notes. Raises GitUnusable.
     """
     folder = os.path.realpath(root)
     while True:
@@ -84,7 +84,7 @@ def find_repository(root: str | os.PathLike[str]) -> Repository | None:
             return _linked(folder, place, is_link=stat.S_ISLNK(mode))
         if stat.S_ISDIR(mode) and os.path.lexists(os.path.join(place, "HEAD")):
             if os.path.lexists(os.path.join(place, "commondir")):
-                raise Unusable(f"{place} belongs to another repository")
+                raise GitUnusable(f"{place} belongs to another repository")
             return Repository(folder, place, place)
         above = os.path.dirname(folder)
         if above == folder:
@@ -99,16 +99,16 @@ def _linked(folder: str, place: str, *, is_link: bool) -> Repository:
     else:
         line = read_file(place, MAX_LINE_BYTES).rstrip(b"\r\n")
         if not line.startswith(b"gitdir: ") or b"\0" in line:
-            raise Unusable(f"{place} names no repository")
+            raise GitUnusable(f"{place} names no repository")
         git_dir = os.path.realpath(os.path.join(folder, os.fsdecode(line[len(b"gitdir: ") :])))
     if not os.path.isdir(git_dir):
-        raise Unusable(f"{place} leads to {git_dir}, which is no folder")
+        raise GitUnusable(f"{place} leads to {git_dir}, which is no folder")
     if not os.path.lexists(os.path.join(git_dir, "commondir")):
         return Repository(folder, git_dir, git_dir, is_linked=True)  # a submodule: its configuration must name `folder`
     common_dir = os.path.realpath(os.path.join(git_dir, _path_in(git_dir, "commondir")))
     back = os.path.join(git_dir, _path_in(git_dir, "gitdir"))
     if os.path.dirname(os.path.dirname(git_dir)) != common_dir or os.path.realpath(back) != os.path.realpath(place):
-        raise Unusable(f"{place} leads to {git_dir}, which belongs to another folder")
+        raise GitUnusable(f"{place} leads to {git_dir}, which belongs to another folder")
     return Repository(folder, git_dir, common_dir, is_linked=True)
 
 
@@ -123,7 +123,7 @@ def _path_in(folder: str, name: str) -> str:
 def state_of(repository: Repository) -> str:
     """Return what HEAD's history is named by: its commit, and for a shallow clone a digest of where that ends.
 
-    Empty before the first commit. Raises Unusable for what these files do not tell.
+    Empty before the first commit. Raises GitUnusable for what these files do not tell.
     """
     commit = _resolved(repository)
     try:
@@ -150,10 +150,10 @@ def _resolved(repository: Repository) -> str:
             return line.decode()
         folder, name = repository.common_dir, line.removeprefix(b"ref: ").strip()
         if name == b"refs/heads/.invalid":
-            raise Unusable("it keeps its references in a reftable, which memsync does not read")
+            raise GitUnusable("it keeps its references in a reftable, which memsync does not read")
         if not _REFERENCE.fullmatch(name) or b".." in name:
             break
-    raise Unusable("HEAD cannot be read")
+    raise GitUnusable("HEAD cannot be read")
 
 
 def _packed(repository: Repository, name: bytes) -> str:
@@ -170,7 +170,7 @@ def _packed(repository: Repository, name: bytes) -> str:
 def read_file(path: str, most: int) -> bytes:
     """Return a regular file of at most `most` bytes; links and devices are not followed, nothing is waited for.
 
-    Raises FileNotFoundError and its like when it is not there, Unusable for anything else.
+    Raises FileNotFoundError and its like when it is not there, GitUnusable for anything else.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -178,24 +178,24 @@ def read_file(path: str, most: int) -> bytes:
         raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise Unusable(f"{path} cannot be read: {reason}") from error
+        raise GitUnusable(f"{path} cannot be read: {reason}") from error
     try:
         found = os.fstat(descriptor)
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(path)
         if not stat.S_ISREG(found.st_mode):
-            raise Unusable(f"{path} is not a regular file")
+            raise GitUnusable(f"{path} is not a regular file")
         blocks: list[bytes] = []
         while (left := most + 1 - sum(map(len, blocks))) > 0 and (block := os.read(descriptor, min(left, 1_000_000))):
             blocks.append(block)
-    except (IsADirectoryError, Unusable):
+    except (IsADirectoryError, GitUnusable):
         raise
     except OSError as error:
-        raise Unusable(f"{path} cannot be read: {error.strerror}") from error
+        raise GitUnusable(f"{path} cannot be read: {error.strerror}") from error
     finally:
         os.close(descriptor)
     if left <= 0:
-        raise Unusable(f"{path} is too large")
+        raise GitUnusable(f"{path} is too large")
     return b"".join(blocks)
 
 
@@ -203,7 +203,7 @@ def changed_since(root: Path, moment: float) -> bool:
     """Tell whether git has checked out, merged, stashed or committed anything since a Unix time."""
     try:
         repository = find_repository(root)
-    except (Unusable, OSError):
+    except (GitUnusable, OSError):
         return False
     if repository is None:
         return False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.model import Kind, Note, NotePath, Overwritten, Tier, Written
-from memsync.notes.dates import date_in_name, leading_time
+from memsync.notes.dates import leading_time, split_date
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER
@@ -118,7 +118,7 @@ class Author:
         lines = addition.text.split("\n")
         for number in range(section.start_line, last + 1):
             if list(note.lines[number - 1 : number - 1 + len(lines)]) == lines:
-                return Done(path, number, ("it stands there already",))
+                return Done(path, number, ("Already there; not added again.",))
         if not any(line.strip() for line in note.lines[last:]):
             return self.writer.append(path, addition, force=force, replaces=replaces)
 
@@ -131,7 +131,7 @@ class Author:
 
     def _lost_like(self, path: NotePath, addition: Addition, note: Note | None) -> list[str]:
         """Return the ids of equal items that were overwritten: the one that comes now stands for them."""
-        same = [one for one in self.writer.journal.since(0.0) if (one.path, one.entry) == (path, addition.text)]
+        same = [one for one in self.writer.journal.since(0.0, path) if one.entry == addition.text]
         return [one.id for one in missing(same, "\n".join(note.lines) if note else "")]
 
     # ----------------------------------------------------------------------------------------- recovery
@@ -186,7 +186,7 @@ class Author:
         """Return how a note begins that was deleted and comes back, when the journal does not know."""
         if self._reader.rules.kind(path) is Kind.THREAD:
             return head_of({"title": title_of(path), "status": "active"})
-        return f"# {date_in_name(path.rpartition('/')[2]) or title_of(path)}\n"
+        return f"# {title_of(path)}\n"
 
     def dismiss(self, ids: Sequence[str]) -> int:
         """See Calls.dismiss."""
@@ -264,8 +264,9 @@ class Author:
 
 
 def title_of(path: NotePath) -> str:
-    """Return a title for a new note: its name, in words."""
-    words = path.rpartition("/")[2].rpartition(".")[0].replace("-", " ").replace("_", " ").strip()
+    """Return a title for a new note: its name, in words; a date that it begins with is written as 2026-11-21."""
+    date, rest = split_date(path.rpartition("/")[2].rpartition(".")[0])
+    words = " ".join(filter(None, (date, rest.replace("-", " ").replace("_", " ").strip())))
     return words[:1].upper() + words[1:]
 
 

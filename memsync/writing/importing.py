@@ -10,14 +10,14 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 
 from memsync.conversations import ConversationText, Skipped, Turn, Unusable
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.model import JsonValue, Note, NotePath, Tier
 from memsync.notes.decode import split_lines
+from memsync.notes.files import NoteFiles
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
-from memsync.notes.ignore import is_note_name
+from memsync.notes.places import Places
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.threads import body_of, written_time
 from memsync.writing import note_file
@@ -197,25 +197,22 @@ def _is_allowed(key: str, value: JsonValue) -> bool:
     return isinstance(value, (str, int, float)) and value != ""
 
 
-def sources_in_files(root: Path, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:
+def sources_in_files(files: NoteFiles, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:
     """Yield the sources that the threads of a memory root name, and their paths, without those that are known.
 
     For threads that the index does not have yet: a conversation that is not found would be imported a second time.
+    Only what a scan takes for a note is opened. Raises RootError.
     """
-    for folder in (THREADS_FOLDER, f"{ARCHIVE_FOLDER}{THREADS_FOLDER}"):
-        for place, _, names in os.walk(root / folder):
-            for name in names:
-                file = Path(place, name)
-                path = NotePath(file.relative_to(root).as_posix())
-                if path not in known and is_note_name(name) and not file.is_symlink():
-                    source = _source_in(file)
-                    if source:
-                        yield source, path
+    folders = Places(folder.rstrip("/") for folder in (THREADS_FOLDER, f"{ARCHIVE_FOLDER}{THREADS_FOLDER}"))
+    for path in files.scan(folders).files:
+        source = _source_in(files, path) if path not in known else ""
+        if source:
+            yield source, path
 
 
-def _source_in(file: Path) -> str:
-    with suppress(OSError), file.open("rb") as opened:
-        begin = opened.read(MAX_HEAD_BYTES)
+def _source_in(files: NoteFiles, path: NotePath) -> str:
+    with suppress(FileNotFoundError, NoteError):
+        begin = files.beginning(path, MAX_HEAD_BYTES)
         if b"\nsource:" in begin:
             value = read_head(split_lines(begin.decode("utf-8-sig", "replace"))).values.get("source")
             return value if isinstance(value, str) else ""

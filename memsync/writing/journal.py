@@ -24,6 +24,8 @@ from memsync.notes.threads import read_message_heading
 from memsync.writing.json_lines import append_line
 
 _BLOCK_BYTES = 65_536
+_PATH_KEY = b'"path": '
+"""As `append_line` writes it; no text in a line holds it, because JSON puts a backslash before each quote in a text."""
 KEEP_DAYS = 30
 SIMILAR = 0.8
 """How like an entry without a time a line must be to pass for its edited version."""
@@ -102,29 +104,37 @@ class Journal:
         """Return the files of the days, the oldest first."""
         return sorted(self._folder.glob("????-??-??.jsonl"))
 
-    def since(self, moment: float) -> list[Appended]:
-        """Return the appends since a Unix time that are not settled, the oldest first."""
+    def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
+        """Return the appends since a Unix time that are not settled, the oldest first; with `path`, those to one note.
+
+        An append replaces others to the same note only, so lines of other notes say nothing about this one.
+        """
         found: list[Appended] = []
         settled: set[str] = set()
         undone: set[str] = set()
-        for line in self._backwards():
+        for line in self._backwards(_PATH_KEY + json.dumps(path).encode() if path is not None else b""):
             if "settled" in line:
                 settled.update(line["settled"])
             elif "undone" in line:
                 undone.add(line["undone"])
             elif line["at"] < moment:
                 break
-            elif line["id"] not in undone:
+            elif line["id"] not in undone and path in (None, line["path"]):
                 settled.update(line.get("replaces", ()))
                 if line["id"] not in settled:
                     text, head = line["text"], line.get("head", "")
                     found.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
         return found[::-1]
 
-    def _backwards(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines, the newest first; half a line, of a process that died over it, is passed over."""
+    def _backwards(self, path_pair: bytes) -> Iterator[dict[str, Any]]:
+        """Yield the lines, the newest first; half a line, of a process that died over it, is passed over.
+
+        With `path_pair`, lines with another path are passed over without being parsed.
+        """
         for path in reversed(self._days()):
             for line in _lines_backwards(path):
+                if path_pair not in line and _PATH_KEY in line:
+                    continue
                 with suppress(ValueError):
                     if isinstance(entry := json.loads(line), dict):
                         yield entry

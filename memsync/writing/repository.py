@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memsync.model import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
-from memsync.notes.repository import Repository, Unusable, find_repository, read_file, state_of
+from memsync.notes.repository import GitUnusable, Repository, find_repository, read_file, state_of
 
 GIT_SECONDS = 30.0
 MAX_INDEX_BYTES = 1_000_000_000
@@ -47,7 +47,7 @@ def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message
 def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     try:
         return act()
-    except Unusable as error:
+    except GitUnusable as error:
         return "", f"not committed: {error}"
     except OSError as error:
         return "", f"not committed: {error.strerror or error}"
@@ -57,7 +57,7 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
     """Commit notes that are there, and that are not there any more, and nothing else."""
     repository = find_repository(root)
     if repository is None:
-        raise Unusable(f"{root} is in no git repository")
+        raise GitUnusable(f"{root} is in no git repository")
     prefix = os.path.relpath(os.path.realpath(root), repository.work_tree)
     named = [os.path.normpath(os.path.join(prefix, path)) for path in paths]
     _check_at_rest(repository)
@@ -75,7 +75,7 @@ def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, mes
     head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
     base = head or _done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
     if _differing(git, index.copy, base, paths):
-        raise Unusable(f"you have staged changes of {what}")
+        raise GitUnusable(f"you have staged changes of {what}")
     tracked = set(_listed(git, index.copy))
     there = [path for path in paths if _is_file(git, path)]
     _check_rules(git, [path for path in there if path not in tracked], there)
@@ -89,7 +89,7 @@ def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, mes
     if head and tree == _done(git, "rev-parse", f"{head}^{{tree}}"):
         return "", ""  # there is nothing to commit: what was moved away came back
     if _differing(git, index.copy, tree, paths):
-        raise Unusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
+        raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
     made = _done(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
     _done(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
     index.replace()
@@ -97,11 +97,12 @@ def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, mes
 
 
 def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
-    """Run a command that must not fail, and return what it printed. Raises Unusable with git's own reason."""
+    """Run a command that must not fail, and return what it printed. Raises GitUnusable with git's own reason."""
     done = git.run(*arguments, given=given, index=index, at_notes=at_notes)
     if done.returncode != 0:
         reasons = (done.stderr or done.stdout).strip().splitlines()
-        raise Unusable(reasons[0] if reasons else f"git {arguments[0]} failed")
+        reason = reasons[0] if reasons else f"git {arguments[0]} failed"
+        raise GitUnusable(f"{reason}. Set user.name and user.email in git." if "identity unknown" in reason else reason)
     return done.stdout.strip()
 
 
@@ -130,7 +131,7 @@ def _is_file(git: Git, path: str) -> bool:
 def _check_at_rest(repository: Repository) -> None:
     for name, what in _UNDER_WAY.items():
         if os.path.lexists(f"{repository.git_dir}/{name}"):
-            raise Unusable(f"{what} is under way")
+            raise GitUnusable(f"{what} is under way")
 
 
 def _check_links(git: Git) -> None:
@@ -144,7 +145,7 @@ def _check_links(git: Git) -> None:
     paths += [f"{place.git_dir}/{name}" for name in ("HEAD", "index", "logs", "logs/HEAD")]
     link = next((path for path in paths if os.path.islink(path)), "")
     if link:
-        raise Unusable(f"{link} is a symbolic link")
+        raise GitUnusable(f"{link} is a symbolic link")
 
 
 def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
@@ -154,12 +155,12 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
         ignored = git.run("check-ignore", *_PATHS, given=given, at_notes=True)
         if ignored.returncode != 1:
             path = ignored.stdout.split("\0")[0].removeprefix("./")
-            raise Unusable(f"{path} is ignored by git" if path else "git cannot tell what it ignores")
+            raise GitUnusable(f"{path} is ignored by git" if path else "git cannot tell what it ignores")
     attributes = ("filter", "working-tree-encoding")
     listed = _done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
     for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False):
         if value not in ("unspecified", "unset"):
-            raise Unusable(f"{name}={value} applies to {path}, and memsync runs no filter: commit it yourself")
+            raise GitUnusable(f"{name}={value} applies to {path}, and memsync runs no filter: commit it yourself")
 
 
 # --------------------------------------------------------------------------------------------- the index
@@ -194,12 +195,12 @@ class _Index:
 
 @contextmanager
 def _locked_index(git: Git) -> Iterator[_Index]:
-    """Keep every other git from changing the index, as git does it. Raises Unusable while another one does."""
+    """Keep every other git from changing the index, as git does it. Raises GitUnusable while another one does."""
     lock = f"{git.repository.git_dir}/index.lock"
     try:
         descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except FileExistsError as error:
-        raise Unusable(f"another git is at work: {lock} is there") from error
+        raise GitUnusable(f"another git is at work: {lock} is there") from error
     os.close(descriptor)
     index = None
     try:

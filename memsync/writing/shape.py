@@ -92,8 +92,9 @@ def list_item(
 ) -> Addition:
     """Return text as a list item, dated to the minute where `time` (`10:02`) says so.
 
-    Lines after the first are indented; text that does not begin with plain words begins on a line of its own, so that
-    its fence, list or heading is what it was. Raises UsageError for text that is no entry.
+    One line stays one line if the parser then reads one item. Several lines that begin with a paragraph follow the
+    time, those after the first indented. Other text begins on a line of its own, so that its fence, list, table or
+    heading is what it was. Raises UsageError for text that is no entry.
     """
     if len(text) > MAX_ITEM_CHARS:
         raise UsageError(
@@ -104,7 +105,7 @@ def list_item(
     block = attribute_block(attributes or {})
     if len(lines) == 1 and not _BLOCK_START.match(lines[0].strip()):
         return Addition(_item(time, lines[0].strip(), marks, block, []))
-    *forms, last = _item_forms(lines, has_marks=bool(time or marks or block))
+    *forms, last = _item_forms(lines, time, has_marks=bool(marks or block))
     for first, rest in forms:
         written = _item(time, first, marks, block, rest)
         if _is_one_item(written.split("\n"), time, attributes or {}):
@@ -112,15 +113,26 @@ def list_item(
     return Addition(_item(time, last[0], marks, block, last[1]))
 
 
-def _item_forms(lines: Sequence[str], *, has_marks: bool) -> Iterator[tuple[str, Sequence[str]]]:
+def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the first line of an item and those below it, in every way that a text can be written; the last is safe."""
     closing = closing_of(lines)
     closed = [*lines, *closing.split("\n")] if closing else list(lines)
     first, rest = closed[0], closed[1:]
-    if not (_BLOCK_START.match(first.strip()) or (rest and _UNDERLINE.fullmatch(rest[0]))):
+    is_one_line = not rest and (time or not has_marks)  # tags and attributes belong after a paragraph
+    if is_one_line or _begins_with_words(first.strip(), rest):
         yield first.strip(), rest
-    yield "", ["", *closed] if has_marks else closed
+    yield "", ["", *closed] if time or has_marks else closed
     yield "", ["", *_quoted(lines)]
+
+
+def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
+    """Tell whether lines begin with a paragraph, so that a time may stand before it and tags after its first line."""
+    if rest and _UNDERLINE.fullmatch(rest[0]):
+        return False
+    if not _BLOCK_START.match(first):
+        return True
+    tree = parse_blocks(thread_parser(), [first, *rest], 1)
+    return tree is not None and bool(tree.tokens) and tree.tokens[0].type == "paragraph_open"
 
 
 def _item(time: str, first: str, marks: Sequence[str], block: str, rest: Sequence[str]) -> str:

@@ -121,7 +121,7 @@ class NoteWriter:
 
     def _settle_replaced(self, path: NotePath, old: str, new: str) -> None:
         """Stop looking for what was appended once and has just been rewritten by ourselves."""
-        appended = [one for one in self.journal.since(0.0) if one.path == path]
+        appended = self.journal.since(0.0, path)
         gone = {one.id for one in missing(appended, old)}
         replaced = [one.id for one in missing(appended, new) if one.id not in gone]
         if replaced:
