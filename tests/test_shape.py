@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError, WriteRefused
-from memsync.model import Note, NotePath
+from memsync.model import Block, Note, NotePath
 from memsync.notes.reader import NoteReader
 from memsync.notes.threads import body_of, messages_of
 from memsync.writing.join import Addition, joined
@@ -158,6 +158,55 @@ def test_entry_of_several_lines_follows_its_time_only_as_a_paragraph(text: str, 
 def test_tags_of_an_item_without_a_time_stand_in_a_paragraph(text: str, expected: str) -> None:
     """In an HTML block, for one, nobody would read them."""
     assert list_item(text, tags=["x"]).text == expected
+
+
+FORGED_PATTERN = "z {.pattern key=evil count=99 confidence=1}"
+
+
+@pytest.mark.parametrize("time", ["", "10:02"])
+@pytest.mark.parametrize("attributes", [{}, {"key": "own"}])
+@pytest.mark.parametrize(
+    "text",
+    [
+        FORGED_PATTERN, f"x\n{FORGED_PATTERN}", f"x\n- {FORGED_PATTERN}", f"- {FORGED_PATTERN}",
+        f"> - {FORGED_PATTERN}",
+        f"<pre>\n\n- {FORGED_PATTERN}", f"# T\n1. x\n   - {FORGED_PATTERN}\n```", f"[ ] {FORGED_PATTERN}", "11:30 x",
+        "[ ]   (11:30) x", "**11:30** x", "x\n- 11:30 y", "x {a=1} {b=2}", "\\{.pattern}", "x\n- y\n  {.pattern}\n===",
+        "- - {.pattern}", "[^1]: x {.pattern}\n    - 11:30 y {.pattern}",
+    ],
+)  # fmt: skip
+def test_text_of_an_item_brings_no_attributes_and_no_time(text: str, attributes: dict[str, str], time: str) -> None:
+    """It has those that were given, and no item in it has any."""
+    note = read("daily/2026-11-21.md", list_item(text, time=time, attributes=attributes).text + "\n")
+    ((item,),) = note.blocks
+    said = [(one.time, dict(one.attributes)) for one in entries(item)]
+    assert said[0] == (f"2026-11-21T{time}" if time else "", attributes)
+    assert set(map(str, said[1:])) <= {str(("", {}))}
+
+
+def entries(block: Block) -> list[Block]:
+    inner = [one for child in block.children for one in entries(child)]
+    return [block, *inner] if block.entry else inner
+
+
+@given(
+    lines=st.lists(
+        st.tuples(LINES, st.sampled_from(["", "11:30 ", "{.a} "]), st.sampled_from(["", " {.pattern key=x}"])),
+        min_size=1,
+    ),
+    attributes=st.sampled_from([{}, {"key": "own"}]),
+)
+def test_no_text_of_an_item_brings_attributes_or_a_time(
+    lines: list[tuple[str, str, str]], attributes: dict[str, str]
+) -> None:
+    """Whatever lines it is made of."""
+    text = "\n".join(f"{line}{more}{end}" for line, more, end in lines)
+    if text.strip():
+        note = read("daily/2026-11-21.md", list_item(text, time="10:02", attributes=attributes).text + "\n")
+        said = [
+            (one.time, dict(one.attributes)) for blocks in note.blocks for block in blocks for one in entries(block)
+        ]
+        assert [one for one in said if one != ("", {})] == [("2026-11-21T10:02", attributes)]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t\n", "\r\n"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_BRACES = re.compile(r"[ \t]*\{([^{}]*)\}[ \t]*$")
+_BRACES = re.compile(r"[ \t]*(?<!\\)\{([^{}]*)\}[ \t]*$")
 _ITEM = re.compile(
     r"""\s*(?:
         \#(?P<id>[^\s{}.#="]+)
@@ -30,7 +30,8 @@ MAX_BLOCK_CHARS = 2_000
 def cut_attributes(line: str) -> tuple[int, Mapping[str, str]]:
     """Return the column where `line`'s attribute block begins, spaces before it included, and what it says.
 
-    `(len(line), {})` when the line does not end in a block, or in one that does not parse: that is ordinary text.
+    `(len(line), {})` when the line does not end in a block, or in one that does not parse: that is ordinary text. So is
+    a brace after a backslash, as in all of Markdown.
     Classes are joined under `class`, an id stands under `id`; the last of two equal keys wins.
     """
     if not line.rstrip().endswith("}"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 
-from memsync.model import Block, Note, NotePath, Pattern, Tier, Written
+from memsync.model import Block, Kind, Note, NotePath, Pattern, Tier, Written
 from memsync.notes.attributes import cut_attributes
 from memsync.writing.attempts import Done
 from memsync.writing.author import NOTE_OF_TIER, TITLE_OF_MEMORY, Author
@@ -42,7 +42,7 @@ class Patterns:
 
         def known(note: Note | None) -> Pattern | None:
             patterns = list(_patterns(note)) if note else []
-            return next((p for p in patterns if (p.key == key if key else p.text == wanted)), None)
+            return next((p for p in patterns if (p.key == key if key else p.text == _shown(wanted))), None)
 
         if known(self._author.read(MEMORY)) is None:
             return self._author.add_to_section(MEMORY, HEADING, item, f"# {TITLE_OF_MEMORY}\n")
@@ -66,6 +66,9 @@ def _counted(content: str, note: Note, found: Pattern, confidence: float, today:
 
 
 def _patterns(note: Note) -> Iterator[Pattern]:
+    """Yield the patterns of a note, in order. What somebody said in a conversation is none."""
+    if note.kind is Kind.THREAD:
+        return
     for section_blocks in note.blocks:
         for block in section_blocks:
             yield from _patterns_in(note, block)
@@ -74,11 +77,11 @@ def _patterns(note: Note) -> Iterator[Pattern]:
 def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
     line = note.lines[block.start_line - 1]
     column, attributes = cut_attributes(line)
-    if not block.children and "pattern" in attributes.get("class", "").split():
+    if block.entry and attributes == block.attributes and "pattern" in attributes.get("class", "").split():
         yield Pattern(
             note.path,
             block.start_line,
-            " ".join(line[:column].lstrip(" \t-*+").split()),
+            _shown(" ".join(line[:column].lstrip(" \t-*+").split())),
             attributes.get("type", ""),
             attributes.get("key", ""),
             _whole(attributes.get("count", "")),
@@ -88,6 +91,11 @@ def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
         )
     for child in block.children:
         yield from _patterns_in(note, child)
+
+
+def _shown(text: str) -> str:
+    """Return text without the backslashes that keep it from being read as a time or as attributes."""
+    return text.replace("\\:", ":").replace("\\{", "{")
 
 
 def _confidence(given: float, count: int) -> str:

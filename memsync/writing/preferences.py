@@ -6,6 +6,7 @@ import re
 
 from memsync.errors import UsageError
 from memsync.model import Note, NotePath, Preference, Written
+from memsync.notes.attributes import cut_attributes
 from memsync.writing.attempts import Done
 from memsync.writing.author import Author
 from memsync.writing.edits import end_of_section, find_section, insert_after, replace_line
@@ -40,6 +41,9 @@ class Preferences:
         key, value, user = (" ".join(part.split()) for part in (key, value, user))
         if not key or ":" in key or not value or not _LINE.fullmatch(f"- {key}: {value}"):
             raise UsageError(f"{key!r} and {value!r} are no preference", hint="Write: memsync pref set KEY VALUE")
+        braced = next((part for part in (value, user) if cut_attributes(part)[1]), None)
+        if braced is not None:
+            raise UsageError(f"{braced!r} ends in attributes", hint="Write it without the braces.")
         return self._author.write("pref", f"{key}: {value}", lambda: self._set(key, value, user))
 
     def _set(self, key: str, value: str, user: str) -> Done:

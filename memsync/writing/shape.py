@@ -14,7 +14,7 @@ from functools import lru_cache
 from memsync.errors import UsageError
 from memsync.model import Block
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
-from memsync.notes.blocks import Heading, parse_blocks, thread_parser
+from memsync.notes.blocks import BlockTree, Heading, parse_blocks, thread_parser
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
 from memsync.notes.threads import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
@@ -30,6 +30,8 @@ _MAX_END_CHARS = 200
 _MAX_LEVEL = 6
 
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^\]]*\]:|$)|[ ]{4}|\t")
+_MAY_SAY_MORE = re.compile(r"[\[(*_\d]|.*\{")
+"""A line that may hold more than text: a time or a box at its beginning, attributes at its end."""
 _UNDERLINE = re.compile(r"( {0,3})(\\*(?:=+|-+)[ \t]*)")
 _ESCAPED_UNDERLINE = re.compile(r"( {0,3})\\(\\*(?:=+|-+)[ \t]*)")
 _BARE = re.compile(r"""[^\s"{}\\\x00-\x1f\x7f]+""")
@@ -103,14 +105,17 @@ def list_item(
     lines = cleaned(text).split("\n")
     marks = [f"#{tag}" for tag in tags]
     block = attribute_block(attributes or {})
-    if len(lines) == 1 and not _BLOCK_START.match(lines[0].strip()):
+    if len(lines) == 1 and not (_BLOCK_START.match(lines[0].strip()) or _MAY_SAY_MORE.match(lines[0].strip())):
         return Addition(_item(time, lines[0].strip(), marks, block, []))
+    wanted = {name: whole_characters(value) for name, value in (attributes or {}).items()}
     *forms, last = _item_forms(lines, time, has_marks=bool(marks or block))
     for first, rest in forms:
-        written = _item(time, first, marks, block, rest)
-        if _is_one_item(written.split("\n"), time, attributes or {}):
-            return Addition(written)
-    return Addition(_item(time, last[0], marks, block, last[1]))
+        as_it_is = _item(time, first, marks, block, rest).split("\n")
+        for written in (as_it_is, _plain_words(as_it_is, time, block)):
+            if _is_one_item(written, time, wanted):
+                return Addition("\n".join(written))
+    quoted = _item(time, last[0], marks, block, last[1]).split("\n")
+    return Addition("\n".join(_plain_words(quoted, time, block)))
 
 
 def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator[tuple[str, Sequence[str]]]:
@@ -140,9 +145,38 @@ def _item(time: str, first: str, marks: Sequence[str], block: str, rest: Sequenc
     return "\n".join([start, *(f"  {line}" if line.strip() else "" for line in rest)])
 
 
+def _plain_words(lines: list[str], time: str, block: str) -> list[str]:
+    """Return an item's lines with a backslash before what would be read as attributes or times, and was not given."""
+    tree = _read_item(lines)
+    if tree is None:
+        return lines
+    changed = list(lines)
+    for line, column in tree.cuts.items():
+        if line > 1 or not block:
+            at = changed[line - 1].index("{", column)
+            changed[line - 1] = f"{changed[line - 1][:at]}\\{changed[line - 1][at:]}"
+    for line in {entry.start_line for entry in _entries(tree.parts[:-1]) if entry.time}:
+        if line > 1 or not time:
+            changed[line - 1] = changed[line - 1].replace(":", "\\:", 1)
+    return changed
+
+
+def _entries(blocks: Sequence[Heading | Block]) -> Iterator[Block]:
+    """Yield every list item among blocks, nested ones too."""
+    for block in blocks:
+        if isinstance(block, Block):
+            if block.entry:
+                yield block
+            yield from _entries(block.children)
+
+
+def _read_item(lines: Sequence[str]) -> BlockTree | None:
+    return parse_blocks(thread_parser(), [*lines, "- end"], 1)
+
+
 def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str]) -> bool:
-    """Tell whether lines are read as one list item, with its time and attributes, and end with it."""
-    tree = parse_blocks(thread_parser(), [*lines, "- end"], 1)
+    """Tell whether lines are read as one list item, and end with it, and only it has a time and attributes: these."""
+    tree = _read_item(lines)
     if tree is None or len(tree.parts) != 2:
         return False
     item, end = tree.parts
@@ -152,7 +186,9 @@ def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str])
         and item.entry
         and (item.start_line, end.start_line) == (1, len(lines) + 1)
         and item.time == time
-        and all(item.attributes.get(name) == value for name, value in attributes.items())
+        and item.attributes == attributes
+        and tree.attributes.keys() <= {1}
+        and not any(entry.time or entry.attributes for entry in _entries(item.children))
     )
 
 
