@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -162,6 +163,16 @@ def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
     assert asked == (["x", "- y", "--json", "-z"], {}, "c", "r")
 
 
+@pytest.mark.parametrize(
+    "arguments", [("search", "heron"), ("note", "new", "./x"), ("get", "a.md"), ("search", "in:.")]
+)
+def test_settings_are_warned_about_once(run: Run, write: Write, arguments: tuple[str, ...]) -> None:
+    """However often a command needs them."""
+    write("a.md", "heron\n")
+    write("config.toml", '[memsync]\nroot = "."\n').chmod(0o646)
+    assert run(*arguments).err.count("is ignored") == 1
+
+
 # -------------------------------------------------------------------------------------------- paths
 
 
@@ -290,6 +301,60 @@ def test_new_notes_and_threads_are_named_from_the_current_folder_with_a_dot(
     assert run("note", "new", "there").out == "there.md:1\n"
     assert run("note", "new", f"{vault}/projects/absolute.md").out == "projects/absolute.md:1\n"
     assert run("remember", "--note", "./store.md", "x").out.startswith("projects/store.md:")
+
+
+FROM_SOMEWHERE = [
+    (".", "../notes/projects/store.md"),
+    ("projects", "../../notes/projects/store.md"),
+    ("projects/sub", "../../projects/store.md"),
+    ("..", "notes/projects/store.md"),
+    ("..", "./notes/projects/store.md"),
+    ("../elsewhere", "../notes/projects/store.md"),
+    ("../elsewhere", "inside/store.md"),
+]
+"""The current folder, seen from the root, and one note as it is called from there."""
+
+
+@pytest.mark.parametrize(("cwd", "path"), FROM_SOMEWHERE)
+def test_a_path_from_the_current_folder_is_found_by_whatever_way_it_leads_into_the_root(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, path: str
+) -> None:
+    """Over the folders above the root and over a link, as the equal absolute path is."""
+    (vault.parent / "elsewhere").mkdir()
+    (vault.parent / "elsewhere/inside").symlink_to(vault / "projects")
+    monkeypatch.chdir(vault / cwd)
+    path = path.replace("notes", vault.name)
+    for named in (path, str(Path.cwd() / path)):
+        assert run("get", f"{named}:5")[:2] == (0, "store\n"), named
+        folder = named.rpartition("/")[0]
+        for arguments in (("search", f"in:{folder}"), ("search", "--in", folder)):
+            hits = json.loads(run(*arguments, "--json").out)["hits"]
+            assert {hit["path"].split("/")[0] for hit in hits} == {"projects"}, arguments
+
+
+@pytest.mark.parametrize(
+    ("cwd", "path"),
+    [(".", "../ROOT/projects/zz"), ("projects/sub", "../../../ROOT/projects/zz"), ("..", "./ROOT/projects/zz")],
+)
+def test_a_new_note_is_made_by_whatever_way_its_path_leads_into_the_root(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, path: str
+) -> None:
+    """As the equal absolute path makes it."""
+    monkeypatch.chdir(vault / cwd)
+    assert run("note", "new", path.replace("ROOT", vault.name)).out == "projects/zz.md:1\n"
+
+
+@pytest.mark.parametrize("cwd", [".", "projects/sub", ".."])
+def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str
+) -> None:
+    """No error quotes a path that memsync made of it."""
+    monkeypatch.chdir(vault / cwd)
+    assert "'../../../zz.md' is not a path beneath" in run("get", "../../../zz.md").err
+    assert "'../../../zz' is not a path beneath" in run("note", "new", "../../../zz").err
+    assert "no such folder: ../../../zz" in run("search", "in:../../../zz").err
+    inside = f"{os.path.relpath(vault)}/nosuch.md"
+    assert f"memsync: {inside} does not exist\n" in run("get", f"{inside}:3").err
 
 
 # ---------------------------------------------------------------------------------------------- log

@@ -108,8 +108,9 @@ class Asked(NamedTuple):
         text = " ".join(_requoted(word, alone=len(self.words) == 1) for word in self.words)
         if "in:" in text or options.get("in"):
             from memsync.cli.here import Here
+            from memsync.wiring import beneath_root
 
-            here = Here(root)
+            here = Here(root, beneath_root)
             text = here.words(text)
             pairs = [(name, here.folder(value) if name == "in" else value) for name, value in pairs]
         pairs += [("where", pair) for pair in options.get("where", ())]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import click
 
-from memsync.cli.common import json_option, load, progress_on_stderr
+from memsync.cli.common import json_option, load, load_again, progress_on_stderr
 from memsync.cli.text import printable, say, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
@@ -96,7 +96,7 @@ def watch(context: click.Context, background: int | None) -> None:
 
     settings = load(context)
     logs.log_to(logging.StreamHandler(sys.stderr))
-    process.serve(settings, lambda: load(context))
+    process.serve(settings, lambda: load_again(context))
 
 
 @click.command()
@@ -225,7 +225,7 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
         settings = load(context)
         logs.log_to(logs.file_handler(settings))
-        process.serve(settings, lambda: load(context), ready)
+        process.serve(settings, lambda: load_again(context), ready)
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s. %s", error.message, error.hint)
         try:

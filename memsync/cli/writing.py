@@ -146,7 +146,7 @@ def new(
 ) -> None:
     """Make the note PATH, with TEXT if there is any, and print its path. A note that exists is left alone.
 
-    PATH counts from the memory root; with ./ it counts from the current folder. Options must come before TEXT.
+    PATH counts from the memory root; with ./ or ../ it counts from the current folder. Options must come before TEXT.
     """
     text = text_of(words, edit=edit) if words or edit else ""
     with opened(context) as memory:
