@@ -13,6 +13,7 @@ import pytest
 
 from memsync.cli.asked import read_plainly
 from memsync.cli.main import main
+from memsync.writing import appending
 
 Write = Callable[[str, str], Path]
 TODAY = date.today()
@@ -409,9 +410,92 @@ def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:
     for text in ("yesterday", "1d", "1 day ago", yesterday.isoformat()):
         assert run("log", "--day", text, "heron").out.startswith(f"daily/{yesterday}.md:"), text
     assert (root / f"daily/{yesterday}.md").read_text() == f"# {yesterday}\n\n" + "- heron\n" * 4
-    for text in ("someday", "2026-11", "2026", "2026-02-30"):
-        assert run("log", "--day", text, "heron").code == 2, text
-        assert run("context", "--day", text).code == 2, text
+    for text, day in {"today": TODAY, "last sunday": TODAY - timedelta(days=TODAY.isoweekday())}.items():
+        assert run("log", "--day", text, "--time", "9:05", "heron").out.startswith(f"daily/{day}.md:"), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "someday",
+        "now",
+        "2026-11",
+        "2026",
+        "2026-11-20T10:02",
+        "2026-11-20 10:02",
+        "last week",
+        "last month",
+        "last year",
+    ]
+    + [
+        "2w",
+        "6m",
+        "1y",
+        "2 weeks ago",
+        "a month ago",
+        "a year ago",
+        "3 hours ago",
+        "a minute ago",
+        "last day",
+        "monday",
+    ],
+)
+def test_what_is_no_day_is_refused_where_a_day_is_asked_for(run: Run, root: Path, text: str) -> None:
+    """The hint offers only what is accepted there; nothing is written."""
+    for arguments in (("log", "--day", text, "heron"), ("context", "--day", text)):
+        done = run(*arguments)
+        hint = 'Write 2026-11-21, today, yesterday, 3d, "3 days ago" or "last monday".'
+        assert (done.code, done.err) == (2, f"memsync: {text!r} is not a day\n  {hint}\n")
+    assert run("log", "--day", "2026-02-30", "heron").code == 2
+    assert not (root / "daily").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-21", "today", "yesterday", "3d", "3 days ago", "last monday", "a day ago", "Last  Friday"]
+)
+def test_a_day_that_is_accepted_is_one_for_a_search_too(run: Run, write: Write, text: str) -> None:
+    """Days are written alike everywhere."""
+    write("a.md", "heron\n")
+    assert run("context", "--day", text).code == 0
+    assert run("search", "heron", "--before", text).code in (0, 1)
+
+
+def test_an_editor_that_fails_writes_nothing_and_is_an_error(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not exit code 1, which is an answer."""
+    monkeypatch.setenv("VISUAL", "false")
+    done = run("log", "--edit", "heron")
+    assert (done.code, done.out) == (10, "")
+    assert done.err == (
+        "memsync: The editor failed: false: Editing failed\n  Nothing was written. Check $VISUAL and $EDITOR.\n"
+    )
+    assert not (root / "daily").exists()
+
+
+def test_recover_shows_the_entries_that_are_named(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However old; an id that there is not is an error, and shown or dismissed is only what is meant."""
+    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 0.0)
+    assert run("recover", "nope")[:2] == (2, "")
+    log = root / "daily/2026-11-20.md"
+    run("log", "--day", "2026-11-20", "first")
+    before = log.read_bytes()
+    run("log", "--day", "2026-11-20", "heron")
+    run("log", "--day", "2026-11-20", "curlew")
+    log.write_bytes(before)
+    lost = json.loads(run("recover", "--json").out)["overwritten"]
+    ids = {one["text"]: one["id"] for one in lost}
+    assert ids.keys() == {"- heron", "- curlew"}
+    for arguments in ((ids["- heron"],), (ids["- heron"], "--days", "0")):
+        done = run("recover", *arguments)
+        assert done.code == 1
+        assert [line.strip() for line in done.out.splitlines()[1:]] == ["- heron"]
+    assert run("recover", ids["- heron"], "nope").err.startswith("memsync: nothing overwritten is called nope\n")
+    done = run("recover", "--apply", "--dismiss", ids["- heron"])
+    assert (done.code, done.out) == (2, "")
+    assert "--apply and --dismiss cannot be used together" in done.err
+    assert "--dismiss requires the IDs to forget" in run("recover", "--dismiss").err
+    assert log.read_bytes() == before
 
 
 def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root: Path, write: Write) -> None:
