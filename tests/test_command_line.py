@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Callable
@@ -11,8 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
+import memsync.cli
+from memsync.cli.arguments import unknown_option
 from memsync.cli.asked import read_plainly
 from memsync.cli.main import main
+from memsync.cli.text import say_pending
+from memsync.errors import MemsyncError
 from memsync.writing import appending
 
 Write = Callable[[str, str], Path]
@@ -64,6 +69,12 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (("mcp", "--prot", "1"), "Did you mean --port?"),
         (("context", "what", "--bugdet", "9"), "Did you mean --budget?"),
         (("search", "x", "--rot", "y"), "Did you mean --root?"),
+        (("search", "x", "--since", "3d"), "Did you mean --after?"),
+        (("search", "x", "--until=3d"), "Did you mean --before?"),
+        (("search", "x", "--folder", "y"), "Did you mean --in?"),
+        (("search", "x", "--foldr", "y"), "Did you mean --in?"),
+        (("search", "x", "--label", "y"), "Did you mean --tag?"),
+        (("log", "--untl", "x"), "See: memsync log --help"),
         (("sync", "--wait"), "--wait needs a value"),
         (("search", "x", "--root"), "--root needs a value"),
         (("serach", "x"), "No such command 'serach'\n  Did you mean search?"),
@@ -149,6 +160,32 @@ def test_root_and_config_are_accepted_after_the_command(run: Run, root: Path, wr
     assert (root / "daily/2026-11-20.md").read_text().endswith("- pass --root x\n")
 
 
+def test_everything_is_printed_by_the_functions_that_keep_terminals_safe() -> None:
+    """No module of the command line calls click.echo or print."""
+    modules = sorted(Path(memsync.cli.__file__).parent.glob("*.py"))
+    assert len(modules) > 20
+    for module in modules:
+        calls = [node.func for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call)]
+        called = {ast.unparse(function) for function in calls}
+        assert called.isdisjoint({"click.echo", "click.secho", "echo", "secho", "print"}), module.name
+
+
+@pytest.mark.parametrize(
+    ("pending", "said"),
+    [
+        (0, ""),
+        (1, "memsync: Still indexing: 1 file is not searched yet.\n"),
+        (2, "memsync: Still indexing: 2 files are not searched yet.\n"),
+    ],
+)
+def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(
+    capsys: pytest.CaptureFixture[str], pending: int, said: str
+) -> None:
+    """On stderr, and only if anything is missing."""
+    say_pending(pending)
+    assert capsys.readouterr() == ("", said)
+
+
 def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
     """The way without click refuses, and takes, exactly what click does."""
     for arguments in (
@@ -172,6 +209,27 @@ def test_settings_are_warned_about_once(run: Run, write: Write, arguments: tuple
     write("a.md", "heron\n")
     write("config.toml", '[memsync]\nroot = "."\n').chmod(0o646)
     assert run(*arguments).err.count("is ignored") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "hint", "said"),
+    [
+        ("it is damaged", "Run: memsync rebuild", "it is damaged. Run: memsync rebuild"),
+        ('Unknown filter "x:".', "Did you mean y?", 'Unknown filter "x:". Did you mean y?'),
+        ("it is damaged", "See: memsync --help\nOr ask.", "it is damaged. See: memsync --help. Or ask."),
+        ("it is damaged", "", "it is damaged"),
+        ("is it?", "", "is it?"),
+    ],
+)
+def test_an_error_on_one_line_is_sentences_with_one_stop_each(message: str, hint: str, said: str) -> None:
+    """A command at the end stays as it is to be copied."""
+    assert MemsyncError(message, hint=hint).sentences() == said
+
+
+def test_two_hints_are_two_lines() -> None:
+    """A command and the advice after it do not run together."""
+    hint = unknown_option("log", "--xyz", ("--day",), takes_words=True).hint
+    assert hint == "See: memsync log --help\nTo use it as text, put -- before it: memsync log -- --xyz"
 
 
 # -------------------------------------------------------------------------------------------- paths
@@ -414,32 +472,53 @@ def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:
         assert run("log", "--day", text, "--time", "9:05", "heron").out.startswith(f"daily/{day}.md:"), text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "someday",
-        "now",
-        "2026-11",
-        "2026",
-        "2026-11-20T10:02",
-        "2026-11-20 10:02",
-        "last week",
-        "last month",
-        "last year",
-    ]
-    + [
-        "2w",
-        "6m",
-        "1y",
-        "2 weeks ago",
-        "a month ago",
-        "a year ago",
-        "3 hours ago",
-        "a minute ago",
-        "last day",
-        "monday",
-    ],
-)
+NO_DAYS = [
+    "someday",
+    "now",
+    "2026-11",
+    "2026",
+    "2026-11-20T10:02",
+    "2026-11-20 10:02",
+    "last week",
+    "last month",
+    "last year",
+    "2w",
+    "6m",
+    "1y",
+    "2 weeks ago",
+    "a month ago",
+    "a year ago",
+    "3 hours ago",
+    "a minute ago",
+    "last day",
+    "monday",
+]
+
+
+NO_DAYS = [
+    "someday",
+    "now",
+    "2026-11",
+    "2026",
+    "2026-11-20T10:02",
+    "2026-11-20 10:02",
+    "last week",
+    "last month",
+    "last year",
+    "2w",
+    "6m",
+    "1y",
+    "2 weeks ago",
+    "a month ago",
+    "a year ago",
+    "3 hours ago",
+    "a minute ago",
+    "last day",
+    "monday",
+]
+
+
+@pytest.mark.parametrize("text", NO_DAYS)
 def test_what_is_no_day_is_refused_where_a_day_is_asked_for(run: Run, root: Path, text: str) -> None:
     """The hint offers only what is accepted there; nothing is written."""
     for arguments in (("log", "--day", text, "heron"), ("context", "--day", text)):

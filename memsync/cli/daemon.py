@@ -227,7 +227,7 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
         logs.log_to(logs.file_handler(settings))
         process.serve(settings, lambda: load_again(context), ready)
     except MemsyncError as error:
-        logging.getLogger("memsync.daemon").error("%s. %s", error.message, error.hint)
+        logging.getLogger("memsync.daemon").error("%s", error.sentences())
         try:
             tell({"error": wire.error_message(error)})
         except OSError:  # it was told already that all is well
