@@ -228,8 +228,8 @@ def test_an_error_on_one_line_is_sentences_with_one_stop_each(message: str, hint
 
 def test_two_hints_are_two_lines() -> None:
     """A command and the advice after it do not run together."""
-    hint = unknown_option("log", "--xyz", ("--day",), takes_words=True).hint
-    assert hint == "See: memsync log --help\nTo use it as text, put -- before it: memsync log -- --xyz"
+    hint = unknown_option("log", "--qqqq", ("--day",), takes_words=True).hint
+    assert hint == "See: memsync log --help\nTo use it as text, put -- before it: memsync log -- --qqqq"
 
 
 # -------------------------------------------------------------------------------------------- paths

@@ -62,9 +62,11 @@ def _daemon_that_was_not_asked(settings: Settings) -> str:
     number = f"(process {found.get('process', '?')})"
     if found.get("version", __version__) != __version__:
         return f"running as memsync {printable(str(found['version']))} {number}"
-    if process.outdated(settings):
-        return f"running with other settings {number}"
-    return f"running, does not answer {number}" if settings["daemon.use"] else f"running, daemon.use is false {number}"
+    if not settings["daemon.use"]:
+        return f"running, daemon.use is false {number}"
+    return (
+        f"running with other settings {number}" if process.outdated(settings) else f"running, does not answer {number}"
+    )
 
 
 def _print_daemon(daemon: DaemonStatus) -> None:
