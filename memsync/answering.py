@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, sentences
 from memsync.model import Failure, Fresh, Freshness, Mode, NotePath, Query, SearchResult, WatcherState
+from memsync.model.plain import still_indexing
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.searcher import Near, Searcher
@@ -175,8 +176,8 @@ class Answering:
             report = self._syncer.refresh(deadline, most=most, for_search=True, words=words)
         except (FilesystemError, IndexBusy, EmbedderError) as error:
             # Nothing can be indexed now: no space, a lock, a damaged tokenizer. What is indexed can be searched.
-            reason = ". ".join(filter(None, (error.message, error.hint)))
-            report = TextReport(pending=self._syncer.count_changes(), failed=[Failure("(index)", reason)])
+            failed = [Failure("(index)", error.sentences())]
+            report = TextReport(pending=self._syncer.count_changes(), failed=failed)
         self._pending_text = report.pending
         if self.live is not None:
             self.live.pending_text = report.pending
@@ -211,7 +212,7 @@ class Answering:
         ]
         files = max(self._syncer.file_count(), report.pending)
         advice = "" if self.live else " Run: memsync sync"
-        late = f"Still indexing: {report.pending} of {files} files are not searched yet.{advice}"
+        late = still_indexing(report.pending, files) + advice
         old_dates = f"Dates are those of an earlier commit.{advice}"
         return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
 
@@ -276,4 +277,4 @@ class Answering:
 
 def _by_words(error: EmbedderError) -> str:
     """Return the warning that a failed model leaves in an answer."""
-    return ". ".join(filter(None, (f"{error}; searched by words alone", error.hint)))
+    return sentences(f"{error.message.rstrip('.')}; searched by words alone", error.hint)

@@ -32,6 +32,15 @@ ODD_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticErro
 """What code may raise that is given other values than were once written: a sign of damage, or of a fault in memsync."""
 
 
+def sentences(message: str, hint: str = "") -> str:
+    """Return a message and the lines of its hint as sentences on one line.
+
+    The last one ends as it is: it may end in a command to copy.
+    """
+    *first, last = [message, *hint.splitlines()]
+    return " ".join([*(text if text.endswith((".", "!", "?", "…")) else f"{text}." for text in first), last])
+
+
 class MemsyncError(Exception):
     """Base of all errors; `hint` says what to do about it, `exit_code` is what the CLI returns."""
 
@@ -41,6 +50,10 @@ class MemsyncError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def sentences(self) -> str:
+        """Return the message and what to do about it on one line, each as a sentence."""
+        return sentences(self.message, self.hint)
 
 
 class UsageError(MemsyncError):

@@ -67,6 +67,12 @@ def check_built_in_files() -> list[str]:
     return names
 
 
+def beneath_root(root: str, path: str) -> str | None:
+    """Return an absolute path as one relative to the root, empty for the root itself; None when it lies elsewhere."""
+    inner: str | None = _load("memsync.notes.naming:beneath")(root, path)
+    return inner
+
+
 def make_token_counter() -> TokenCounter:
     """Return what measures chunks and token budgets, whatever model embeds them."""
     counter: TokenCounter = _load(TOKEN_COUNTER)()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import os
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,8 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
+import memsync.cli
+from memsync.cli.arguments import unknown_option
 from memsync.cli.asked import read_plainly
 from memsync.cli.main import main
+from memsync.cli.text import say_pending
+from memsync.errors import MemsyncError
+from memsync.writing import appending
 
 Write = Callable[[str, str], Path]
 TODAY = date.today()
@@ -62,6 +69,12 @@ def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         (("mcp", "--prot", "1"), "Did you mean --port?"),
         (("context", "what", "--bugdet", "9"), "Did you mean --budget?"),
         (("search", "x", "--rot", "y"), "Did you mean --root?"),
+        (("search", "x", "--since", "3d"), "Did you mean --after?"),
+        (("search", "x", "--until=3d"), "Did you mean --before?"),
+        (("search", "x", "--folder", "y"), "Did you mean --in?"),
+        (("search", "x", "--foldr", "y"), "Did you mean --in?"),
+        (("search", "x", "--label", "y"), "Did you mean --tag?"),
+        (("log", "--untl", "x"), "See: memsync log --help"),
         (("sync", "--wait"), "--wait needs a value"),
         (("search", "x", "--root"), "--root needs a value"),
         (("serach", "x"), "No such command 'serach'\n  Did you mean search?"),
@@ -147,6 +160,32 @@ def test_root_and_config_are_accepted_after_the_command(run: Run, root: Path, wr
     assert (root / "daily/2026-11-20.md").read_text().endswith("- pass --root x\n")
 
 
+def test_everything_is_printed_by_the_functions_that_keep_terminals_safe() -> None:
+    """No module of the command line calls click.echo or print."""
+    modules = sorted(Path(memsync.cli.__file__).parent.glob("*.py"))
+    assert len(modules) > 20
+    for module in modules:
+        calls = [node.func for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call)]
+        called = {ast.unparse(function) for function in calls}
+        assert called.isdisjoint({"click.echo", "click.secho", "echo", "secho", "print"}), module.name
+
+
+@pytest.mark.parametrize(
+    ("pending", "said"),
+    [
+        (0, ""),
+        (1, "memsync: Still indexing: 1 file is not searched yet.\n"),
+        (2, "memsync: Still indexing: 2 files are not searched yet.\n"),
+    ],
+)
+def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(
+    capsys: pytest.CaptureFixture[str], pending: int, said: str
+) -> None:
+    """On stderr, and only if anything is missing."""
+    say_pending(pending)
+    assert capsys.readouterr() == ("", said)
+
+
 def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
     """The way without click refuses, and takes, exactly what click does."""
     for arguments in (
@@ -160,6 +199,37 @@ def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
         assert read_plainly(arguments) is None, arguments
     asked = read_plainly(("x", "--root", "r", "- y", "--config=c", "--", "--json", "-z"))
     assert asked == (["x", "- y", "--json", "-z"], {}, "c", "r")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("search", "heron"), ("note", "new", "./x"), ("get", "a.md"), ("search", "in:.")]
+)
+def test_settings_are_warned_about_once(run: Run, write: Write, arguments: tuple[str, ...]) -> None:
+    """However often a command needs them."""
+    write("a.md", "heron\n")
+    write("config.toml", '[memsync]\nroot = "."\n').chmod(0o646)
+    assert run(*arguments).err.count("is ignored") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "hint", "said"),
+    [
+        ("it is damaged", "Run: memsync rebuild", "it is damaged. Run: memsync rebuild"),
+        ('Unknown filter "x:".', "Did you mean y?", 'Unknown filter "x:". Did you mean y?'),
+        ("it is damaged", "See: memsync --help\nOr ask.", "it is damaged. See: memsync --help. Or ask."),
+        ("it is damaged", "", "it is damaged"),
+        ("is it?", "", "is it?"),
+    ],
+)
+def test_an_error_on_one_line_is_sentences_with_one_stop_each(message: str, hint: str, said: str) -> None:
+    """A command at the end stays as it is to be copied."""
+    assert MemsyncError(message, hint=hint).sentences() == said
+
+
+def test_two_hints_are_two_lines() -> None:
+    """A command and the advice after it do not run together."""
+    hint = unknown_option("log", "--qqqq", ("--day",), takes_words=True).hint
+    assert hint == "See: memsync log --help\nTo use it as text, put -- before it: memsync log -- --qqqq"
 
 
 # -------------------------------------------------------------------------------------------- paths
@@ -292,6 +362,60 @@ def test_new_notes_and_threads_are_named_from_the_current_folder_with_a_dot(
     assert run("remember", "--note", "./store.md", "x").out.startswith("projects/store.md:")
 
 
+FROM_SOMEWHERE = [
+    (".", "../notes/projects/store.md"),
+    ("projects", "../../notes/projects/store.md"),
+    ("projects/sub", "../../projects/store.md"),
+    ("..", "notes/projects/store.md"),
+    ("..", "./notes/projects/store.md"),
+    ("../elsewhere", "../notes/projects/store.md"),
+    ("../elsewhere", "inside/store.md"),
+]
+"""The current folder, seen from the root, and one note as it is called from there."""
+
+
+@pytest.mark.parametrize(("cwd", "path"), FROM_SOMEWHERE)
+def test_a_path_from_the_current_folder_is_found_by_whatever_way_it_leads_into_the_root(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, path: str
+) -> None:
+    """Over the folders above the root and over a link, as the equal absolute path is."""
+    (vault.parent / "elsewhere").mkdir()
+    (vault.parent / "elsewhere/inside").symlink_to(vault / "projects")
+    monkeypatch.chdir(vault / cwd)
+    path = path.replace("notes", vault.name)
+    for named in (path, str(Path.cwd() / path)):
+        assert run("get", f"{named}:5")[:2] == (0, "store\n"), named
+        folder = named.rpartition("/")[0]
+        for arguments in (("search", f"in:{folder}"), ("search", "--in", folder)):
+            hits = json.loads(run(*arguments, "--json").out)["hits"]
+            assert {hit["path"].split("/")[0] for hit in hits} == {"projects"}, arguments
+
+
+@pytest.mark.parametrize(
+    ("cwd", "path"),
+    [(".", "../ROOT/projects/zz"), ("projects/sub", "../../../ROOT/projects/zz"), ("..", "./ROOT/projects/zz")],
+)
+def test_a_new_note_is_made_by_whatever_way_its_path_leads_into_the_root(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, path: str
+) -> None:
+    """As the equal absolute path makes it."""
+    monkeypatch.chdir(vault / cwd)
+    assert run("note", "new", path.replace("ROOT", vault.name)).out == "projects/zz.md:1\n"
+
+
+@pytest.mark.parametrize("cwd", [".", "projects/sub", ".."])
+def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
+    run: Run, vault: Path, monkeypatch: pytest.MonkeyPatch, cwd: str
+) -> None:
+    """No error quotes a path that memsync made of it."""
+    monkeypatch.chdir(vault / cwd)
+    assert "'../../../zz.md' is not a path beneath" in run("get", "../../../zz.md").err
+    assert "'../../../zz' is not a path beneath" in run("note", "new", "../../../zz").err
+    assert "no such folder: ../../../zz" in run("search", "in:../../../zz").err
+    inside = f"{os.path.relpath(vault)}/nosuch.md"
+    assert f"memsync: {inside} does not exist\n" in run("get", f"{inside}:3").err
+
+
 # ---------------------------------------------------------------------------------------------- log
 
 
@@ -344,9 +468,113 @@ def test_the_day_of_a_log_is_named_as_everywhere(run: Run, root: Path) -> None:
     for text in ("yesterday", "1d", "1 day ago", yesterday.isoformat()):
         assert run("log", "--day", text, "heron").out.startswith(f"daily/{yesterday}.md:"), text
     assert (root / f"daily/{yesterday}.md").read_text() == f"# {yesterday}\n\n" + "- heron\n" * 4
-    for text in ("someday", "2026-11", "2026", "2026-02-30"):
-        assert run("log", "--day", text, "heron").code == 2, text
-        assert run("context", "--day", text).code == 2, text
+    for text, day in {"today": TODAY, "last sunday": TODAY - timedelta(days=TODAY.isoweekday())}.items():
+        assert run("log", "--day", text, "--time", "9:05", "heron").out.startswith(f"daily/{day}.md:"), text
+
+
+NO_DAYS = [
+    "someday",
+    "now",
+    "2026-11",
+    "2026",
+    "2026-11-20T10:02",
+    "2026-11-20 10:02",
+    "last week",
+    "last month",
+    "last year",
+    "2w",
+    "6m",
+    "1y",
+    "2 weeks ago",
+    "a month ago",
+    "a year ago",
+    "3 hours ago",
+    "a minute ago",
+    "last day",
+    "monday",
+]
+
+
+NO_DAYS = [
+    "someday",
+    "now",
+    "2026-11",
+    "2026",
+    "2026-11-20T10:02",
+    "2026-11-20 10:02",
+    "last week",
+    "last month",
+    "last year",
+    "2w",
+    "6m",
+    "1y",
+    "2 weeks ago",
+    "a month ago",
+    "a year ago",
+    "3 hours ago",
+    "a minute ago",
+    "last day",
+    "monday",
+]
+
+
+@pytest.mark.parametrize("text", NO_DAYS)
+def test_what_is_no_day_is_refused_where_a_day_is_asked_for(run: Run, root: Path, text: str) -> None:
+    """The hint offers only what is accepted there; nothing is written."""
+    for arguments in (("log", "--day", text, "heron"), ("context", "--day", text)):
+        done = run(*arguments)
+        hint = 'Write 2026-11-21, today, yesterday, 3d, "3 days ago" or "last monday".'
+        assert (done.code, done.err) == (2, f"memsync: {text!r} is not a day\n  {hint}\n")
+    assert run("log", "--day", "2026-02-30", "heron").code == 2
+    assert not (root / "daily").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-11-21", "today", "yesterday", "3d", "3 days ago", "last monday", "a day ago", "Last  Friday"]
+)
+def test_a_day_that_is_accepted_is_one_for_a_search_too(run: Run, write: Write, text: str) -> None:
+    """Days are written alike everywhere."""
+    write("a.md", "heron\n")
+    assert run("context", "--day", text).code == 0
+    assert run("search", "heron", "--before", text).code in (0, 1)
+
+
+def test_an_editor_that_fails_writes_nothing_and_is_an_error(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not exit code 1, which is an answer."""
+    monkeypatch.setenv("VISUAL", "false")
+    done = run("log", "--edit", "heron")
+    assert (done.code, done.out) == (10, "")
+    assert done.err == (
+        "memsync: The editor failed: false: Editing failed\n  Nothing was written. Check $VISUAL and $EDITOR.\n"
+    )
+    assert not (root / "daily").exists()
+
+
+def test_recover_shows_the_entries_that_are_named(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However old; an id that there is not is an error, and shown or dismissed is only what is meant."""
+    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 0.0)
+    assert run("recover", "nope")[:2] == (2, "")
+    log = root / "daily/2026-11-20.md"
+    run("log", "--day", "2026-11-20", "first")
+    before = log.read_bytes()
+    run("log", "--day", "2026-11-20", "heron")
+    run("log", "--day", "2026-11-20", "curlew")
+    log.write_bytes(before)
+    lost = json.loads(run("recover", "--json").out)["overwritten"]
+    ids = {one["text"]: one["id"] for one in lost}
+    assert ids.keys() == {"- heron", "- curlew"}
+    for arguments in ((ids["- heron"],), (ids["- heron"], "--days", "0")):
+        done = run("recover", *arguments)
+        assert done.code == 1
+        assert [line.strip() for line in done.out.splitlines()[1:]] == ["- heron"]
+    assert run("recover", ids["- heron"], "nope").err.startswith("memsync: nothing overwritten is called nope\n")
+    done = run("recover", "--apply", "--dismiss", ids["- heron"])
+    assert (done.code, done.out) == (2, "")
+    assert "--apply and --dismiss cannot be used together" in done.err
+    assert "--dismiss requires the IDs to forget" in run("recover", "--dismiss").err
+    assert log.read_bytes() == before
 
 
 def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root: Path, write: Write) -> None:

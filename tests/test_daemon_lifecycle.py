@@ -91,8 +91,12 @@ def test_restart_gives_a_new_process_whether_or_not_there_was_one(cli: Cli) -> N
 def test_status_tells_of_the_daemon_and_of_there_being_none(cli: Cli, write: Write) -> None:
     """In text and in JSON."""
     assert json.loads(cli("status", "--json").stdout)["daemon"] is None
-    assert "daemon        none asked\n" in cli("status").stdout
+    assert "daemon        not running\n" in cli("status").stdout
     process = cli.start()
+    other = cli("status", environ={"MEMSYNC_SEARCH_LIMIT": "1"}).stdout
+    assert f"daemon        running with other settings (process {process})\n" in other
+    unused = cli("status", environ={"MEMSYNC_DAEMON_USE": "false"}).stdout
+    assert f"daemon        running, daemon.use is false (process {process})\n" in unused
     write("a.md", "The heron nests.\n")
     with Memory.connect(cli.root) as memory:
         until(lambda: memory.status().vectors == 1, "the note is embedded")

@@ -136,6 +136,7 @@ def test_a_value_of_two_words_is_quoted_before_or_behind_its_key(typed: str) -> 
         ('"2 weeks ago"', "2026-11-07"),
         ("3d", "2026-11-18"),
         ('"last week"', "2026-11-14"),
+        ('"last monday"', "2026-11-16"),
         ('"an hour ago"', "2026-11-21T09:00"),
     ],
 )

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import click
 
-from memsync.cli.asked import GLOBAL_OPTIONS, looks_like_option
+from memsync.cli.asked import FILTERS, GLOBAL_OPTIONS, looks_like_option
 from memsync.errors import UsageError
+from memsync.model.vocabulary import FILTER_ALIASES
 
 FREE_TEXT = {"allow_interspersed_args": False}
 """The context settings of a command whose last argument is text: its options stand before the first word."""
@@ -107,9 +108,18 @@ def unknown_option(name: str, argument: str, known: Sequence[str], *, takes_word
     import difflib
 
     option = argument.partition("=")[0]
-    close = difflib.get_close_matches(option, known, n=3)
-    close.sort(key=lambda one: sorted(one) != sorted(option))  # letters that changed places come before others
+    meant = _meant(known)
+    close = difflib.get_close_matches(option, (*known, *meant), n=3)
+    close.sort(key=lambda one: (one != option, sorted(one) != sorted(option)))  # letters that changed places come first
+    close = [meant.get(one, one) for one in close]
     hints = [f"Did you mean {close[0]}?" if close else f"See: memsync {name} --help"]
     if takes_words:
         hints.append(f"To use it as text, put -- before it: memsync {name} -- {option}")
-    return UsageError(f"{name} has no option {option}", hint=" ".join(hints))
+    return UsageError(f"{name} has no option {option}", hint="\n".join(hints))
+
+
+def _meant(known: Sequence[str]) -> dict[str, str]:
+    """Return what other programs call the filters, as options, if the known options are the filters' too."""
+    if not all(f"--{one.name}" in known for one in FILTERS):
+        return {}
+    return {f"--{alias}": f"--{name}" for alias, name in FILTER_ALIASES.items() if f"--{alias}" not in known}

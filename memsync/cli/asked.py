@@ -63,17 +63,20 @@ FILTERS = (
 OPTIONS = (
     Option("limit", "How many hits. [default: search.limit, 10]", "-n", least=1, most=1000),
     Option("mode", "Which retrievers answer.", choices=("hybrid", "keyword", "vector")),
-    Option("tokens", "As many hits as fit N word pieces.", metavar="N", least=1),
+    Option("tokens", "Return as many hits as fit into N tokens.", metavar="N", least=1),
     Option("where", "Only where an attribute or front matter key has this value.", metavar="KEY=VALUE", many=True),
     Option("archived", "Search retired notes too."),
     Option(
         "fresh",
-        "Compare the files first, or take the daemon's word, or answer from what is there.",
+        "How fresh the answer must be: strict (compare all files first), bounded (trust the daemon), "
+        "none (use the index as it is).",
         choices=("strict", "bounded", "none"),
         default="strict",
     ),
-    Option("generation", "Not before the index is at N.", metavar="N", least=0, default=0),
-    Option("context", "With each hit in a thread, N messages before and behind it.", metavar="N", least=1, most=100),
+    Option("generation", "Wait until the index has reached generation N.", metavar="N", least=0, default=0),
+    Option(
+        "context", "With each hit in a thread, print N messages before and after it.", metavar="N", least=1, most=100
+    ),
     Option("full", "Print each hit whole instead of a snippet."),
     Option("explain", "Print ranks, scores, filters and the time of each stage."),
     Option("json", "Print one JSON document (docs/json.md)."),
@@ -108,8 +111,9 @@ class Asked(NamedTuple):
         text = " ".join(_requoted(word, alone=len(self.words) == 1) for word in self.words)
         if "in:" in text or options.get("in"):
             from memsync.cli.here import Here
+            from memsync.wiring import beneath_root
 
-            here = Here(root)
+            here = Here(root, beneath_root)
             text = here.words(text)
             pairs = [(name, here.folder(value) if name == "in" else value) for name, value in pairs]
         pairs += [("where", pair) for pair in options.get("where", ())]

@@ -19,11 +19,20 @@ if TYPE_CHECKING:
     from memsync.settings import Settings
 
 
+_SETTINGS = "memsync.settings"
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def load(context: click.Context) -> Settings:
-    """Return the settings that the global options name."""
+    """Return the settings that the global options name; they are read, and warned about, once a command."""
+    settings: Settings | None = context.meta.get(_SETTINGS)
+    if settings is None:
+        settings = context.meta[_SETTINGS] = load_again(context)
+    return settings
+
+
+def load_again(context: click.Context) -> Settings:
+    """Return the settings that the global options name, as their files are now."""
     from memsync.settings import load_settings
 
     config, root = context.obj
@@ -36,8 +45,9 @@ def load(context: click.Context) -> Settings:
 def here(context: click.Context) -> Here:
     """Return the current folder as seen from the memory root that the global options name."""
     from memsync.cli.here import Here
+    from memsync.wiring import beneath_root
 
-    return Here(load(context).root_name)
+    return Here(load(context).root_name, beneath_root)
 
 
 @contextmanager

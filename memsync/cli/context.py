@@ -12,7 +12,9 @@ from memsync.cli.text import printable, say, say_json, say_pending
 @click.argument("words", nargs=-1, metavar="[QUERY]...")
 @click.option("--thread", default="", metavar="NAME", help="With this thread's own prompt and its last messages.")
 @click.option("--budget", type=click.IntRange(1), metavar="TOKENS", help="Word pieces. [default: context.budget, 4000]")
-@click.option("--day", default="", metavar="DATE", help="Its log and that of the day before. [default: today]")
+@click.option(
+    "--day", default="", metavar="DATE", help="Include the logs of this day and the day before. [default: today]"
+)
 @json_option
 @click.pass_context
 def context(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import click
 
-from memsync.cli.common import json_option, load, progress_on_stderr
+from memsync.cli.common import json_option, load, load_again, progress_on_stderr
 from memsync.cli.text import printable, say, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
@@ -43,8 +43,7 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
     """Start the daemon in the background and wait until it answers, by meaning too.
 
     From then on what is saved is indexed at once, and searches answer from the loaded model. It serves one memory
-    root. When one does already, that is said and nothing is done; but when it runs with other settings, or is of
-    another version, it is restarted.
+    root. If a daemon already runs, start says so. If it has other settings or another version, start restarts it.
     """
     settings = load(context)
     limit = time.monotonic() + wait
@@ -56,7 +55,7 @@ def start(context: click.Context, wait: float, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def stop(context: click.Context, as_json: bool) -> None:
-    """Stop the daemon and wait until it has ended. When there is none, that is said and nothing is done."""
+    """Stop the daemon and wait until it has ended. If no daemon runs, stop says so."""
     from memsync.daemon import process
 
     found = process.stop(load(context))
@@ -85,7 +84,7 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
 @click.option("--background", type=int, hidden=True, help="Log to the file, and report readiness to this descriptor.")
 @click.pass_context
 def watch(context: click.Context, background: int | None) -> None:
-    """Be the daemon, in the foreground, with the log on stderr, until interrupted.
+    """Run the daemon in the foreground, with the log on stderr, until interrupted.
 
     SIGTERM and Ctrl-C end it within two seconds, and so does its terminal's end; SIGHUP lets it read config.toml again.
     """
@@ -96,7 +95,7 @@ def watch(context: click.Context, background: int | None) -> None:
 
     settings = load(context)
     logs.log_to(logging.StreamHandler(sys.stderr))
-    process.serve(settings, lambda: load(context))
+    process.serve(settings, lambda: load_again(context))
 
 
 @click.command()
@@ -225,9 +224,9 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
         settings = load(context)
         logs.log_to(logs.file_handler(settings))
-        process.serve(settings, lambda: load(context), ready)
+        process.serve(settings, lambda: load_again(context), ready)
     except MemsyncError as error:
-        logging.getLogger("memsync.daemon").error("%s. %s", error.message, error.hint)
+        logging.getLogger("memsync.daemon").error("%s", error.sentences())
         try:
             tell({"error": wire.error_message(error)})
         except OSError:  # it was told already that all is well

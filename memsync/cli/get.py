@@ -7,7 +7,9 @@ import sys
 import click
 
 from memsync.cli.common import here, json_option, opened
+from memsync.cli.here import without_place
 from memsync.cli.text import say, say_as_it_is, say_json
+from memsync.errors import NoSuchNote
 
 
 @click.command()
@@ -28,7 +30,10 @@ def get(context: click.Context, location: str, as_json: bool) -> None:
     memsync get projects/store.md#decision    a section, by its heading
     """
     with opened(context) as memory:
-        excerpt = memory.get(here(context).location(location))
+        try:
+            excerpt = memory.get(here(context).location(location))
+        except NoSuchNote as error:
+            raise NoSuchNote(f"{without_place(location)} does not exist", hint=error.hint) from error
     if as_json:
         say_json(excerpt)
     else:

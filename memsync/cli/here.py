@@ -1,54 +1,60 @@
 """Paths as a person in some folder types them -> as a memory names them: relative to its root.
 
 What a search prints counts from the root and means the same from anywhere, so a path that is there from the root is
-that. Otherwise it counts from the current folder, if that is beneath the root; with `./` or `../` it always does.
+that. Otherwise it counts from the current folder, wherever that is; with `./` or `../` it always does. A path that does
+not lead into the root stays as it was typed, so that the memory refuses it in the words of the person.
 """
 
 from __future__ import annotations
 
 import os
-import posixpath
 import re
+from collections.abc import Callable
 
 _LINES = re.compile(r":\d+(?:[-:]\d+)?$")
 _IN_FILTER = re.compile(r'(?:(?<=\s)|^)in:(?:"(?P<quoted>[^"]+)"|(?P<bare>[^\s"]+))')
+_FROM_HERE = ("./", "../")
+
+
+def without_place(location: str) -> str:
+    """Return the path in a location, without its lines or heading."""
+    return _LINES.sub("", location.partition("#")[0] or location)
 
 
 class Here:
     """The current folder, as seen from a memory root."""
 
-    def __init__(self, root: str) -> None:
-        """`root` is the real path of the memory root."""
+    def __init__(self, root: str, beneath: Callable[[str, str], str | None]) -> None:
+        """`root` is the real path of the memory root; `beneath` returns an absolute path as one from it, or None."""
         self._root = root
+        self._beneath = beneath
         try:
             self._cwd = os.getcwd()
         except OSError:  # it was removed
             self._cwd = ""
-        is_beneath = self._cwd == root or self._cwd.startswith(root.rstrip("/") + "/")
-        self._folder = os.path.relpath(self._cwd, root) if is_beneath else ""
 
     def location(self, text: str) -> str:
         """Return where a note, or a place in it (`:12`, `#heading`), is from the root, if its path counts from here."""
-        joined = self._joined(text)
-        if joined is None or text.startswith(("./", "../")):
-            return text if joined is None else joined
-        return joined if not self._is_note(text) and self._is_note(joined) else text
+        inner = self._from_root(text)
+        if not inner:
+            return text
+        if text.startswith(("/", *_FROM_HERE)):
+            return inner
+        return inner if not self._is_note(text) and self._is_note(inner) else text
 
     def note(self, text: str) -> str:
         """Return the path of a note that may not be there yet: from here with `./` or if absolute, else as it is."""
-        if text.startswith("/"):
-            folder, _, name = text.rpartition("/")
-            real = os.path.join(os.path.realpath(folder or "/"), name)
-            return real[len(self._root.rstrip("/")) + 1 :] if real.startswith(self._root.rstrip("/") + "/") else text
-        joined = self._joined(text) if text.startswith(("./", "../")) else None
-        return text.removeprefix("./") if joined is None else joined
+        inner = self._from_root(text) if text.startswith(("/", *_FROM_HERE)) else None
+        if not inner:
+            return text
+        return f"{inner}/" if text.endswith("/") else inner
 
     def folder(self, text: str) -> str:
         """Return a folder from the root, if it is one from here."""
-        joined = self._joined(text)
-        if joined is None or (joined != "." and not os.path.isdir(os.path.join(self._root, joined))):
+        inner = self._from_root(f"{text}/")
+        if inner is None or not os.path.isdir(os.path.join(self._root, inner)):
             return text
-        return joined
+        return inner or "."
 
     def words(self, words: str) -> str:
         """Return a query whose `in:` filters count from the root."""
@@ -58,17 +64,29 @@ class Here:
                 return found[0]
             return f'in:"{self.folder(found["quoted"] or found["bare"])}"'
 
-        return _IN_FILTER.sub(from_root, words) if self._folder else words
+        return _IN_FILTER.sub(from_root, words)
 
-    def _joined(self, text: str) -> str | None:
-        """Return a path from the root that counts from here; None when here is not beneath the root, or it is absolute.
+    def _from_root(self, text: str) -> str | None:
+        """Return a path, from here or absolute, as one from the root, empty for the root itself; None if not in it.
 
-        One that leads out of the root begins with `..`, which no memory follows.
+        With a slash at its end it is a folder.
         """
-        if not self._folder or text.startswith("/"):
+        if not self._cwd and not text.startswith("/"):
             return None
-        return posixpath.normpath(posixpath.join(self._folder, text))
+        path = os.path.join(self._cwd, text)
+        inner = self._beneath(self._root, path)
+        if inner is not None:
+            return inner
+        folder, _, name = path.rpartition("/")  # a link on the way may lead into the root
+        return self._beneath(self._root, os.path.join(_real(folder or "/"), name))
 
     def _is_note(self, text: str) -> bool:
         stems = (text, _LINES.sub("", text), text.rpartition("#")[0] or text)
         return any(os.path.lexists(os.path.join(self._root, stem + end)) for stem in stems for end in ("", ".md"))
+
+
+def _real(folder: str) -> str:
+    try:
+        return os.path.realpath(folder)
+    except ValueError:  # it holds a NUL
+        return folder

@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except click.ClickException as error:
         report(MemsyncError(error.format_message()))
-        code = error.exit_code
+        code = MemsyncError.exit_code  # click's own is 1, which says that the answer is no
     except MemsyncError as error:
         report(error)
         code = error.exit_code

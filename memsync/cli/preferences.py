@@ -11,7 +11,7 @@ from memsync.cli.common import json_option, opened
 from memsync.cli.text import printable, say, say_json
 from memsync.cli.writing import say_written
 
-_USER = click.option("--user", default="", metavar="NAME", help="Of this user, else for everybody.")
+_USER = click.option("--user", default="", metavar="NAME", help="User (default: everyone).")
 NOT_SET_EXIT_CODE = 1
 
 

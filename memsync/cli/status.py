@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from memsync import __version__
 from memsync.cli.common import json_option, load, opened
 from memsync.cli.text import printable, say, say_json
 from memsync.errors import MemsyncError
 
 if TYPE_CHECKING:
     from memsync.model import DaemonStatus
+    from memsync.settings import Settings
 
 
 @click.command()
 @json_option
 @click.pass_context
 def status(context: click.Context, as_json: bool) -> None:
-    """Print what the index holds and how the daemon fares. Only a search or a sync looks for changed files itself."""
+    """Print what the index holds and what the daemon does. It does not compare the files."""
     with opened(context) as memory:
         found = memory.status()
     if as_json:
@@ -38,8 +40,11 @@ def status(context: click.Context, as_json: bool) -> None:
     )
     if found.dated_by or found.undated:
         by_commits = f"{found.dated_notes:,} notes by git's history as of {found.dated_by[:12]}"
-        click.echo(f"dates         {printable(f'by mtime: {found.undated}') if found.undated else by_commits}")
-    _print_daemon(found.daemon)
+        say(f"dates         {printable(f'by mtime: {found.undated}') if found.undated else by_commits}")
+    if found.daemon is None:
+        say(f"daemon        {_daemon_that_was_not_asked(load(context))}")
+    else:
+        _print_daemon(found.daemon)
     for title, items in (("warnings", found.warnings), ("failures", found.failures)):
         if items:
             say(f"{title}      {len(items)}")
@@ -47,10 +52,24 @@ def status(context: click.Context, as_json: bool) -> None:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
 
 
-def _print_daemon(daemon: DaemonStatus | None) -> None:
-    if daemon is None:
-        say("daemon        none asked")
-        return
+def _daemon_that_was_not_asked(settings: Settings) -> str:
+    """Return whether a daemon runs that did not answer for this index, and why it did not."""
+    from memsync.daemon import lock, process
+
+    found = lock.running(settings)
+    if found is None:
+        return "not running"
+    number = f"(process {found.get('process', '?')})"
+    if found.get("version", __version__) != __version__:
+        return f"running as memsync {printable(str(found['version']))} {number}"
+    if not settings["daemon.use"]:
+        return f"running, daemon.use is false {number}"
+    return (
+        f"running with other settings {number}" if process.outdated(settings) else f"running, does not answer {number}"
+    )
+
+
+def _print_daemon(daemon: DaemonStatus) -> None:
     watching = f"{daemon.watcher}: {printable(daemon.reason)}" if daemon.reason else daemon.watcher
     model = "loaded" if daemon.model_loaded else "not loaded"
     say(

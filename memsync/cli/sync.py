@@ -28,7 +28,7 @@ def _wait(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]
 
 @click.command()
 @_wait(600.0)
-@click.option("--accept-root", is_flag=True, help="The root was replaced by another folder on purpose.")
+@click.option("--accept-root", is_flag=True, help="Accept a different folder as the memory root.")
 @json_option
 @click.pass_context
 def sync(context: click.Context, wait: float, accept_root: bool, as_json: bool) -> None:

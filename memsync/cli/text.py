@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TextIO
 
-from memsync.model.plain import json_line, plain, printable, visible
+from memsync.model.plain import json_line, plain, printable, still_indexing, visible
 
 __all__ = ["json_line", "printable", "say", "say_as_it_is", "say_json", "say_pending", "visible"]
 
@@ -30,4 +30,4 @@ def say_json(value: object) -> None:
 def say_pending(pending_text: int) -> None:
     """Say on stderr what an answer lacks, if anything."""
     if pending_text:
-        say(f"memsync: {pending_text} changed files are not in this answer yet", err=True)
+        say(f"memsync: {still_indexing(pending_text)}", err=True)

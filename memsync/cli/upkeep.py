@@ -20,8 +20,8 @@ QUOTED_LINES = 3
 
 
 @click.command()
-@click.option("--apply", "is_applied", is_flag=True, help="Move them; else they are only shown.")
-@click.option("--force", is_flag=True, help="Move them though they are more than a tenth of the notes.")
+@click.option("--apply", "is_applied", is_flag=True, help="Move them. Without it they are only shown.")
+@click.option("--force", is_flag=True, help="Move them even if they are more than 10 % of all notes.")
 @click.option("--undo", is_flag=True, help="Move back what the last --apply moved.")
 @click.option(
     "--days", type=click.IntRange(1, 36_500), metavar="N", help="Age of task memory. [default: prune.task_days, 30]"
@@ -39,7 +39,7 @@ def prune(context: click.Context, is_applied: bool, force: bool, undo: bool, day
     memsync prune --undo
     """
     if undo and (is_applied or force or days):
-        raise UsageError("--undo stands alone", hint="Write: memsync prune --undo")
+        raise UsageError("--undo takes no other options", hint="Write: memsync prune --undo")
     with opened(context) as memory:
         try:
             found = memory.undo_prune() if undo else memory.prune(days=days or 0, apply=is_applied, force=force)
@@ -69,10 +69,10 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     if is_applied:
         say(f"memsync: notes moved: {len(found.moved)}", err=True)
     elif found.is_refused:
-        text = f"{len(found.due)} of {found.notes} notes are due: more than a tenth, so that --apply needs --force"
+        text = f"{len(found.due)} of {found.notes} notes are due, more than 10 %: --apply requires --force"
         say(f"memsync: {text}", err=True)
     else:
-        advice = "; nothing was moved: that takes --apply" if found.due else ""
+        advice = ". Nothing was moved; --apply moves them" if found.due else ""
         say(f"memsync: {len(found.due)} of {found.notes} notes are due{advice}", err=True)
 
 
@@ -82,7 +82,7 @@ def _show_pruning(found: Pruning, *, is_applied: bool) -> None:
     type=click.FloatRange(0.7, 1),
     default=0.95,
     show_default=True,
-    help="Least cosine; 1: equal but for links.",
+    help="Minimum similarity (1: identical apart from links).",
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
 @click.option("--all", "compare_all", is_flag=True, help="Compare all passages, not only the 40,000 longest.")
@@ -109,7 +109,7 @@ def duplicates(context: click.Context, similarity: float, limit: int, compare_al
         if len(lines) > QUOTED_LINES:
             say("  …")
     if not found.repetitions:
-        say("memsync: nothing stands in two notes", err=True)
+        say("memsync: No duplicates found.", err=True)
     if found.left_out:
         text = f"the {found.left_out} shortest passages were compared by their text alone: --all compares every one"
         say(f"memsync: {text}", err=True)
@@ -120,13 +120,13 @@ def duplicates(context: click.Context, similarity: float, limit: int, compare_al
 
 @click.command()
 @click.option(
-    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Unchanged and unasked for so long."
+    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Days without an edit or a retrieval."
 )
 @click.option("--limit", "-n", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
 @json_option
 @click.pass_context
 def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
-    """Print notes in which nothing happens and that no search has given, the oldest first.
+    """Print notes that were neither edited nor retrieved recently, oldest first.
 
     Personal and pinned notes are left out.
     """
@@ -140,7 +140,9 @@ def stale(context: click.Context, days: int, limit: int, as_json: bool) -> None:
     for warning in found.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     if not found.warnings:
-        say(f"memsync: retrievals have been counted since {found.counted_since[:10] or 'now'}", err=True)
+        since = found.counted_since[:10]
+        text = f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet."
+        say(f"memsync: {text}", err=True)
     say_pending(found.pending_text)
 
 
@@ -188,7 +190,10 @@ def _show_stats(found: Stats) -> None:
     say(f"searches since {found.since[:10]}: {found.searches}{empty}")
     if found.searches:
         say(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
-    say(f"most retrieved since {found.counted_since[:10] or 'today'}:")
+    if found.counted_since:
+        say(f"most retrieved since {found.counted_since[:10]}:")
+    else:
+        say("No retrievals were counted yet.")
     for one in found.most_retrieved:
         say(f"  {printable(one.path)}  {_use(one)}")
     say(f"never retrieved: {found.never_count}, the oldest first")

@@ -12,11 +12,12 @@ import click
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, opened
 from memsync.cli.text import printable, say, say_json, say_pending
-from memsync.errors import UsageError
+from memsync.errors import MemsyncError, UsageError
 
 if TYPE_CHECKING:
     from memsync.model import Overwritten, Written
 
+_ALL_DAYS = 36_500
 _WORDS = click.argument("words", nargs=-1, metavar="[TEXT]...")
 _EDIT = click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
 _FORCE = click.option("--force", is_flag=True, help="Write even if an editor has the note open.")
@@ -28,9 +29,17 @@ def _tags(what: str) -> Callable[[Any], Any]:
 
 
 def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
-    """Return the text that arguments, an editor or standard input give. Raises UsageError when there is none."""
+    """Return the text that arguments, an editor or standard input give.
+
+    Raises UsageError when there is none, MemsyncError when the editor fails.
+    """
     if edit:
-        return (click.edit(" ".join(words)) or "").removesuffix("\n")
+        try:
+            return (click.edit(" ".join(words)) or "").removesuffix("\n")
+        except click.ClickException as error:
+            reason = error.format_message().rstrip(".")
+            hint = "Nothing was written. Check $VISUAL and $EDITOR."
+            raise MemsyncError(f"The editor failed: {reason}", hint=hint) from error
     if words and words != ("-",):
         return " ".join(words)
     if sys.stdin.isatty() and not words:
@@ -146,7 +155,7 @@ def new(
 ) -> None:
     """Make the note PATH, with TEXT if there is any, and print its path. A note that exists is left alone.
 
-    PATH counts from the memory root; with ./ it counts from the current folder. Options must come before TEXT.
+    PATH counts from the memory root; with ./ or ../ it counts from the current folder. Options must come before TEXT.
     """
     text = text_of(words, edit=edit) if words or edit else ""
     with opened(context) as memory:
@@ -180,9 +189,9 @@ def list_(context: click.Context, folder: str, archived: bool, as_json: bool) ->
     "--apply",
     "is_applied",
     is_flag=True,
-    help="Append these again, or all but edited and deleted ones.",
+    help="Append the entries ID again; without ID, all except edited and deleted ones.",
 )
-@click.option("--dismiss", is_flag=True, help="Forget these: they were deleted on purpose.")
+@click.option("--dismiss", is_flag=True, help="Forget the entries ID: they were deleted on purpose.")
 @click.option("--days", type=click.IntRange(0), default=30, show_default=True, help="How far back to look.")
 @json_option
 @click.pass_context
@@ -191,16 +200,20 @@ def recover(
 ) -> None:
     """Show what memsync appended and is not there any more: an editor may have saved an older version over it.
 
+    With ID, show only these entries.
+
     `edited` marks an entry in whose place the note has another line, `note deleted` one whose note is gone. --apply
     appends both only if they are named. Exits with 1 when something is missing.
 
     \b
     memsync recover
-    memsync recover --apply                    all but what was edited or deleted with its note
+    memsync recover --apply                    all except edited and deleted ones
     memsync recover --apply 18a9f3c2b1d4e000   this one, with the heading of its note if that was deleted
     """
-    if dismiss and (is_applied or not ids):
-        raise UsageError("--dismiss needs the names of what to forget", hint="See: memsync recover")
+    if dismiss and is_applied:
+        raise UsageError("--apply and --dismiss cannot be used together", hint="Use one of them.")
+    if dismiss and not ids:
+        raise UsageError("--dismiss requires the IDs to forget", hint="Run memsync recover to see them.")
     with opened(context) as memory:
         if dismiss:
             count = memory.dismiss(ids)
@@ -209,7 +222,7 @@ def recover(
             else:
                 say(f"{count} forgotten")
             return
-        found = memory.overwritten(days=days)
+        found = memory.overwritten(days=days if is_applied or not ids else _ALL_DAYS)
         if is_applied:
             wanted = ids or tuple(one.id for one in found if not (one.similar or one.note_deleted))
             written = memory.recover(wanted)
@@ -221,7 +234,15 @@ def recover(
                 left = f"{len(found) - len(wanted)} were edited, or deleted with their note"
                 say(f"memsync: {left}: memsync recover shows them, --apply ID restores one", err=True)
             return
-    _show_overwritten(found, as_json=as_json)
+    _show_overwritten(_only(ids, found) if ids else found, as_json=as_json)
+
+
+def _only(ids: tuple[str, ...], found: tuple[Overwritten, ...]) -> tuple[Overwritten, ...]:
+    """Return the entries with these ids. Raises UsageError when there is none of an id."""
+    unknown = set(ids).difference(one.id for one in found)
+    if unknown:
+        raise UsageError(f"nothing overwritten is called {min(unknown)}", hint="Run memsync recover to see all IDs.")
+    return tuple(one for one in found if one.id in ids)
 
 
 def _show_overwritten(found: tuple[Overwritten, ...], *, as_json: bool) -> None:

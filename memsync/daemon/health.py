@@ -23,7 +23,7 @@ class Health:
     def fault(self, name: str, reason: str | MemsyncError, *, longest_retry: float = LONGEST_RETRY_SECONDS) -> float:
         """Note that something failed, and return in how many seconds to try it again: twice as long each time."""
         if isinstance(reason, MemsyncError):
-            reason = ". ".join(filter(None, (reason.message, reason.hint)))
+            reason = reason.sentences()
         with self._guard:
             known, retry = self._faults.get(name, ("", FIRST_RETRY_SECONDS / 2))
             retry = min(retry * 2, longest_retry)

@@ -144,7 +144,7 @@ class Daemon:
             engine = await asyncio.to_thread(self._engine, settings)
             engine.start()
         except MemsyncError as error:
-            log.error("config.toml is not taken over: %s. %s", error.message, error.hint)
+            log.error("config.toml is not taken over: %s", error.sentences())
             server.engine.health.fault("settings", error.message)
             return
         except Exception as error:  # noqa: BLE001 (because what serves now must go on whatever is wrong with the new)

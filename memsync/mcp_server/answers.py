@@ -85,8 +85,10 @@ def get(memory: MemoryApi, arguments: Arguments) -> Answer:
     try:
         found = memory.get(location)
     except NoSuchNote as error:
-        text = printable(f"{location}: {error.message}. {error.hint}".strip())
-        return Answer(text, {"path": location, "exists": False, "text": "", "reason": printable(error.message)})
+        return Answer(
+            printable(error.sentences()),
+            {"path": location, "exists": False, "text": "", "reason": printable(error.message)},
+        )
     lines, kept, size = found.text.split("\n"), 0, 0
     for line in lines:
         size += len(line) + 1

@@ -125,7 +125,7 @@ class _Handlers:
         try:
             answer = await self._ask(lambda memory: tool.run(memory, arguments))
         except MemsyncError as error:
-            return _failed(_said(error))
+            return _failed(error.sentences())
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
             return _failed(f"memsync failed ({type(error).__name__}). Try it another way, and tell who runs it.")
         texts = filter(None, (answer.text, "\n".join(answer.remarks)))
@@ -148,7 +148,7 @@ class _Handlers:
         try:
             found = await self._ask(lambda memory: memory.notes())
         except MemsyncError as error:
-            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, printable(error.sentences())) from error
         notes = [note for note in found.notes if note.path > after]
         page = notes[:RESOURCES_A_PAGE]
         resources = [
@@ -185,9 +185,9 @@ class _Handlers:
         except NoSuchNote:
             text = ""
         except (NoteError, UsageError) as error:
-            raise MCPError(types.INVALID_PARAMS, _said(error)) from error
+            raise MCPError(types.INVALID_PARAMS, printable(error.sentences())) from error
         except MemsyncError as error:
-            raise MCPError(types.INTERNAL_ERROR, _said(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, printable(error.sentences())) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=_sound(text))
         return types.ReadResourceResult(contents=[contents])
 
@@ -250,11 +250,6 @@ def _whole(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with whole numbers as such: JSON schema takes 3.0 for one."""
     kinds = {name: one.get("type") for name, one in tool.parameters.items()}
     return {name: int(value) if kinds[name] == "integer" else value for name, value in arguments.items()}
-
-
-def _said(error: MemsyncError) -> str:
-    """Return what is wrong and what to do about it, in sentences on one line."""
-    return printable(" ".join(filter(None, (f"{error.message}.", error.hint))))
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -24,6 +24,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def still_indexing(pending: int, of_files: int | None = None) -> str:
+    """Return the sentence on files that an answer lacks; `of_files` is how many there are."""
+    if of_files is None:
+        return f"Still indexing: {pending} {'file is' if pending == 1 else 'files are'} not searched yet."
+    return f"Still indexing: {pending} of {of_files} files are not searched yet."
+
+
 def plain_result(result: Any) -> dict[str, Any]:
     """Return a SearchResult as docs/search-result.schema.json describes it, what explains it included."""
     return {

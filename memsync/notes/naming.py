@@ -19,7 +19,7 @@ from memsync.model import IndexedNote, NotePath
 from memsync.notes.ignore import is_note_name
 
 
-def beneath(root: Path, path: str) -> str | None:
+def beneath(root: Path | str, path: str) -> str | None:
     """Return an absolute path as one relative to the root, empty for the root itself; None when it lies elsewhere.
 
     The root may be reached by a link; of what lies elsewhere only the folders above are compared with it.

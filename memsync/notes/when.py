@@ -1,4 +1,7 @@
-"""Dates as people type them, for every command: ISO dates, months, years, `yesterday`, `2 weeks ago`, `3d`."""
+"""Dates as people type them, for every command: ISO dates, months, years, `yesterday`, `2 weeks ago`, `3d`.
+
+What names a day is read by one function for all of them; a filter takes months, years and times, too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,10 @@ from datetime import date, datetime, timedelta
 from memsync.errors import UsageError
 
 _ISO = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?)?)?")
+_ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DAYS_AGO = re.compile(r"(?P<count>\d{1,4})d|(?:(?P<of_many>\d{1,4})|an?|one)\s*days?\s+ago", re.IGNORECASE)
+_LAST_WEEKDAY = re.compile(r"last\s+(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)", re.IGNORECASE)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _AGO = re.compile(r"(?:(?P<count>\d{1,4})|an?|one)\s*(?P<unit>minute|hour|day|week|month|year)s?\s+ago", re.IGNORECASE)
 _SHORT = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])", re.IGNORECASE)
 _LAST = re.compile(r"last\s+(?P<unit>week|month|year)", re.IGNORECASE)
@@ -17,12 +24,12 @@ _DAYS = {"d": 1, "day": 1, "w": 7, "week": 7, "m": 30.44, "month": 30.44, "y": 3
 def parse_when(text: str, now: datetime) -> str:
     """Return a date filter's value as ISO text, as exact as it was given. Raises UsageError with examples."""
     value = " ".join(text.split())
+    day = _day(value, text, now)
+    if day is not None:
+        return day.isoformat()
     if _ISO.fullmatch(value):
         return _checked_iso(value, text)
-    lowered = value.lower()
-    if lowered in ("today", "yesterday"):
-        return (now - timedelta(days=lowered == "yesterday")).date().isoformat()
-    if lowered == "now":
+    if value.lower() == "now":
         return now.isoformat(timespec="minutes")
     found = _AGO.fullmatch(value) or _SHORT.fullmatch(value)
     if found:
@@ -35,11 +42,27 @@ def parse_when(text: str, now: datetime) -> str:
 
 
 def parse_day(text: str, now: datetime) -> date:
-    """Return the day that a date names: as `parse_when`, but no month and no year. Raises UsageError with examples."""
-    try:
-        return date.fromisoformat(parse_when(text, now)[:10])
-    except ValueError as error:
-        raise UsageError(f"{text!r} is not one day", hint="Write 2026-11-21, yesterday or 3d.") from error
+    """Return the day that a text names; no week, month, year or time. Raises UsageError with examples."""
+    day = _day(" ".join(text.split()), text, now)
+    if day is None:
+        hint = 'Write 2026-11-21, today, yesterday, 3d, "3 days ago" or "last monday".'
+        raise UsageError(f"{text!r} is not a day", hint=hint)
+    return day
+
+
+def _day(value: str, text: str, now: datetime) -> date | None:
+    """Return the day that a value names, None when it names something else. Raises UsageError for no day of a month."""
+    if _ISO_DAY.fullmatch(value):
+        return date.fromisoformat(_checked_iso(value, text))
+    lowered = value.lower()
+    if lowered in ("today", "yesterday"):
+        return (now - timedelta(days=lowered == "yesterday")).date()
+    if found := _DAYS_AGO.fullmatch(value):
+        return (now - timedelta(days=int(found["count"] or found["of_many"] or 1))).date()
+    if found := _LAST_WEEKDAY.fullmatch(value):
+        back = (now.weekday() - _WEEKDAYS.index(found["day"].lower())) % 7
+        return (now - timedelta(days=back or 7)).date()
+    return None
 
 
 def _checked_iso(value: str, text: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from memsync.errors import UsageError
 from memsync.model import Filters, Kind, Mode, Query, Tier
+from memsync.model.vocabulary import FILTER_ALIASES
 from memsync.notes.when import parse_when
 from memsync.search.stop_words import STOP_WORDS
 
@@ -34,14 +35,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _LOOKS_LIKE_FILTER = re.compile(r"(?P<name>[a-z][a-z_-]{1,19}):(?P<value>[^\s:/]\S*|/(?!/)\S*|\"[^\"]*\")")
-_MEANT = {
-    "since": "after", "from": "after", "newer": "after", "date": "after", "created": "after", "modified": "after",
-    "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
-    "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
-    "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
-    "author": "role", "by": "role", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
-}  # fmt: skip
-"""What other programs call a filter -> its name here."""
 _SCHEMES = frozenset(
     {"mailto", "tel", "urn", "data", "doi", "arxiv", "isbn", "news", "sip", "geo", "magnet", "javascript"}
 )
@@ -141,7 +134,10 @@ def _refuse_unknown_filter(text: str) -> None:
     import difflib
 
     name = found["name"]
-    near = [_MEANT.get(one, one) for one in difflib.get_close_matches(name, (*FILTER_NAMES, *_MEANT), n=1, cutoff=0.7)]
+    near = [
+        FILTER_ALIASES.get(one, one)
+        for one in difflib.get_close_matches(name, (*FILTER_NAMES, *FILTER_ALIASES), n=1, cutoff=0.7)
+    ]
     if found["value"].isdigit() and not near:
         return
     meant = f'Did you mean "{near[0]}:"?' if near else f"Filters are {', '.join(FILTER_NAMES)}."

@@ -311,7 +311,7 @@ class Syncer:
     def _report(self, text: TextReport, vectors: VectorReport, seconds: float) -> SyncReport:
         failed = list(text.failed)
         if vectors.problem is not None:
-            failed.append(Failure("(model)", ": ".join(filter(None, (str(vectors.problem), vectors.problem.hint)))))
+            failed.append(Failure("(model)", vectors.problem.sentences()))
         damage, warnings = self._index.take_damage(), self._index.take_warnings()
         if damage:
             failed.append(Failure("(index)", damage))
