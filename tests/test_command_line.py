@@ -633,3 +633,11 @@ def test_a_name_with_a_dot_is_a_name(run: Run, path: str) -> None:
     done = run("note", "new", path, "heron")
     assert done.code == 0
     assert "heron" in run("get", path).out
+
+
+def test_upkeep_says_what_it_lacks_in_plain_words(run: Run, write: Write) -> None:
+    """Nothing is counted yet, nothing is double, and --undo is alone."""
+    write("a.md", "heron\n")
+    assert "memsync: No retrievals were counted yet.\n" in run("stale").err
+    assert "No retrievals were counted yet.\n" in run("stats").out
+    assert "memsync: --undo takes no other options\n" in run("prune", "--undo", "--apply").err
