@@ -143,9 +143,9 @@ def test_a_missing_note_is_an_empty_answer_with_its_path(own: MemoryApi, write: 
         assert not missing.is_error
         assert missing.structured_content["path"] == "nope.md"
         assert (missing.structured_content["text"], missing.structured_content["exists"]) == ("", False)
-        assert missing.content[0].text.startswith("nope.md does not exist")
+        assert text_of(missing).startswith("nope.md does not exist")
         wrong = await client.call_tool("memory_search", {"query": "tags:work"})
-        assert wrong.content[0].text.startswith('Unknown filter "tags:". Did you mean "tag:"?')
+        assert text_of(wrong).startswith('Unknown filter "tags:". Did you mean "tag:"?')
         found = await client.call_tool("memory_get", {"location": "a b/ü.md:2-3"})
         assert found.structured_content["text"] == "two\nthree"
         (contents,) = (await client.read_resource("memory://nope.md")).contents
