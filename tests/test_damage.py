@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pytest
 
 from memsync.doctor import check_all
@@ -239,6 +240,27 @@ def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
     assert is_equal(damaged)
     assert is_equal(make_memory())
     assert_sound(database(damaged))
+
+
+@pytest.mark.parametrize("table", ["vector", "vec_1_vector_chunks00"])
+def test_vector_that_is_another_than_its_int8_form_is_computed_again(
+    table: str, synced: Memory, make_memory: MakeMemory
+) -> None:
+    """A sign that flips leaves the length as it was: of the two forms neither is believed, and the others are kept."""
+    connection = open_database(database(synced))
+    column, kind = ("value", np.float16) if table == "vector" else ("vectors", np.int8)
+    row, blob = next(iter(connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid LIMIT 1")))
+    numbers = np.frombuffer(blob, dtype=kind).copy()
+    numbers[np.argmax(numbers)] *= -1
+    connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (numbers.tobytes(), row))
+    connection.close()
+    embedder = FakeEmbedder()
+    memory = make_memory(embedder)
+    assert not is_equal(memory)
+    assert memory.sync().failed == ()
+    assert len(embedder.seen) == 1
+    assert is_equal(memory)
+    assert memory.verify(recompute=True) is None
 
 
 def is_equal(memory: Memory) -> bool:
