@@ -207,6 +207,8 @@ UNSEEN = {
     "bits of the vectors": ["UPDATE vec_1_chunks SET validity = zeroblob(length(validity))"],
     "all bits of the vectors": ["UPDATE vec_1_chunks SET validity = replace(hex(validity), '0', 'f')"],
     "chunks of the vectors": ["DELETE FROM vec_1_chunks"],
+    "space that is taken for retired": ["UPDATE space SET state = 'retired'"],
+    "space of another dimension": ["UPDATE space SET dimension = 8"],
 }
 SEEN_BY_VERIFY = {
     "sizes": ["UPDATE chunk_fts_docsize SET sz = x'00'"],

@@ -53,6 +53,11 @@ _VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})
 """
+# Spaces that are not what their description says, or have vectors to search though they are retired, or have none.
+_SPACES = """
+SELECT count(*) FROM space s WHERE description ->> 'dimension' IS NOT dimension
+    OR (state = 'retired') = EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'vec_' || s.id)
+"""
 # (int8 vector that is searched, float16 vector it was made of) of every passage of a space that has one.
 _PAIRS = """
 SELECT v.embedding, c.value FROM vec_{space} v JOIN passage p ON p.id = v.rowid
@@ -76,7 +81,12 @@ def find_damage(database: apsw.Connection) -> str:
 
 
 def uneven(database: apsw.Connection) -> str:
-    """Return which tables have not as many rows as they must; empty text when all have. Takes a millisecond or two."""
+    """Return which tables have not as many rows as they must, or cannot be searched; empty text when all is well.
+
+    Takes a millisecond or two.
+    """
+    if odd := database.execute(_SPACES).get:
+        return f"spaces that are not as they are described: {odd}"
     tallies = [("passages and their words", _WORDS)]
     for (space,) in database.execute(_LIVE_SPACES):
         tallies.append(("texts and their vectors", _VECTORS.format(space=int(space))))

@@ -1,8 +1,8 @@
 """What a damaged database still gives: the vectors that can be read, each of a shape that a vector has.
 
 Computing vectors is the only slow part of an index, so they are copied row by row, around the pages that are lost.
-Each is there twice, as float16 and as the int8 made of it. Where both look like vectors and are not the same one, nobody
-can tell which of them is right: such a vector is computed again.
+Each is there twice, as float16 and as the int8 made of it. Where both look like vectors but are not the same one,
+nobody can tell which of them is right: such a vector is computed again.
 """
 
 from __future__ import annotations
