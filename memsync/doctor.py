@@ -9,9 +9,10 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from memsync.errors import MemsyncError
+from memsync.errors import IndexDamaged, MemsyncError
 from memsync.settings import Settings
 from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 
@@ -82,10 +83,14 @@ def _root(settings: Settings) -> tuple[bool, str, str]:
 
 def _index(settings: Settings) -> tuple[bool, str, str]:
     index = make_index(settings)
-    with index.reading() as reader:
-        counts = reader.counts()
-    warnings = "; ".join(index.take_warnings())
-    index.close()
+    try:
+        with suppress(IndexDamaged):  # it is begun anew, which the warnings say
+            index.check(is_quick=True)
+        with index.reading() as reader:
+            counts = reader.counts()
+        warnings = "; ".join(index.take_warnings())
+    finally:
+        index.close()
     finding = f"{settings.index_dir}: {counts.notes} notes, {counts.pending} vectors pending"
     return not warnings, warnings or finding, "Run: memsync sync" if warnings or counts.pending else ""
 

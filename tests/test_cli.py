@@ -197,22 +197,28 @@ def test_status_doctor_and_config_print_one_json_document(
 def test_verify_exits_with_1_and_shows_the_first_difference(
     run: Callable[..., subprocess.CompletedProcess[str]], write: Write, root: Path
 ) -> None:
-    """What the index has and what the files give; `rebuild` mends it, and then it exits with 0."""
+    """What the index has and what the files give, which takes its place: then it exits with 0."""
     write("a.md", "The heron nests.\n")
     assert run("sync").returncode == 0
-    with closing(sqlite3.connect(load_settings(root=root).index_dir / "index.db")) as database:
-        database.execute("UPDATE note SET title = 'Egret'")
-        database.commit()
+
+    def change_title() -> None:
+        with closing(sqlite3.connect(load_settings(root=root).index_dir / "index.db")) as database:
+            database.execute("UPDATE note SET title = 'Egret'")
+            database.commit()
+
+    change_title()
     told = run("verify")
     assert told.returncode == 1
     assert "Egret" in next(line for line in told.stdout.splitlines() if "indexed:" in line)
     assert "Egret" not in next(line for line in told.stdout.splitlines() if "rebuilt:" in line)
-    assert told.stdout.endswith("Run: memsync rebuild\n")
+    assert told.stdout.endswith("taken its place. Run: memsync sync\n")
+    assert run("verify").returncode == 0
+    change_title()
     found = run("verify", "--json")
     assert found.returncode == 1
     assert json.loads(found.stdout)["equal"] is False
     assert "Egret" in json.loads(found.stdout)["difference"]["indexed"]
-    assert run("rebuild").returncode == 0
+    assert json.loads(found.stdout)["difference"]["mended"] is True
     assert run("verify").returncode == 0
 
 

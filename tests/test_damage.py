@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
+import numpy as np
 import pytest
 
+from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
 from memsync.memory import Memory
 from memsync.model import SearchResult
+from memsync.settings import Settings
 from memsync.sync.embedding import BATCH_PASSAGES
 from memsync.user_folders import own_folder
 from tests.conftest import FakeEmbedder
@@ -190,6 +193,103 @@ def test_verify_names_the_note_whose_rows_are_others_than_its_files_give(stateme
     assert "n03.md" in difference.indexed + difference.rebuilt
     synced.rebuild()
     assert synced.verify() is None
+
+
+def answers(memory: Memory) -> list[list[str]]:
+    """Return what searches by words, by meaning and by both find."""
+    searches = (memory.search("heron alder unique7", mode=mode, limit=100) for mode in ("keyword", "vector", "hybrid"))
+    return [[hit.citation for hit in result.hits] for result in searches]
+
+
+UNSEEN = {
+    "way to the words": ["DELETE FROM chunk_fts_idx"],
+    "way to the words goes elsewhere": ["UPDATE chunk_fts_idx SET term = x'ff' WHERE pgno > 0"],
+    "bits of the vectors": ["UPDATE vec_1_chunks SET validity = zeroblob(length(validity))"],
+    "all bits of the vectors": ["UPDATE vec_1_chunks SET validity = replace(hex(validity), '0', 'f')"],
+    "chunks of the vectors": ["DELETE FROM vec_1_chunks"],
+    "space that is taken for retired": ["UPDATE space SET state = 'retired'"],
+    "space of another dimension": ["UPDATE space SET dimension = 8"],
+}
+SEEN_BY_VERIFY = {
+    "sizes": ["UPDATE chunk_fts_docsize SET sz = x'00'"],
+    "words": [
+        "CREATE TEMP TABLE old AS SELECT id FROM chunk_fts_docsize",
+        "DELETE FROM chunk_fts WHERE rowid IN (SELECT id FROM old)",
+        f"{INSERT} SELECT id, 'other words', '', '', '' FROM old",
+    ],
+    "numbers of the vectors": [
+        "UPDATE vec_1_chunks SET rowids = substr(rowids, 9, 8) || substr(rowids, 1, 8) || substr(rowids, 17)"
+    ],
+    "vectors": [
+        "UPDATE vec_1_vector_chunks00 SET vectors = x'7f817f817f817f817f817f817f817f817f817f81' || substr(vectors, 21)"
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", (UNSEEN | SEEN_BY_VERIFY).values(), ids=(UNSEEN | SEEN_BY_VERIFY).keys())
+def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
+    statements: list[str], synced: Memory, write: Write, make_memory: MakeMemory
+) -> None:
+    """`verify` looks up words and vectors the way a search does; after one sync the answers are as before."""
+    write("u.md", "The unique7 stands here alone.\n")
+    synced.sync()
+    before = answers(synced)
+    run(synced, *statements)
+    damaged = make_memory()
+    assert not is_equal(damaged)
+    assert damaged.sync().failed == ()
+    assert answers(damaged) == before
+    assert is_equal(damaged)
+    assert is_equal(make_memory())
+    assert_sound(database(damaged))
+
+
+@pytest.mark.parametrize("table", ["vector", "vec_1_vector_chunks00"])
+def test_vector_that_is_another_than_its_int8_form_is_computed_again(
+    table: str, synced: Memory, make_memory: MakeMemory
+) -> None:
+    """A sign that flips leaves the length as it was: of the two forms neither is believed, and the others are kept."""
+    connection = open_database(database(synced))
+    column, kind = ("value", np.float16) if table == "vector" else ("vectors", np.int8)
+    row, blob = next(iter(connection.execute(f"SELECT rowid, {column} FROM {table} ORDER BY rowid LIMIT 1")))
+    numbers = np.frombuffer(blob, dtype=kind).copy()
+    numbers[np.argmax(numbers)] *= -1
+    connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (numbers.tobytes(), row))
+    connection.close()
+    embedder = FakeEmbedder()
+    memory = make_memory(embedder)
+    assert not is_equal(memory)
+    assert memory.sync().failed == ()
+    assert len(embedder.seen) == 1
+    assert is_equal(memory)
+    assert memory.verify(recompute=True) is None
+
+
+def is_equal(memory: Memory) -> bool:
+    """Tell whether `verify` exits with 0; what it found was mended otherwise."""
+    try:
+        difference = memory.verify()
+    except IndexDamaged as damage:
+        assert "set aside" in damage.message
+        return False
+    assert difference is None or difference.mended
+    return difference is None
+
+
+@pytest.mark.parametrize("statements", UNSEEN.values(), ids=UNSEEN.keys())
+def test_sync_and_doctor_find_that_searches_cannot_get_at_rows(
+    statements: list[str], synced: Memory, make_memory: MakeMemory, settings: Settings
+) -> None:
+    """They count what a search enters by, which is cheap, and begin the index anew."""
+    before = answers(synced)
+    run(synced, *statements)
+    (failure,) = make_memory().sync().failed
+    assert "set aside" in failure.reason
+    assert answers(make_memory()) == before
+    run(synced, *statements)
+    (index,) = (check for check in check_all(settings) if check.name == "index")
+    assert not index.ok
+    assert "set aside" in index.finding
 
 
 def test_words_of_no_note_are_found_by_verify(synced: Memory) -> None:

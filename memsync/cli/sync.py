@@ -14,6 +14,8 @@ from memsync.cli.text import printable, say, say_json
 if TYPE_CHECKING:
     from memsync.model import SyncReport
 
+_MENDED = "The one built from the files has taken its place. Run: memsync sync"
+
 
 def _wait(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(
@@ -63,7 +65,7 @@ def rebuild(context: click.Context, wait: float, drop_vectors: bool, as_json: bo
 def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) -> None:
     """Check that the index is what the files say: build a second one beside it and compare.
 
-    Exits with 1 and prints the first difference when there is one.
+    If they differ, print the first difference, put the second one in the index's place, and exit with 1.
     """
     with opened_here(context) as memory, progress_on_stderr() as progress:
         difference = memory.verify(
@@ -77,7 +79,7 @@ def verify(context: click.Context, wait: float, recompute: bool, as_json: bool) 
         say(f"the index differs from the files at line {difference.line} of the dump:")
         for name in ("indexed", "rebuilt"):
             say(f"  {name}: {printable(getattr(difference, name))}")
-        say("Run: memsync rebuild")
+        say(_MENDED if difference.mended else "Run: memsync rebuild")
     if difference is not None:
         sys.exit(1)
 

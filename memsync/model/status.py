@@ -62,8 +62,12 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first line at which two canonical dumps differ: the index's and the one rebuilt beside it."""
+    """The first line at which two canonical dumps differ: the index's and the one rebuilt beside it.
+
+    `mended` tells whether the rebuilt one has taken the index's place.
+    """
 
     line: int
     indexed: str
     rebuilt: str
+    mended: bool = False

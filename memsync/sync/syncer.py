@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -251,18 +252,35 @@ class Syncer:
     ) -> Difference | None:
         """Compare the index with one built from nothing; a file saved meanwhile is no difference.
 
+        Where they differ, the one that was built takes the index's place, with every vector that is intact.
         Raises IndexDamaged when the index was damaged: it is begun anew by then.
         """
         with self._alone(wait_seconds, on_wait), self._telling_damage():
             self.refresh(retry_dates=True, progress=progress)
             for _ in range(_VERIFY_ROUNDS):
-                difference = self._difference(recompute, progress)
-                again = self.refresh(progress=progress)
-                if difference is None or not (again.added or again.changed or again.deleted or again.dated):
-                    break
+                other = self._built_beside(recompute, progress)
+                try:
+                    difference = first_difference(self._index, other)
+                    again = self.refresh(progress=progress)
+                    if difference is None:
+                        break
+                    if not (again.added or again.changed or again.deleted or again.dated):
+                        return self._mended(difference, other)
+                finally:
+                    other.discard()
             if difference is None:
                 self._index.check()
             return difference
+
+    def _mended(self, difference: Difference, other: Index) -> Difference:
+        """Put `other` in the index's place, unless another process reads for too long, and return the difference."""
+        with other.writing() as writer:
+            writer.set_last_sync(_now())
+        try:
+            self._index.take_over(other)
+        except IndexBusy:  # what was found is worth more than that it could not be mended now
+            return difference
+        return replace(difference, mended=True)
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
@@ -273,7 +291,8 @@ class Syncer:
             if damage := self._index.take_damage():
                 raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
 
-    def _difference(self, recompute: bool, progress: Progress | None) -> Difference | None:
+    def _built_beside(self, recompute: bool, progress: Progress | None) -> Index:
+        """Return an index beside this one, built from the files, its vectors copied or computed."""
         with self._index.reading() as reader:
             space = reader.active_space()
         other = self._index.beside(keep_vectors=not recompute)
@@ -287,9 +306,10 @@ class Syncer:
             elif space is not None:
                 with other.writing() as writer:
                     writer.prepare_space(space)
-            return first_difference(self._index, other)
-        finally:
+        except BaseException:
             other.discard()
+            raise
+        return other
 
     def _active_space(self) -> EmbeddingSpace | None:
         """Return the space that answers, None also when the index cannot tell."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from memsync.indexes.sqlite import queries
-from memsync.indexes.sqlite.integrity import find_damage, uneven
+from memsync.indexes.sqlite.integrity import find_damage, uneven, unseen_vectors
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
 from memsync.indexes.sqlite.overview import OverviewReader
@@ -219,6 +219,8 @@ class SqliteReader(ThreadReader, OverviewReader):
                 yield json.dumps(row, ensure_ascii=False)
         for row in word_rows(self._db):
             yield json.dumps(row, ensure_ascii=False)
+        for missed in unseen_vectors(self._db, active[0]) if active else ():
+            yield json.dumps(missed, ensure_ascii=False)
 
     def dump_word(self, line: str) -> list[str]:
         """Return the places that a line of the dump sums up, a word's in the word index; empty for any other line."""

@@ -1,6 +1,8 @@
 """What a damaged database still gives: the vectors that can be read, each of a shape that a vector has.
 
 Computing vectors is the only slow part of an index, so they are copied row by row, around the pages that are lost.
+Each is there twice, as float16 and as the int8 made of it. Where both look like vectors but are not the same one,
+nobody can tell which of them is right: such a vector is computed again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any
 
 import apsw
 
-from memsync.indexes.sqlite.vectors import are_vectors
+from memsync.indexes.sqlite.schema import load_vec0
+from memsync.indexes.sqlite.vectors import are_vectors, is_int8_vector, to_int8
 from memsync.model import EmbeddingSpace
 
 SPACE_KEY = "space "
@@ -28,6 +31,12 @@ _VECTORS = "SELECT rowid, hash, space, value FROM vector WHERE rowid > ? AND row
 _INSERT_SPACE = "INSERT OR IGNORE INTO space VALUES (?, ?, ?, ?, 'retired')"
 _INSERT_VECTOR = "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)"
 _INSERT_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+# (hash, float16 vector, int8 vector) of each passage of a live space that has both.
+_TWICE = """
+SELECT p.hash, c.value, v.embedding FROM vec_{space} v JOIN passage p ON p.id = v.rowid
+JOIN vector c ON c.hash = p.hash AND c.space = {space}
+"""
+_FORGET = "DELETE FROM vector WHERE hash = ? AND space = ?"
 _LAST = 2**63 - 1
 
 
@@ -49,8 +58,19 @@ def copy_vectors(source: Path, target: apsw.Connection) -> str:
             target.execute(_INSERT_META, (f"{SPACE_KEY}{number}", description))
         for rows in _blocks(_readable(database, 0, _LAST) if spaces else iter(())):
             target.executemany(_INSERT_VECTOR, _usable(rows, {n: dimension for n, (_, _, dimension) in spaces.items()}))
+        load_vec0(database)
+        for number in spaces:
+            target.executemany(_FORGET, [(digest, number) for digest in _doubtful(database, number)])
     target.execute("COMMIT")
     return active
+
+
+def _doubtful(database: apsw.Connection, space: int) -> Iterator[bytes]:
+    """Yield the hashes of the texts that have two different vectors, as far as they can be read."""
+    with suppress(apsw.Error):  # a retired space has no int8 vectors, a damaged one not all of them
+        for digest, value, int8 in database.execute(_TWICE.format(space=space)):
+            if len(value) == 2 * len(int8) and to_int8(value) != int8 and is_int8_vector(int8):
+                yield digest
 
 
 def _spaces(database: apsw.Connection) -> tuple[dict[int, tuple[str, str, int]], str]:

@@ -61,8 +61,21 @@ def to_int8(value: bytes) -> bytes:
     import numpy as np
 
     vector = np.frombuffer(value, dtype="<f2").astype(np.float32)
-    scale = 127.0 * math.sqrt(len(vector)) / _CLIPPED_DEVIATIONS
+    scale = _int8_length(len(vector))
     return bytes(np.clip(np.rint(vector * scale), -127, 127).astype(np.int8).tobytes())
+
+
+def is_int8_vector(value: bytes) -> bool:
+    """Tell whether an int8 vector has about the length that `to_int8` gives one: a lost page's has not."""
+    import numpy as np
+
+    length = _int8_length(len(value))
+    return bool(abs(np.linalg.norm(np.frombuffer(value, dtype=np.int8).astype(np.float32)) - length) < length / 4)
+
+
+def _int8_length(dimension: int) -> float:
+    """Return what to multiply a unit vector with."""
+    return 127.0 * math.sqrt(dimension) / _CLIPPED_DEVIATIONS
 
 
 def cosines(values: Sequence[bytes], query: Vector) -> list[float]:

@@ -12,6 +12,7 @@ import apsw
 
 _BEGIN = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word USING fts5vocab(main, chunk_fts, instance);
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab(main, chunk_fts, row);
 CREATE TEMP TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 INSERT OR IGNORE INTO temp.place SELECT c.id, row_number() OVER (ORDER BY n.path, c.ordinal)
 FROM chunk c JOIN note n ON n.id = c.note;
@@ -36,6 +37,26 @@ SELECT 'word', w.term, count(*),
 FROM temp.word w LEFT JOIN temp.place p ON p.id = w.doc GROUP BY w.term ORDER BY w.term
 """
 
+# (word, chunks by search, chunks by reading all) of every word that a search does not find as often as it is there.
+# A search goes to a word through chunk_fts_idx, and so does `b`, because the word is given; `a` reads all words in
+# order and does without.
+_UNFINDABLE = """
+SELECT 'word that a search misses', a.term, coalesce(b.doc, 0), a.doc FROM temp.term a
+LEFT JOIN temp.term b ON b.term = a.term WHERE b.doc IS NOT a.doc OR b.cnt IS NOT a.cnt ORDER BY a.term
+"""
+# Segments of the word index that have pages, but no first page to search from. Segments are numbered from 1; their
+# pages have the segment in the bits from the 38th of their id, and deletions of theirs come after 2^16.
+_CLOSED_SEGMENTS = """
+WITH RECURSIVE segment (number) AS (
+    SELECT (SELECT min(id) >> 37 FROM chunk_fts_data WHERE id >= 1 << 37)
+    UNION ALL
+    SELECT (SELECT min(id) >> 37 FROM chunk_fts_data WHERE id >= (number + 1) << 37) FROM segment
+    WHERE number IS NOT NULL
+)
+SELECT count(*) FROM segment
+WHERE number < 1 << 16 AND NOT EXISTS (SELECT 1 FROM chunk_fts_idx WHERE segid = number AND term = x'')
+"""
+
 # (path, ordinal, column, position) of one word, by place.
 _PLACES = """
 SELECT 'word', w.term, n.path, c.ordinal, w.col, w.offset FROM temp.word w
@@ -50,6 +71,12 @@ def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:
     yield from database.execute(_TOTALS)
     _make_tables(database)
     yield from database.execute(_WORDS)
+    yield from database.execute(_UNFINDABLE)
+
+
+def closed_segments(database: apsw.Connection) -> int:
+    """Return how many parts of the word index no search can enter, without reading them; 0 in a sound index."""
+    return int(str(database.execute(_CLOSED_SEGMENTS).get))
 
 
 def places_of_word(database: apsw.Connection, word: str) -> list[tuple[Any, ...]]:
