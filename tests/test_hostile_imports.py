@@ -367,6 +367,13 @@ def test_no_mutated_file_ends_in_anything_but_a_report(
     assert (again.threads, again.continued, again.messages, again.wrong) == (0, 0, 0, report.wrong)
 
 
+def test_message_with_half_a_character_in_its_id_is_continued_once(memory: Memory, root: Path) -> None:
+    """No file can hold it, so the thread has another id than the export."""
+    memory.import_file(lines(root, {"thread": "b", "role": "user", "text": "first"}))
+    file = lines(root, {"thread": "b", "role": "user", "text": "yes", "attributes": {"id": "\ud83d"}})
+    assert (memory.import_file(file).messages, memory.import_file(file).messages) == (1, 0)
+
+
 # ---------------------------------------------------------------------------------------- nothing is lost
 
 RICH = {

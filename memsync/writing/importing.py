@@ -253,7 +253,7 @@ def turns_of(note: Note) -> list[Turn]:
 def _keys(turns: Iterable[Turn]) -> Iterator[tuple[str, ...]]:
     """Yield what tells a message from others: its id where it has one."""
     for turn in turns:
-        known = turn.attributes.get("id", "")
+        known = whole_characters(turn.attributes.get("id", ""))
         yield ("id", known) if known else (turn.role, turn.time, whole_characters(turn.text))
 
 
