@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from datetime import datetime
@@ -270,8 +271,9 @@ def repository(root: Path) -> Callable[..., str]:
         return done.stdout
 
     git("init", "-q")
-    git("config", "user.name", "A")
-    git("config", "user.email", "a@example.org")
+    Path(os.environ["HOME"]).mkdir()
+    git("config", "--global", "user.name", "A")
+    git("config", "--global", "user.email", "a@example.org")
     (root / "mine.md").write_text("one\n")
     git("add", ".")
     git("commit", "-qm", "first")

@@ -11,7 +11,8 @@ import pytest
 
 from memsync.memory import Memory
 from memsync.model import NotePath
-from memsync.notes.repository import changed_since
+from memsync.notes.git import TooSlow, open_git
+from memsync.notes.repository import changed_since, find_repository
 from memsync.settings import load_settings
 from memsync.writing.repository import commit
 
@@ -277,6 +278,182 @@ def test_links_that_lead_out_of_the_repository_are_not_written_through(
     written = committing(repository).log("one")
     assert written.commit == ""
     assert "not committed: " in " ".join(written.warnings)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Make a file of the user's that no repository may change."""
+    path = tmp_path / "bashrc"
+    path.write_text("mine\n")
+    return path
+
+
+def assert_nothing_left(git: Git, folder: Path, memory: Memory, reason: str, outside: Path) -> None:
+    """Write a note without a commit: the user's file stays as it was, and no lock file is left over."""
+    locks = sorted((folder / ".git").rglob("*.lock"))
+    assert_refused(git, folder, memory, reason)
+    assert outside.read_text() == "mine\n"
+    assert sorted((folder / ".git").rglob("*.lock")) == locks
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        ["refs/heads/a", "refs/heads/b"],
+        ["refs/heads/a", "refs/heads/c", "refs/heads/b"],
+        ["refs/remotes/a", "refs/heads/b"],
+        ["refs/worktree/a"],
+        ["refs/bisect/a"],
+    ],
+)
+def test_head_that_leads_to_a_branch_by_a_detour_is_refused(
+    chain: list[str], repository: Path, git: Git, committing: Open, outside: Path
+) -> None:
+    """Git writes a log of each reference on the way, and follows a link there."""
+    git(repository, "update-ref", chain[-1], "HEAD")
+    for source, target in zip(chain, chain[1:], strict=False):
+        git(repository, "symbolic-ref", source, target)
+    (repository / ".git/HEAD").write_text(f"ref: {chain[0]}\n")
+    log = repository / ".git/logs" / chain[0]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    log.symlink_to(outside)
+    reason = "names no commit" if chain[0] == "refs/heads/a" else "HEAD names neither a branch nor a commit"
+    assert_nothing_left(git, repository, committing(repository), reason, outside)
+
+
+@pytest.mark.parametrize("spelling", ["ref:refs/heads/master", "ref: \trefs/heads/master", "ref: refs/heads/../x"])
+def test_head_of_another_spelling_is_refused(spelling: str, repository: Path, committing: Open) -> None:
+    """Git reads some of these, so what memsync checks would not be what git writes."""
+    (repository / ".git/HEAD").write_text(f"{spelling}\n")
+    assert committing(repository).log("one").commit == ""
+
+
+@pytest.mark.parametrize("log", ["refs/worktree/x", "HEAD", "../../../logs/refs/heads/second"])
+def test_worktrees_logs_are_not_written_through_links(
+    log: str, repository: Path, git: Git, committing: Open, outside: Path, tmp_path: Path
+) -> None:
+    """A linked worktree has references and logs of its own, and shares those of its branch."""
+    folder = tmp_path / "second"
+    git(repository, "worktree", "add", "-q", str(folder))
+    git_dir = Path(git(folder, "rev-parse", "--absolute-git-dir").strip())
+    if log == "refs/worktree/x":
+        git(folder, "update-ref", log, "HEAD")
+        (git_dir / "HEAD").write_text(f"ref: {log}\n")
+    path = git_dir / "logs" / log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside)
+    memory = committing(folder)
+    assert_refused(git, folder, memory, "HEAD names neither" if log == "refs/worktree/x" else "not a regular file")
+    assert outside.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("head", ["HEAD", "refs/heads/master", "refs/heads", "refs"])
+@pytest.mark.parametrize("kind", ["link", "dangling", "fifo"])
+def test_log_that_is_no_regular_file_is_refused_at_once(
+    head: str, kind: str, repository: Path, git: Git, committing: Open, outside: Path, tmp_path: Path
+) -> None:
+    """A link would be followed and a FIFO waited for, whether it is the log or a folder above it."""
+    log = repository / ".git/logs" / head
+    os.rename(log, tmp_path / "aside")
+    if kind == "fifo":
+        os.mkfifo(log)
+    else:
+        log.symlink_to(tmp_path / "absent" if kind == "dangling" else tmp_path / "aside")
+    assert_nothing_left(git, repository, committing(repository), f"logs/{head} is not a ", outside)
+    assert not (tmp_path / "absent").exists()
+
+
+def test_packed_references_that_are_a_link_are_not_written(
+    repository: Path, git: Git, committing: Open, outside: Path, tmp_path: Path
+) -> None:
+    """The branch itself may be a file: the link is refused all the same."""
+    git(repository, "pack-refs", "--no-prune")
+    os.rename(repository / ".git/packed-refs", tmp_path / "aside")
+    (repository / ".git/packed-refs").symlink_to(tmp_path / "aside")
+    assert_nothing_left(git, repository, committing(repository), "packed-refs is not a regular file", outside)
+
+
+def test_objects_are_not_written_through_links(
+    repository: Path, git: Git, committing: Open, outside: Path, tmp_path: Path
+) -> None:
+    """Each of the folders of objects may be a link by itself, to a folder that is there or not."""
+    target = tmp_path / "target"
+    target.mkdir()
+    memory = committing(repository)
+    present = {path.name for path in (repository / ".git/objects").iterdir()}
+    planted = [f"{number:02x}" for number in range(256) if f"{number:02x}" not in present]
+    for name in planted:
+        (repository / ".git/objects" / name).symlink_to(target)
+    assert_nothing_left(git, repository, memory, "is not a folder", outside)
+    assert list(target.iterdir()) == []
+    for name in planted:
+        (repository / ".git/objects" / name).unlink()
+    os.rename(repository / ".git/objects/pack", tmp_path / "pack")
+    (repository / ".git/objects/pack").symlink_to(tmp_path / "pack")
+    (repository / "new.md").unlink()
+    assert_nothing_left(git, repository, memory, "objects/pack is not a folder", outside)
+
+
+@pytest.mark.parametrize("name", ["info/commit-graph", "pack/multi-pack-index", "pack/x.idx"])
+def test_fifo_among_the_objects_is_refused_at_once(
+    name: str, repository: Path, git: Git, committing: Open, outside: Path
+) -> None:
+    """Git opens these before it looks for any object."""
+    (repository / ".git/objects" / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(repository / ".git/objects" / name)
+    assert_nothing_left(git, repository, committing(repository), "is not a regular file", outside)
+
+
+@pytest.mark.parametrize("name", ["HEAD.lock", "refs/heads/master.lock"])
+def test_lock_of_a_reference_is_respected(
+    name: str, repository: Path, git: Git, committing: Open, outside: Path
+) -> None:
+    """It may be another git's, so it stays."""
+    (repository / ".git" / name).write_text("")
+    assert_nothing_left(git, repository, committing(repository), f"{name} is there", outside)
+
+
+def test_git_that_is_given_up_takes_its_locks_along(repository: Path, git: Git) -> None:
+    """Otherwise no later commit would work, the user's own included."""
+    other = repository / ".git/refs/heads/other.lock"
+    other.write_text("")
+    log = repository / ".git/logs/refs/heads/master"
+    log.unlink()
+    os.mkfifo(log)
+    tree = git(repository, "rev-parse", "HEAD^{tree}").strip()
+    made = git(repository, "commit-tree", tree, "-m", "x").strip()
+    found = find_repository(repository)
+    assert found is not None
+    with open_git(found, 1.0) as opened, pytest.raises(TooSlow):
+        opened.run("update-ref", "HEAD", made)
+    assert list((repository / ".git").rglob("*.lock")) == [other]
+
+
+def test_repositorys_own_identity_does_not_count(repository: Path, git: Git, committing: Open) -> None:
+    """Its words would be written into git's files; the user's own settings say who commits."""
+    for role in ("user", "author", "committer"):
+        git(repository, "config", f"{role}.name", "x;touch PWN #")
+        git(repository, "config", f"{role}.email", "x@evil.example")
+    memory = committing(repository)
+    assert memory.log("one").commit
+    assert git(repository, "log", "-1", "--format=%an %ae %cn %ce") == "Ada ada@example.org Ada ada@example.org\n"
+    assert "PWN" not in (repository / ".git/logs/HEAD").read_text()
+    git(repository, "config", "--global", "user.useConfigOnly", "true")
+    git(repository, "config", "--global", "--unset", "user.name")
+    written = memory.log("two")
+    assert written.commit == ""
+    assert "git config --global" in " ".join(written.warnings)
+
+
+def test_commit_to_a_detached_head_keeps_its_log(repository: Path, git: Git, committing: Open) -> None:
+    """No branch moves."""
+    git(repository, "checkout", "-q", "--detach")
+    before = git(repository, "rev-parse", "master")
+    assert_committed(git, repository, committing(repository), "new.md")
+    assert git(repository, "rev-parse", "master") == before
+    assert "memsync note: new.md" in git(repository, "reflog", "-1")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user: run as root in a container")

@@ -339,6 +339,22 @@ def test_git_that_hangs_is_given_up(
     assert dated(memory, "a.md") == SPRING
 
 
+def test_commit_message_larger_than_gits_memory_dates_nothing(
+    memory: Memory, repository: Repository, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few packed bytes can hold it; git reads the message of every commit, wanted or not."""
+    monkeypatch.setattr("memsync.notes.git.MAX_GIT_MEMORY", 40_000_000)
+    write("a.md", "The heron nests.\n")
+    repository.commit(SPRING)
+    (tmp_path / "message").write_text("x" * 80_000_000)
+    assert dated(memory, "a.md") == SPRING
+    repository.git("commit", "-q", "--amend", "--cleanup=verbatim", "-F", str(tmp_path / "message"), at=SUMMER)
+    assert dated(memory, "a.md") == 0
+    assert memory.status().undated == "git ls-tree failed"
+    repository.git("commit", "-q", "--amend", "-m", "short", at=AUTUMN)
+    assert dated(memory, "a.md") == AUTUMN
+
+
 def test_damaged_repository_dates_nothing(memory: Memory, repository: Repository, write: Write) -> None:
     """HEAD may name what is not there; the notes are found all the same."""
     write("a.md", "The heron nests.\n")

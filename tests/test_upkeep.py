@@ -394,8 +394,9 @@ def test_thread_that_comes_back_is_one_commit(root: Path, write: Write, make_mem
     git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@b"]
     write("threads/old.md", "## user @ 2020-01-01 10:00\n\nHi\n")
     subprocess.run([*git, "init", "-q"], check=True)
+    Path(os.environ["HOME"]).mkdir()
     for name, value in (("user.name", "A"), ("user.email", "a@b")):
-        subprocess.run([*git, "config", name, value], check=True)
+        subprocess.run([*git, "config", "--global", name, value], check=True)
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
     memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
@@ -411,8 +412,9 @@ def test_prune_is_one_commit_where_git_commits(root: Path, write: Write, make_me
     write("daily/2020-01-01.md", "- old\n")
     write("daily/2020-01-02.md", "- never tracked\n")
     subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "config", "user.name", "A"], check=True)
-    subprocess.run([*git, "config", "user.email", "a@b"], check=True)
+    Path(os.environ["HOME"]).mkdir()
+    subprocess.run([*git, "config", "--global", "user.name", "A"], check=True)
+    subprocess.run([*git, "config", "--global", "user.email", "a@b"], check=True)
     subprocess.run([*git, "add", "daily/2020-01-01.md"], check=True)
     subprocess.run([*git, "commit", "-qm", "first"], check=True)
     write("staged.md", "mine\n")

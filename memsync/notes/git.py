@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,18 +25,18 @@ from memsync.notes.repository import GitUnusable, Repository, read_file
 MAX_CONFIG_BYTES = 1_000_000
 MAX_RULES_BYTES = 1_000_000
 """Of a file of attributes or ignore rules."""
+MAX_GIT_MEMORY = 400_000_000
+"""Bytes that one git may allocate: a few packed megabytes can hold a commit message of a gigabyte."""
+_SECONDS_TO_END = 2.0
 _KEPT_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _USERS_OWN = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _FLAG = re.compile(r"true|false|yes|no|on|off|1|0|", re.IGNORECASE)
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
+_IDENTITY = ("user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email")
+"""Only the user's own settings say who commits: git writes these words into the repository's files."""
 _VALUES: Mapping[str, re.Pattern[str]] = {
-    "user.name": _ONE_LINE,
-    "user.email": _ONE_LINE,
+    **dict.fromkeys(_IDENTITY, _ONE_LINE),
     "user.useconfigonly": _FLAG,
-    "author.name": _ONE_LINE,
-    "author.email": _ONE_LINE,
-    "committer.name": _ONE_LINE,
-    "committer.email": _ONE_LINE,
     "core.autocrlf": re.compile(rf"input|{_FLAG.pattern}", re.IGNORECASE),
     "core.eol": re.compile(r"lf|crlf|native", re.IGNORECASE),
     "core.filemode": _FLAG,
@@ -83,18 +85,27 @@ class Git:
         `index` names another index than the repository's. Only `as_user` it reads the user's own settings; only
         `at_notes` it looks at the working tree.
         """
-        with self._guarded():
-            return subprocess.run(  # noqa: S603 (because no shell reads them, and where git is, is the user's choice)
-                ["git", *arguments],  # noqa: S607
+        command = ["git", *arguments]
+        with (
+            self._guarded(),
+            subprocess.Popen(  # noqa: S603 (because no shell reads them, and where git is, is the user's choice)
+                command,
                 cwd=self.repository.work_tree if at_notes else self.folder,
                 env=self._environment(index, as_user=as_user),
-                input=given,
-                capture_output=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 encoding="utf-8",
                 errors="surrogateescape",
-                timeout=max(0.01, self._deadline - time.monotonic()),
-                check=False,
-            )
+            ) as process,
+        ):
+            _limit_memory(process.pid)
+            try:
+                printed, complaint = process.communicate(given, max(0.01, self._deadline - time.monotonic()))
+            except BaseException:
+                _end(process)
+                raise
+        return subprocess.CompletedProcess(command, process.returncode, printed, complaint)
 
     def stream(self, *arguments: str, most_bytes: int) -> Iterator[bytes]:
         """Yield what a command prints, in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
@@ -109,6 +120,7 @@ class Git:
                 stderr=subprocess.DEVNULL,
             ) as process,
         ):
+            _limit_memory(process.pid)
             timer = threading.Timer(max(0.01, self._deadline - time.monotonic()), process.kill)
             timer.start()
             try:
@@ -164,6 +176,24 @@ class Git:
         return found
 
 
+def _limit_memory(process_id: int) -> None:
+    """Limit what a git may allocate. The packs that it only maps do not count. Linux only."""
+    if sys.platform == "linux":
+        with suppress(OSError):  # it has ended
+            limits = resource.prlimit(process_id, resource.RLIMIT_DATA)
+            limit = min([MAX_GIT_MEMORY, *(known for known in limits if known != resource.RLIM_INFINITY)])
+            resource.prlimit(process_id, resource.RLIMIT_DATA, (limit, limit))
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a git. It is asked first, because it then removes its own lock files; a killed git cannot."""
+    process.terminate()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
 @contextmanager
 def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
     """Yield git on a repository, for so many seconds in all. Raises GitUnusable with the reason why not."""
@@ -178,7 +208,7 @@ def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
 
 
 def use_identity(git: Git) -> None:
-    """Let git know who commits, and how the user wants line ends: out of the user's own settings and the repository's.
+    """Let git know who commits, out of the user's own settings, and how line ends are, out of the repository's as well.
 
     Raises GitUnusable when the repository's settings include other files, which are not read.
     """
@@ -205,7 +235,11 @@ def _share(git: Git) -> None:
         place = f"{common}/{name}"
         if os.path.isdir(place) or _is_regular(place):
             os.symlink(place, f"{git.folder}/{name}")
-    _is_regular(f"{common}/objects/info/alternates")
+    for name in ("objects/info", "objects/info/commit-graphs", "objects/pack"):
+        with suppress(FileNotFoundError), os.scandir(f"{common}/{name}") as entries:
+            for entry in entries:
+                if not entry.is_dir():
+                    _is_regular(entry.path)
 
 
 def _is_regular(path: str) -> bool:
@@ -291,7 +325,7 @@ def _read_config(git: Git) -> None:
     if place.git_dir == place.common_dir:
         _check_work_tree(place, found)
     git.includes = any(name.startswith(("include.", "includeif.")) for name in found)
-    git.config = found
+    git.config = {name: value for name, value in found.items() if name not in _IDENTITY}
 
 
 def _check_work_tree(place: Repository, found: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ _MAX_HOPS = 5
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OBJECT_NAME = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE = re.compile(rb"refs/[^\x00-\x20\x7f~^:?*\[\\]+")
+_BRANCH = re.compile(rb"refs/heads(?:/(?!\.)[^\x00-\x20\x7f~^:?*\[\\/]+(?<!\.lock))+")
 
 
 class GitUnusable(Exception):
@@ -154,6 +155,30 @@ def _resolved(repository: Repository) -> str:
         if not _REFERENCE.fullmatch(name) or b".." in name:
             break
     raise GitUnusable("HEAD cannot be read")
+
+
+def branch_of(repository: Repository) -> str:
+    """Return the branch that HEAD names (`refs/heads/...`), or nothing when HEAD names a commit itself.
+
+    Raises GitUnusable for a HEAD that leads anywhere else, and for a branch that leads on to another reference: git writes
+    a log of every reference on that way.
+    """
+    line = read_file(os.path.join(repository.git_dir, "HEAD"), MAX_LINE_BYTES).rstrip()
+    if _OBJECT_NAME.fullmatch(line):
+        return ""
+    name = line.removeprefix(b"ref: ")
+    if name == line or not _BRANCH.fullmatch(name) or b".." in name:
+        raise GitUnusable("HEAD names neither a branch nor a commit")
+    branch = os.fsdecode(name)
+    try:
+        line = read_file(os.path.join(repository.common_dir, branch), MAX_LINE_BYTES).rstrip()
+    except FileNotFoundError:
+        return branch
+    except (IsADirectoryError, NotADirectoryError) as error:
+        raise GitUnusable(f"{branch} is not a regular file") from error
+    if not _OBJECT_NAME.fullmatch(line):
+        raise GitUnusable(f"{branch} names no commit")
+    return branch
 
 
 def _packed(repository: Repository, name: bytes) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memsync.model import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
-from memsync.notes.repository import GitUnusable, Repository, find_repository, read_file, state_of
+from memsync.notes.repository import GitUnusable, Repository, branch_of, find_repository, read_file, state_of
 
 GIT_SECONDS = 30.0
 MAX_INDEX_BYTES = 1_000_000_000
@@ -27,6 +27,7 @@ _UNDER_WAY = {
     "BISECT_LOG": "a bisection",
 }
 _PATHS = ("-z", "--stdin")
+_NO_IDENTITY = "identity unknown"
 
 
 def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
@@ -62,9 +63,9 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
     named = [os.path.normpath(os.path.join(prefix, path)) for path in paths]
     _check_at_rest(repository)
     state_of(repository)  # refuses a HEAD that git would wait for, or that only a later git understands
+    _check_places(repository)
     with open_git(repository, GIT_SECONDS) as git:
         use_identity(git)
-        _check_links(git)
         check_rule_files(git, named)
         with _locked_index(git) as index:
             return _commit_locked(git, index, named, what, message)
@@ -102,7 +103,9 @@ def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes:
     if done.returncode != 0:
         reasons = (done.stderr or done.stdout).strip().splitlines()
         reason = reasons[0] if reasons else f"git {arguments[0]} failed"
-        raise GitUnusable(f"{reason}. Set user.name and user.email in git." if "identity unknown" in reason else reason)
+        if reason.endswith(_NO_IDENTITY):
+            reason += " (set user.name and user.email with git config --global; the repository's own do not count)"
+        raise GitUnusable(reason)
     return done.stdout.strip()
 
 
@@ -134,18 +137,40 @@ def _check_at_rest(repository: Repository) -> None:
             raise GitUnusable(f"{what} is under way")
 
 
-def _check_links(git: Git) -> None:
-    """Refuse to write where a link leads out of the repository: into its objects, references or logs."""
-    place = git.repository
-    branch = git.run("symbolic-ref", "--quiet", "HEAD").stdout.strip()
-    parts = branch.split("/")
-    beneath = ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)] if branch else ["refs"]
-    names = ["objects", "logs", *beneath, *(f"logs/{name}" for name in beneath)]
-    paths = [f"{place.common_dir}/{name}" for name in names]
-    paths += [f"{place.git_dir}/{name}" for name in ("HEAD", "index", "logs", "logs/HEAD")]
-    link = next((path for path in paths if os.path.islink(path)), "")
-    if link:
-        raise GitUnusable(f"{link} is a symbolic link")
+def _check_places(repository: Repository) -> None:
+    """Refuse to write unless only the repository's own folders and regular files are where git writes.
+
+    git follows links, and waits for a FIFO. Raises GitUnusable, also while another git has locked HEAD or its branch.
+    """
+    own, shared = repository.git_dir, repository.common_dir
+    branch = branch_of(repository)
+    files = [(own, "HEAD"), (own, "index"), (own, "logs/HEAD"), (shared, "packed-refs")]
+    files += [(shared, branch), (shared, f"logs/{branch}")] if branch else []
+    for base, name in files:
+        _check_way(base, os.path.dirname(name))
+        _check_place(f"{base}/{name}", stat.S_ISREG, "regular file")
+    for name in ("refs", "logs", "objects"):
+        _check_way(shared, name)
+    with os.scandir(f"{shared}/objects") as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False):
+                _check_place(entry.path, stat.S_ISDIR, "folder")
+    for lock in (f"{own}/HEAD.lock", *([f"{shared}/{branch}.lock"] if branch else [])):
+        if os.path.lexists(lock):
+            raise GitUnusable(f"another git is at work: {lock} is there")
+
+
+def _check_way(base: str, name: str) -> None:
+    """Refuse a path unless each part of it, as far as it exists, is a folder and no link to one."""
+    parts = name.split("/")
+    for depth in range(1, len(parts) + 1):
+        _check_place("/".join((base, *parts[:depth])), stat.S_ISDIR, "folder")
+
+
+def _check_place(path: str, is_expected: Callable[[int], bool], expected: str) -> None:
+    with suppress(FileNotFoundError):
+        if not is_expected(os.lstat(path).st_mode):
+            raise GitUnusable(f"{path} is not a {expected}")
 
 
 def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
