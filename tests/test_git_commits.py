@@ -389,13 +389,13 @@ def test_objects_are_not_written_through_links(
 
 
 @pytest.mark.parametrize("name", ["info/commit-graph", "pack/multi-pack-index", "pack/x.idx"])
-def test_fifo_among_the_objects_is_refused_at_once(
-    name: str, repository: Path, git: Git, committing: Open, outside: Path
-) -> None:
+def test_fifo_among_the_objects_is_refused_at_once(name: str, repository: Path, committing: Open) -> None:
     """Git opens these before it looks for any object."""
     (repository / ".git/objects" / name).parent.mkdir(exist_ok=True)
     os.mkfifo(repository / ".git/objects" / name)
-    assert_nothing_left(git, repository, committing(repository), "is not a regular file", outside)
+    written = committing(repository).log("one")
+    assert written.commit == ""
+    assert f"{name} is not a regular file" in " ".join(written.warnings)
 
 
 @pytest.mark.parametrize("name", ["HEAD.lock", "refs/heads/master.lock"])
