@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -303,7 +304,7 @@ def test_head_that_leads_to_a_branch_by_a_detour_is_refused(
 ) -> None:
     """Git writes a log of each reference on the way, and follows a link there."""
     git(repository, "update-ref", chain[-1], "HEAD")
-    for source, target in zip(chain, chain[1:], strict=False):
+    for source, target in pairwise(chain):
         git(repository, "symbolic-ref", source, target)
     (repository / ".git/HEAD").write_text(f"ref: {chain[0]}\n")
     log = repository / ".git/logs" / chain[0]
