@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -311,7 +312,7 @@ def test_head_that_leads_to_a_branch_by_a_detour_is_refused(
 ) -> None:
     """Git writes a log of each reference on the way, and follows a link there."""
     git(repository, "update-ref", chain[-1], "HEAD")
-    for source, target in zip(chain, chain[1:], strict=False):
+    for source, target in pairwise(chain):
         git(repository, "symbolic-ref", source, target)
     (repository / ".git/HEAD").write_text(f"ref: {chain[0]}\n")
     log = repository / ".git/logs" / chain[0]
@@ -397,13 +398,13 @@ def test_objects_are_not_written_through_links(
 
 
 @pytest.mark.parametrize("name", ["info/commit-graph", "pack/multi-pack-index", "pack/x.idx"])
-def test_fifo_among_the_objects_is_refused_at_once(
-    name: str, repository: Path, git: Git, committing: Open, outside: Path
-) -> None:
+def test_fifo_among_the_objects_is_refused_at_once(name: str, repository: Path, committing: Open) -> None:
     """Git opens these before it looks for any object."""
     (repository / ".git/objects" / name).parent.mkdir(exist_ok=True)
     os.mkfifo(repository / ".git/objects" / name)
-    assert_nothing_left(git, repository, committing(repository), "is not a regular file", outside)
+    written = committing(repository).log("one")
+    assert written.commit == ""
+    assert f"{name} is not a regular file" in " ".join(written.warnings)
 
 
 @pytest.mark.parametrize("name", ["HEAD.lock", "refs/heads/master.lock"])
