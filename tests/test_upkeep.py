@@ -283,10 +283,10 @@ def test_run_that_was_killed_can_be_undone(
         moves.append(source)
         rename_new(folder, source, target, there)
 
-    monkeypatch.setattr(moving, "rename_new", killed)
-    with pytest.raises(KeyboardInterrupt):
-        memory.prune(apply=True, force=True)
-    monkeypatch.undo()
+    with monkeypatch.context() as killing:
+        killing.setattr(moving, "rename_new", killed)
+        with pytest.raises(KeyboardInterrupt):
+            memory.prune(apply=True, force=True)
     assert len(files(root)) == 4
     assert len(memory.undo_prune().moved) == 2
     assert files(root) == before

@@ -81,7 +81,7 @@ def test_failing_model_is_reported_and_tried_again_at_the_next_sync(
     embedder.fail = EmbedderError("the model does not answer", hint="Start it.")
     report = memory.sync()
     assert report.vectors_pending == 1
-    assert [failure.reason for failure in report.failed] == ["the model does not answer: Start it."]
+    assert [failure.reason for failure in report.failed] == ["the model does not answer. Start it."]
     assert [hit.path for hit in memory.search("heron").hits] == ["a.md"]
     embedder.fail = None
     report = memory.sync()

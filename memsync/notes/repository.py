@@ -160,8 +160,8 @@ def _resolved(repository: Repository) -> str:
 def branch_of(repository: Repository) -> str:
     """Return the branch that HEAD names (`refs/heads/...`), or nothing when HEAD names a commit itself.
 
-    Raises GitUnusable for a HEAD that leads anywhere else, and for a branch that leads on to another reference: git writes
-    a log of every reference on that way.
+    Raises GitUnusable for a HEAD that leads anywhere else, and for a branch that leads on to another reference: git
+    writes a log of every reference on that way.
     """
     line = read_file(os.path.join(repository.git_dir, "HEAD"), MAX_LINE_BYTES).rstrip()
     if _OBJECT_NAME.fullmatch(line):
