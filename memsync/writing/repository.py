@@ -104,7 +104,7 @@ def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes:
         reasons = (done.stderr or done.stdout).strip().splitlines()
         reason = reasons[0] if reasons else f"git {arguments[0]} failed"
         if reason.endswith(_NO_IDENTITY):
-            reason += " (set user.name and user.email with git config --global; the repository's own do not count)"
+            reason += ". Set user.name and user.email with git config --global; the repository's own do not count."
         raise GitUnusable(reason)
     return done.stdout.strip()
 
