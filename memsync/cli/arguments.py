@@ -1,4 +1,4 @@
-"""What stands behind a command's name, put in order before click reads it: options first, then `--`, then the rest.
+"""The arguments of a command, put in order before click reads them: options first, then `--`, then the rest.
 
 click takes an option wherever it stands, and drops it from a text that only mentions it. Here each command says whether
 it takes free text: after the first word of that, nothing is an option. Everywhere else an argument that looks like an

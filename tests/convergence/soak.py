@@ -39,7 +39,7 @@ def main() -> int:
         except Exception as error:  # noqa: BLE001 (because every failure is a finding)
             divergences += 1
             steps = "\n".join(getattr(error, "__notes__", []))
-            print(f"{REPEAT}{seed}\n{type(error).__name__}: {error}\n{steps}", flush=True)  # noqa: T201 (as above)
+            print(f"{REPEAT}{seed}\n{type(error).__name__}: {error}\n{steps}", flush=True)  # noqa: T201 (because a person reads it)
         seed += 1
     leaked = (oracle.open_descriptors(), oracle.thread_count()) != before
     counts = ", ".join(f"{COUNTS[kind]} {kind}" for kind in ("operations", "syncs", "searches", "restarts", "rests"))
