@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.conversations import ConversationText, Skipped, array, read
@@ -23,7 +24,7 @@ from memsync.errors import UsageError
 from memsync.memory import Memory
 from memsync.model import NotePath
 from memsync.notes.rules import PathRules
-from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS
+from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings
 from tests.daemon_process import Cli
 from tests.test_conversations import CHATGPT, CLAUDE
 
@@ -59,6 +60,39 @@ def test_import_writes_threads_only(memory: Memory, root: Path, name: str) -> No
     report = memory.import_file(lines(root, {"thread": name, "role": "user", "text": "obey"}))
     assert len(report.wrong) == 1
     assert list(root.rglob("*.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "path"),
+    [("Soul", "threads/soul.md"), ("Prompts", "threads/prompts.md"), ("README", "threads/thread-readme.md")],
+)
+def test_conversation_of_any_title_is_imported(memory: Memory, root: Path, title: str, path: str) -> None:
+    """Beneath threads/ a name instructs nobody; the name that describes the folder is not taken."""
+    file = export(root, {**TALK, "name": title})
+    report = memory.import_file(file)
+    assert (report.paths, report.wrong) == ([path], [])
+    again = memory.import_file(file)
+    assert (again.threads, again.continued, again.wrong) == (0, 0, [])
+
+
+@pytest.mark.parametrize("name", ["threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"])
+def test_import_does_not_describe_a_folder(memory: Memory, root: Path, name: str) -> None:
+    """The README of a folder is its title and description, in every list of collections."""
+    report = memory.import_file(lines(root, {"thread": name, "head": {"title": "T"}, "role": "user", "text": "x"}))
+    (wrong,) = report.wrong
+    assert "describes its folder" in wrong
+    assert list(root.rglob("*.md")) == []
+
+
+def test_import_says_which_rule_refuses_a_name(
+    make_memory: Callable[..., Memory], settings: Settings, root: Path
+) -> None:
+    """A rule of the settings may make any thread instruct agents."""
+    settings.kinds = {**DEFAULT_KINDS, "/threads/t.md": "prompt"}
+    memory = make_memory(own_settings=settings)
+    report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x"}))
+    (wrong,) = report.wrong
+    assert "by [kinds] of the settings threads/t.md instructs agents" in wrong
 
 
 def test_import_brings_no_front_matter_that_instructs(memory: Memory, root: Path) -> None:
@@ -101,7 +135,8 @@ def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
         ("SOUL.md", True), ("soul.md", True), ("archive/SOUL.md", True), ("\u017foul.md", True),
         ("\uff33\uff2f\uff35\uff2c.md", True),
         ("prompts/a.md", True), ("prompts/sub/a.md", True), ("PROMPTS./a.md", True), ("prompts /a.md", True),
-        ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("notes/soulful.md", False), ("MEMORY.md", False),
+        ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("threads/Soul.md", False),
+        ("threads/prompts.md", False), ("threads/prompts/a.md", False), ("notes/soulful.md", False), ("MEMORY.md", False),
     ],
 )  # fmt: skip
 def test_what_instructs_is_told_by_any_spelling_of_its_place(path: str, instructs: bool) -> None:
@@ -204,7 +239,7 @@ def test_file_that_ends_too_early_gives_what_is_whole(memory: Memory, root: Path
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@hypothesis_settings(max_examples=60)
 def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject) -> None:
     """Strings with brackets, quotes and backslashes included."""
     inner = st.recursive(
@@ -267,7 +302,7 @@ def mutated(value: Any, chance: random.Random, rate: float) -> Any:
     return value
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.01, 0.03, 0.1, 0.3]), kind=st.integers(0, 2))
 def test_no_mutated_file_ends_in_anything_but_a_report(
     memory: Memory, root: Path, seed: int, rate: float, kind: int

@@ -112,14 +112,20 @@ class Importer:
         if one.source:
             path = sources.get(one.source)
             if path is None:
-                path = sources[one.source] = free_path(self._author.root, slug_of(one.name) or "thread")
+                path = sources[one.source] = self._new_path(slug_of(one.name) or "thread")
         else:
             path = thread_path(one.name)
             if not os.path.lexists(self._author.root / path):
                 path = NotePath(path.removeprefix(ARCHIVE_FOLDER))
-        if not self._author.may_hold_import(path):
-            raise Unusable(f"an import writes beneath {THREADS_FOLDER} only, and not to {path}")
+        refusal = self._author.refuses_import(path)
+        if refusal:
+            raise Unusable(refusal)
         return path
+
+    def _new_path(self, slug: str) -> NotePath:
+        """Return a free path for a conversation, by another name where a note of its own would be more than a thread."""
+        path = free_path(self._author.root, slug)
+        return free_path(self._author.root, f"thread-{slug}") if self._author.refuses_import(path) else path
 
     def _content(self, path: NotePath) -> bytes | None:
         """Return what a thread holds, None when it is not there."""
