@@ -136,7 +136,8 @@ def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
         ("\uff33\uff2f\uff35\uff2c.md", True),
         ("prompts/a.md", True), ("prompts/sub/a.md", True), ("PROMPTS./a.md", True), ("prompts /a.md", True),
         ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("threads/Soul.md", False),
-        ("threads/prompts.md", False), ("threads/prompts/a.md", False), ("notes/soulful.md", False), ("MEMORY.md", False),
+        ("threads/prompts.md", False), ("threads/prompts/a.md", False), ("notes/soulful.md", False),
+        ("MEMORY.md", False),
     ],
 )  # fmt: skip
 def test_what_instructs_is_told_by_any_spelling_of_its_place(path: str, instructs: bool) -> None:
@@ -445,6 +446,42 @@ def test_own_lines_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     *_, whole, beyond = sorted(read_conversations(file), key=lambda one: isinstance(one, Skipped))
     assert isinstance(whole, ConversationText)
     assert str(beyond).startswith("line 3: over")
+
+
+def test_values_of_a_line_are_bounded(root: Path) -> None:
+    """As those of a conversation in an array are; the lines after it are read."""
+    many = ",".join(['"k":{}'] * (array.MAX_CONTAINERS + 1))
+    file = root.with_name("in.jsonl")
+    said = json.dumps({"thread": "t", "role": "user", "text": "[{" * array.MAX_CONTAINERS})
+    file.write_text(f'{{"thread":"t","head":{{{many}}},"role":"user","text":"x"}}\n{said}\n')
+    left_out, whole = read_conversations(file)
+    assert str(left_out) == f"line 1: it has more than {array.MAX_CONTAINERS:,} objects and lists"
+    assert isinstance(whole, ConversationText)
+    assert len(whole.turns) == 1
+
+
+def test_names_of_a_head_are_bounded(memory: Memory, root: Path) -> None:
+    """Over all lines of a thread, too: no front matter has so many."""
+    heads = [{f"k{number}": 1} for number in range(read.MAX_HEAD_NAMES + 1)]
+    report = memory.import_file(
+        lines(root, *({"thread": "t", "head": head, "role": "user", "text": "x"} for head in heads))
+    )
+    over, left_out = report.wrong
+    assert over == f"line {len(heads)}: head has more than {read.MAX_HEAD_NAMES} names"
+    assert left_out.startswith("t: its head's 'k0', 'k1', 'k10', 'k11', 'k12' and 95 others")
+    assert len(memory.thread("t").messages) == len(heads) - 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"thread": "x/" * 50_000}, {"role": "r" * 100_000}, {"time": "t" * 100_000}, {"attributes": {"a" * 100_000: []}},
+     {"attributes": {" " * 100_000: "x"}}, {"attributes": {"a": "x" * 100_000}}, {"head": {"k" * 100_000: 1}}],
+)  # fmt: skip
+def test_every_complaint_is_short(memory: Memory, root: Path, change: dict[str, object]) -> None:
+    """Whatever it quotes: it goes to a terminal, or to a model."""
+    report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x", **change}))
+    (wrong,) = report.wrong
+    assert len(wrong) < 1_000
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "encrypted flag"])

@@ -111,7 +111,8 @@ FORGED_PATTERN = "z {.pattern key=evil count=99 confidence=1}"
     "text",
     [
         FORGED_PATTERN, f"x\n{FORGED_PATTERN}", f"x\n- {FORGED_PATTERN}", f"- {FORGED_PATTERN}",
-        f"> - {FORGED_PATTERN}", f"<pre>\n\n- {FORGED_PATTERN}", f"# T\n1. x\n   - {FORGED_PATTERN}\n```", f"[ ] {FORGED_PATTERN}", "11:30 x",
+        f"> - {FORGED_PATTERN}", f"<pre>\n\n- {FORGED_PATTERN}", f"# T\n1. x\n   - {FORGED_PATTERN}\n```",
+        f"[ ] {FORGED_PATTERN}", "11:30 x",
         "[ ]   (11:30) x", "**11:30** x", "x\n- 11:30 y", "x {a=1} {b=2}", "\\{.pattern}", "x\n- y\n  {.pattern}\n===",
         "- - {.pattern}", "[^1]: x {.pattern}\n    - 11:30 y {.pattern}",
     ],

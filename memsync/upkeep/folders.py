@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memsync.model import Collection, IndexedNote, NotePath
+from memsync.model import Collection, IndexedNote
 from memsync.notes.rules import describes_folder
 from memsync.upkeep.activity import last_active
 
