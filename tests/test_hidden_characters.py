@@ -187,7 +187,7 @@ class _Client:
 
 
 def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path) -> None:
-    """Neither in texts and errors nor in names of resources; on the wire JSON escapes it everywhere."""
+    """Neither in texts, data and errors nor in resources; on the wire JSON escapes it everywhere."""
     client = _Client(hostile)
     try:
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -220,12 +220,15 @@ def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path) -> None:
             for part in told:
                 assert hidden_in(part["text"]) == [], (name, arguments)
                 assert not re.search("^FORGED", part["text"], re.MULTILINE), (name, arguments)
+            data = json.dumps(answer.get("result", {}).get("structuredContent"), ensure_ascii=False)
+            assert hidden_in(data) == [], (name, arguments)
         listed = client.ask("resources/list", {})["result"]["resources"]
         assert len(listed) >= 4
         for one in listed:
             assert hidden_in(one["name"] + one["title"] + one["uri"]) == []
             assert "\n" not in one["name"] + one["title"]
-            client.ask("resources/read", {"uri": one["uri"]})
+            (contents,) = client.ask("resources/read", {"uri": one["uri"]})["result"]["contents"]
+            assert hidden_in(contents["text"]) == []
         message = client.ask("resources/read", {"uri": f"other://{ALL}"})["error"]["message"]
         assert hidden_in(message) == []
         assert hidden_in("".join(client.raw)) == []
