@@ -212,6 +212,6 @@ def test_data_for_a_model_holds_nothing_that_cannot_be_seen(own: MemoryApi, writ
         assert hit["text"] in read["text"] and "A zebra\ufffd\ufffd." in read["text"]
         (resource,) = [one for one in (await client.list_resources()).resources if one.name == hit["path"]]
         (contents,) = (await client.read_resource(resource.uri)).contents
-        assert contents.text.endswith("A zebra\ufffd\ufffd.\n")  # type: ignore[union-attr]  # because notes are text
+        assert contents.text.endswith("A zebra\ufffd\ufffd.")  # type: ignore[union-attr]  # because notes are text
 
     talk(own, say)
