@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import click
 import pytest
 
+from memsync.cli.writing import text_of
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.memory_api import MemoryApi
@@ -330,6 +334,16 @@ def test_binary_note_cannot_be_remembered_in(own: MemoryApi, root: Path) -> None
     (root / "MEMORY.md").write_bytes(bytes(range(32)) * 20)
     with pytest.raises((NoteError, WriteRefused)):
         own.remember("x")
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("text", ["x", "x\n", "x\r\n", "\r\n\r\nx"])
+def test_one_line_end_after_a_text_is_the_shells(monkeypatch: pytest.MonkeyPatch, text: str, line_end: str) -> None:
+    """Of any kind; what is before it is the text's own."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((text + line_end).encode())))
+    assert text_of(()) == text
+    monkeypatch.setattr(click, "edit", lambda _: text + line_end)
+    assert text_of((), edit=True) == text
 
 
 def test_no_text_becomes_a_learned_pattern(memory: Memory) -> None:

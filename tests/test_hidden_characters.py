@@ -37,6 +37,15 @@ def hidden_in(text: str) -> list[str]:
     return [f"{character!r}" for character in _FORBIDDEN.findall(text)]
 
 
+def texts_in(value: Any) -> list[str]:
+    """Return every text that JSON holds, names of members included, as a client decodes it."""
+    if isinstance(value, dict):
+        return [*value, *texts_in(list(value.values()))]
+    if isinstance(value, list):
+        return [text for one in value for text in texts_in(one)]
+    return [value] if isinstance(value, str) else []
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """Make a root whose name, files, titles, headings, tags, roles and texts hold all that cannot be seen."""
@@ -187,7 +196,7 @@ class _Client:
 
 
 def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path) -> None:
-    """Neither in texts and errors nor in names of resources; on the wire JSON escapes it everywhere."""
+    """Neither in texts, data and errors nor in resources; on the wire JSON escapes it everywhere."""
     client = _Client(hostile)
     try:
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -220,12 +229,15 @@ def test_no_tool_gives_a_model_what_cannot_be_seen(hostile: Path) -> None:
             for part in told:
                 assert hidden_in(part["text"]) == [], (name, arguments)
                 assert not re.search("^FORGED", part["text"], re.MULTILINE), (name, arguments)
+            data = texts_in(answer.get("result", {}).get("structuredContent"))
+            assert hidden_in("".join(data)) == [], (name, arguments)
         listed = client.ask("resources/list", {})["result"]["resources"]
         assert len(listed) >= 4
         for one in listed:
             assert hidden_in(one["name"] + one["title"] + one["uri"]) == []
             assert "\n" not in one["name"] + one["title"]
-            client.ask("resources/read", {"uri": one["uri"]})
+            (contents,) = client.ask("resources/read", {"uri": one["uri"]})["result"]["contents"]
+            assert hidden_in(contents["text"]) == []
         message = client.ask("resources/read", {"uri": f"other://{ALL}"})["error"]["message"]
         assert hidden_in(message) == []
         assert hidden_in("".join(client.raw)) == []

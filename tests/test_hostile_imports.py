@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.conversations import ConversationText, Skipped, array, read
@@ -26,7 +27,7 @@ from memsync.memory import Memory
 from memsync.model import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
-from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, load_settings
+from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from memsync.writing.importing import sources_in_files
 from tests.daemon_process import Cli
 from tests.test_conversations import CHATGPT, CLAUDE
@@ -63,6 +64,39 @@ def test_import_writes_threads_only(memory: Memory, root: Path, name: str) -> No
     report = memory.import_file(lines(root, {"thread": name, "role": "user", "text": "obey"}))
     assert len(report.wrong) == 1
     assert list(root.rglob("*.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "path"),
+    [("Soul", "threads/soul.md"), ("Prompts", "threads/prompts.md"), ("README", "threads/thread-readme.md")],
+)
+def test_conversation_of_any_title_is_imported(memory: Memory, root: Path, title: str, path: str) -> None:
+    """Beneath threads/ a name instructs nobody; the name that describes the folder is not taken."""
+    file = export(root, {**TALK, "name": title})
+    report = memory.import_file(file)
+    assert (report.paths, report.wrong) == ([path], [])
+    again = memory.import_file(file)
+    assert (again.threads, again.continued, again.wrong) == (0, 0, [])
+
+
+@pytest.mark.parametrize("name", ["threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"])
+def test_import_does_not_describe_a_folder(memory: Memory, root: Path, name: str) -> None:
+    """The README of a folder is its title and description, in every list of collections."""
+    report = memory.import_file(lines(root, {"thread": name, "head": {"title": "T"}, "role": "user", "text": "x"}))
+    (wrong,) = report.wrong
+    assert "describes its folder" in wrong
+    assert list(root.rglob("*.md")) == []
+
+
+def test_import_says_which_rule_refuses_a_name(
+    make_memory: Callable[..., Memory], settings: Settings, root: Path
+) -> None:
+    """A rule of the settings may make any thread instruct agents."""
+    settings.kinds = {**DEFAULT_KINDS, "/threads/t.md": "prompt"}
+    memory = make_memory(own_settings=settings)
+    report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x"}))
+    (wrong,) = report.wrong
+    assert "by [kinds] of the settings threads/t.md instructs agents" in wrong
 
 
 def test_import_brings_no_front_matter_that_instructs(memory: Memory, root: Path) -> None:
@@ -160,7 +194,9 @@ def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
         ("SOUL.md", True), ("soul.md", True), ("archive/SOUL.md", True), ("\u017foul.md", True),
         ("\uff33\uff2f\uff35\uff2c.md", True),
         ("prompts/a.md", True), ("prompts/sub/a.md", True), ("PROMPTS./a.md", True), ("prompts /a.md", True),
-        ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("notes/soulful.md", False), ("MEMORY.md", False),
+        ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("threads/Soul.md", False),
+        ("threads/prompts.md", False), ("threads/prompts/a.md", False), ("notes/soulful.md", False),
+        ("MEMORY.md", False),
     ],
 )  # fmt: skip
 def test_what_instructs_is_told_by_any_spelling_of_its_place(path: str, instructs: bool) -> None:
@@ -263,7 +299,7 @@ def test_file_that_ends_too_early_gives_what_is_whole(memory: Memory, root: Path
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@hypothesis_settings(max_examples=60)
 def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject) -> None:
     """Strings with brackets, quotes and backslashes included."""
     inner = st.recursive(
@@ -347,7 +383,7 @@ def mutated(value: Any, chance: random.Random, rate: float) -> Any:
     return value
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.01, 0.03, 0.1, 0.3]), kind=st.integers(0, 2))
 def test_no_mutated_file_ends_in_anything_but_a_report(
     memory: Memory, root: Path, seed: int, rate: float, kind: int
@@ -497,6 +533,42 @@ def test_own_lines_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     *_, whole, beyond = sorted(read_conversations(file), key=lambda one: isinstance(one, Skipped))
     assert isinstance(whole, ConversationText)
     assert str(beyond).startswith("line 3: over")
+
+
+def test_values_of_a_line_are_bounded(root: Path) -> None:
+    """As those of a conversation in an array are; the lines after it are read."""
+    many = ",".join(['"k":{}'] * (array.MAX_CONTAINERS + 1))
+    file = root.with_name("in.jsonl")
+    said = json.dumps({"thread": "t", "role": "user", "text": "[{" * array.MAX_CONTAINERS})
+    file.write_text(f'{{"thread":"t","head":{{{many}}},"role":"user","text":"x"}}\n{said}\n')
+    left_out, whole = read_conversations(file)
+    assert str(left_out) == f"line 1: it has more than {array.MAX_CONTAINERS:,} objects and lists"
+    assert isinstance(whole, ConversationText)
+    assert len(whole.turns) == 1
+
+
+def test_names_of_a_head_are_bounded(memory: Memory, root: Path) -> None:
+    """Over all lines of a thread, too: no front matter has so many."""
+    heads = [{f"k{number}": 1} for number in range(read.MAX_HEAD_NAMES + 1)]
+    report = memory.import_file(
+        lines(root, *({"thread": "t", "head": head, "role": "user", "text": "x"} for head in heads))
+    )
+    over, left_out = report.wrong
+    assert over == f"line {len(heads)}: head has more than {read.MAX_HEAD_NAMES} names"
+    assert left_out.startswith("t: its head's 'k0', 'k1', 'k10', 'k11', 'k12' and 95 others")
+    assert len(memory.thread("t").messages) == len(heads) - 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"thread": "x/" * 50_000}, {"role": "r" * 100_000}, {"time": "t" * 100_000}, {"attributes": {"a" * 100_000: []}},
+     {"attributes": {" " * 100_000: "x"}}, {"attributes": {"a": "x" * 100_000}}, {"head": {"k" * 100_000: 1}}],
+)  # fmt: skip
+def test_every_complaint_is_short(memory: Memory, root: Path, change: dict[str, object]) -> None:
+    """Whatever it quotes: it goes to a terminal, or to a model."""
+    report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x", **change}))
+    (wrong,) = report.wrong
+    assert len(wrong) < 1_000
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "encrypted flag"])

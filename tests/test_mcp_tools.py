@@ -196,3 +196,23 @@ def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:
         assert len(tokens) == 1
         assert {path.name.partition("-")[0] for path in keep.iterdir()} == {".memsync", "mcp"}
         assert sorted(path.name for path in keep.glob("mcp*")) == ["mcp-token", "mcp-token.lock"]
+
+
+def test_data_for_a_model_holds_nothing_that_cannot_be_seen(own: MemoryApi, write: Write) -> None:
+    """JSON's escapes are decoded by clients; a name is escaped as text, and names its note in the next call."""
+    name = "a\x1b[31m\nb\u202ec.md"
+    write(name, '---\ntitle: "t\\e\\u202e"\ntags: ["x\\e"]\n---\nA zebra\x1b\u202e.\n')
+
+    async def say(client: Client) -> None:
+        found = await client.call_tool("memory_search", {"query": '"zebra"'})
+        (hit,) = found.structured_content["hits"]
+        assert (hit["path"], hit["title"], hit["tags"]) == ("a\\x1b[31m\\nb\\u202ec.md", "t\\x1b\\u202e", ["x\\x1b"])
+        note = await client.call_tool("memory_get", {"location": hit["citation"]})
+        read = note.structured_content
+        assert (read["path"], read["exists"]) == (hit["path"], True)
+        assert hit["text"] in read["text"] and "A zebra\ufffd\ufffd." in read["text"]
+        (resource,) = [one for one in (await client.list_resources()).resources if one.name == hit["path"]]
+        (contents,) = (await client.read_resource(resource.uri)).contents
+        assert contents.text.endswith("A zebra\ufffd\ufffd.")  # type: ignore[union-attr]  # because notes are text
+
+    talk(own, say)

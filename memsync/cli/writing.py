@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from memsync.model import Overwritten, Written
 
 _ALL_DAYS = 36_500
+_LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _WORDS = click.argument("words", nargs=-1, metavar="[TEXT]...")
 _EDIT = click.option("--edit", is_flag=True, help="Write the text in $EDITOR.")
 _FORCE = click.option("--force", is_flag=True, help="Write even if an editor has the note open.")
@@ -31,11 +33,12 @@ def _tags(what: str) -> Callable[[Any], Any]:
 def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
     """Return the text that arguments, an editor or standard input give.
 
+    One line end after it, of any kind (LF, CRLF or CR), is the shell's or the editor's, and not the text's.
     Raises UsageError when there is none, MemsyncError when the editor fails.
     """
     if edit:
         try:
-            return (click.edit(" ".join(words)) or "").removesuffix("\n")
+            return _LAST_LINE_END.sub("", click.edit(" ".join(words)) or "")
         except click.ClickException as error:
             reason = error.format_message().rstrip(".")
             hint = "Nothing was written. Check $VISUAL and $EDITOR."
@@ -46,7 +49,7 @@ def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
         raise UsageError("there is no text to write", hint="Give it as arguments, on standard input, or with --edit.")
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(newline="")  # a text is kept as it is, line ends included
-    return sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    return _LAST_LINE_END.sub("", sys.stdin.read())
 
 
 def say_written(written: Written, *, as_json: bool) -> None:

@@ -33,6 +33,9 @@ class ConversationText:
     named: Counter[str] = field(default_factory=Counter)
 
 
+MAX_REASON_CHARS = 500
+
+
 class Unusable(Exception):
     """One line or conversation cannot be used, for this reason."""
 
@@ -46,4 +49,9 @@ class Skipped:
 
     def __str__(self) -> str:
         """Return both in one line."""
-        return f"{self.place}: {self.reason}"
+        return f"{self.place}: {shortened(self.reason)}"
+
+
+def shortened(reason: str) -> str:
+    """Return what a complaint says, however long what it quotes is."""
+    return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"

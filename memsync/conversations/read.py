@@ -7,6 +7,7 @@ others are read all the same. How much of a file is held, expanded and nested is
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import lzma
 import re
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from memsync.conversations import ConversationText, Skipped, Turn, Unusable
-from memsync.conversations.array import Elements
+from memsync.conversations.array import MAX_CONTAINERS, Elements
 from memsync.conversations.exports import NO_EXPORT, read_export
 from memsync.errors import UsageError
 from memsync.ports import Progress
@@ -29,6 +30,7 @@ MAX_RATIO = 200
 MAX_LINE_BYTES = 32_000_000
 MAX_LINES_BYTES = 400_000_000
 """Of a file of JSON Lines, which may alternate between threads, so that all of them are held."""
+MAX_HEAD_NAMES = 100
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
 """What reading a damaged, encrypted or oddly packed member of an archive raises."""
@@ -173,6 +175,7 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
         if line.isspace():
             continue
         try:
+            _check_containers(line)
             _add_line(json.loads(line.decode()), found, place)
         except (Unusable, ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, Unusable) else f"not JSON: {error}"
@@ -180,6 +183,14 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
             is_named_json = False
     while found:  # so that what has been written is not held any longer
         yield found.pop(next(iter(found)))
+
+
+def _check_containers(line: bytes) -> None:
+    """Raise Unusable for a line of more objects and lists than one conversation may have."""
+    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # in its texts, too: the elements are counted without
+        element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
+        if isinstance(element, Unusable):
+            raise element
 
 
 def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None:
@@ -200,6 +211,8 @@ def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None
     conversation = found.get(name)
     if conversation is None:
         conversation = found[name] = ConversationText(name, place=place)
+    if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+        raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
     conversation.head.update(head)
     if turn is not None:
         conversation.turns.append(turn)

@@ -24,7 +24,7 @@ from memsync import __version__
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.tools import TOOLS, Tool
-from memsync.model.plain import json_line, printable, visible
+from memsync.model.plain import json_line, printable, shown, visible
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -131,7 +131,7 @@ class _Handlers:
         texts = filter(None, (answer.text, "\n".join(answer.remarks)))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=visible(text)) for text in texts],
-            structured_content=answer.content,
+            structured_content=shown(answer.content),
         )
 
     def _instructing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -188,7 +188,7 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, printable(error.sentences())) from error
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, printable(error.sentences())) from error
-        contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=_sound(text))
+        contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=visible(text))
         return types.ReadResourceResult(contents=[contents])
 
     async def _ask(self, question: Callable[[Any], Any]) -> Any:
@@ -254,8 +254,3 @@ def _whole(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _failed(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=printable(text))], is_error=True)
-
-
-def _sound(text: str) -> str:
-    """Return text without what UTF-8 cannot hold."""
-    return text.encode("utf-8", "replace").decode()

@@ -56,9 +56,24 @@ def visible(text: str) -> str:
     return text if text.isprintable() else text.translate(_IN_LINES)
 
 
+def shown(value: Any, name: str = "") -> Any:
+    """Return what JSON holds as a model may have it: quoted texts `visible`, every other text `printable`.
+
+    A client decodes the escapes of JSON, so that the data itself may hold nothing that cannot be seen.
+    """
+    if isinstance(value, str):
+        return visible(value) if name in _QUOTED_TEXTS else printable(value)
+    if isinstance(value, Mapping):
+        return {printable(key): shown(item, key) for key, item in value.items()}
+    return [shown(item) for item in value] if isinstance(value, list) else value
+
+
 def json_line(text: str) -> str:
     """Return a JSON document in which every character that cannot be seen is written as JSON escapes it."""
     return text if text.isprintable() else text.translate(_IN_JSON)
+
+
+_QUOTED_TEXTS = ("text", "snippet")
 
 
 class _Escapes(dict[int, str]):

@@ -12,7 +12,8 @@ from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 ARCHIVE_FOLDER = "archive/"
 THREADS_FOLDER = "threads/"
-_INSTRUCTING = {"soul.md": Kind.SOUL, "prompts/**": Kind.PROMPT}
+_README = "readme.md"
+_INSTRUCTING = {"/soul.md": Kind.SOUL, "/prompts/": Kind.PROMPT}
 """Where instructions lie whatever `[kinds]` says; names as `_as_any_file_system_reads` writes them."""
 
 _Glob = tuple[IgnorePattern, str]
@@ -44,9 +45,15 @@ class PathRules:
         """
         return self._instructing.kind(NotePath(_as_any_file_system_reads(path))) is not Kind.NOTE
 
-    def may_hold_import(self, path: NotePath) -> bool:
-        """Tell whether an import may write to a path: a thread beneath threads/, or retired from there."""
-        return path.removeprefix(ARCHIVE_FOLDER).startswith(THREADS_FOLDER) and not self.instructs(path)
+    def refuses_import(self, path: NotePath) -> str:
+        """Return why no import may write to a path; empty for a thread beneath threads/, or retired from there."""
+        if not path.removeprefix(ARCHIVE_FOLDER).startswith(THREADS_FOLDER):
+            return f"an import writes beneath {THREADS_FOLDER} only, and not to {path}"
+        if self.instructs(path):
+            return f"by [kinds] of the settings {path} instructs agents: no import writes there"
+        if describes_folder(NotePath(_as_any_file_system_reads(path))):
+            return f"{path} describes its folder: no import writes there"
+        return ""
 
     @cached_property
     def _instructing(self) -> PathRules:
@@ -60,6 +67,12 @@ class PathRules:
     @cached_property
     def _tier_globs(self) -> list[_Glob]:
         return _globs(self.tiers)
+
+
+def describes_folder(path: NotePath) -> bool:
+    """Tell whether a note is the README.md of a folder."""
+    folder, _, name = path.rpartition("/")
+    return bool(folder) and name.lower() == _README
 
 
 def _globs(table: Mapping[str, str]) -> list[_Glob]:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memsync.model import Collection, IndexedNote, NotePath
+from memsync.model import Collection, IndexedNote
+from memsync.notes.rules import describes_folder
 from memsync.upkeep.activity import last_active
-
-README = "readme.md"
-
-
-def describes_folder(path: NotePath) -> bool:
-    """Tell whether a note is the README.md of a folder."""
-    folder, _, name = path.rpartition("/")
-    return bool(folder) and name.lower() == README
 
 
 def collections(notes: Iterable[IndexedNote]) -> list[Collection]:

@@ -7,9 +7,8 @@ from datetime import date, datetime
 
 from memsync.model import IndexedNote, NotePath, NoteUse, Retirement, Tier
 from memsync.notes.dates import expires_at
-from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
 from memsync.upkeep.activity import begun, counted_from, here_since, last_active
-from memsync.upkeep.folders import describes_folder
 
 MOST_SHARE = 0.1
 """Of the notes: more than that is not moved at once unless somebody insists."""

@@ -236,9 +236,9 @@ class Author:
         if self._reader.rules.instructs(path):
             raise WriteRefused(f"{path} instructs agents", hint="Only people write to it, in an editor.")
 
-    def may_hold_import(self, path: NotePath) -> bool:
-        """Tell whether an import may write to a path."""
-        return self._reader.rules.may_hold_import(path)
+    def refuses_import(self, path: NotePath) -> str:
+        """Return why no import may write to a path; empty where it may."""
+        return self._reader.rules.refuses_import(path)
 
     def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
         """Tell whether a note is of a kind: by its path, or else, which takes reading it, by its head."""

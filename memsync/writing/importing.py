@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date
 
-from memsync.conversations import ConversationText, Skipped, Turn, Unusable
+from memsync.conversations import ConversationText, Skipped, Turn, Unusable, shortened
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.model import JsonValue, Note, NotePath, Tier
 from memsync.notes.decode import split_lines
@@ -33,6 +33,8 @@ HEAD_KEYS = (
 )  # fmt: skip
 """The front matter that an import may bring. No other key: a `prompt` would instruct agents, `pinned` would be in every
 context, `kind` would make something else of the thread."""
+MOST_NAMES = 5
+"""Of the front matter that is left out: so many are named."""
 IMPORTED = "imported"
 """The front matter that says on which day a thread was imported. Its age counts from there."""
 _IMPORTED_LINE = re.compile(rb'^imported: "(\d{4}-\d\d-\d\d)"\r?$', re.MULTILINE)
@@ -91,7 +93,7 @@ class Importer:
     def _write(self, one: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:
         given, left_out = _allowed(one.head)
         if left_out:
-            report.wrong.append(_said(one, f"its head's {', '.join(left_out)} is left out: no import brings that"))
+            report.wrong.append(_said(one, f"its head's {_few(left_out)} is left out: no import brings that"))
         head = {**given, **({"source": one.source} if one.source else {})}
         path = self._path(one, sources)
         content = self._content(path)
@@ -112,14 +114,20 @@ class Importer:
         if one.source:
             path = sources.get(one.source)
             if path is None:
-                path = sources[one.source] = free_path(self._author.root, slug_of(one.name) or "thread")
+                path = sources[one.source] = self._new_path(slug_of(one.name) or "thread")
         else:
             path = thread_path(one.name)
             if not os.path.lexists(self._author.root / path):
                 path = NotePath(path.removeprefix(ARCHIVE_FOLDER))
-        if not self._author.may_hold_import(path):
-            raise Unusable(f"an import writes beneath {THREADS_FOLDER} only, and not to {path}")
+        refusal = self._author.refuses_import(path)
+        if refusal:
+            raise Unusable(refusal)
         return path
+
+    def _new_path(self, slug: str) -> NotePath:
+        """Return a free path for a conversation, by another name where its own would make more of it than a thread."""
+        path = free_path(self._author.root, slug)
+        return free_path(self._author.root, f"thread-{slug}") if self._author.refuses_import(path) else path
 
     def _content(self, path: NotePath) -> bytes | None:
         """Return what a thread holds, None when it is not there."""
@@ -168,6 +176,7 @@ class Importer:
 
 def _said(one: ConversationText, reason: str) -> str:
     """Return what is wrong with a conversation, and where it is."""
+    reason = shortened(reason)
     if one.source:
         return f"{one.place}: {reason}"
     return f"{one.name[:200]}: {reason}" + (f" (from {one.place} on)" if one.place else "")
@@ -185,6 +194,12 @@ def _allowed(head: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], list[
         if key in HEAD_KEYS and _is_allowed(key, value)
     }
     return allowed, sorted(repr(key[:60]) for key in head.keys() - allowed.keys())
+
+
+def _few(names: list[str]) -> str:
+    """Return the first of the names, and how many others there are."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")
 
 
 def _is_allowed(key: str, value: JsonValue) -> bool:
