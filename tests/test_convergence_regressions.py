@@ -164,6 +164,17 @@ def test_note_that_may_not_be_read_is_kept(world: World) -> None:
     assert list(world.stamps()) == ["a.md"]
 
 
+def test_note_that_became_binary_between_two_refusals_leaves_the_index(world: World) -> None:
+    """Only what could not be read is kept as it was; what was read in between counts."""
+    world.forbid("a.md")
+    world.tree.write("a.md", bytes(range(32)))
+    world.permit()
+    world.live.memory.search("heron", mode="keyword")
+    world.forbid("a.md")
+    world.rest()
+    assert world.stamps() == {}
+
+
 def test_save_that_begins_after_the_files_were_listed_is_waited_for(world: World) -> None:
     """A file that is emptied between listing and reading may be a save in progress, as one that was empty before."""
     world.watcher.mood = Mood.DEAF

@@ -165,7 +165,7 @@ class Convergence(RuleBasedStateMachine):
     @rule(path=st.sampled_from(["deep", "daily", *NOTES[:4]]), permit=st.booleans())
     def forbid(self, path: str, permit: bool) -> None:
         if permit:
-            self._change(self.tree.permit)
+            self._change(self.world.permit)
         self._change(lambda: self.world.forbid(path))
 
     @rule(folder=st.sampled_from(["", "deep/"]), content=st.sampled_from(IGNORES))

@@ -177,6 +177,11 @@ class World:
             if name in self.tree.now and self.tree.now[name].is_file and self.tree.is_denied(name):
                 self._forbidden[name] = self.tree.now[name].inode
 
+    def permit(self) -> None:
+        """Give all permissions back: what is now read may turn out to be no text, and rightly leave the index."""
+        self._forbidden.clear()
+        self.tree.permit()
+
     def unmount(self, seconds: float) -> None:
         """Take the root away for a while: nothing is forgotten, and every search tells of it."""
         self.clock.sleep_out()  # what people planned needs the root, and so does who lies in wait
@@ -205,7 +210,7 @@ class World:
         if self._forbidden:
             self.clock.sleep(REPORTED_SECONDS)
             self._assert_unreadable_kept()
-        self.tree.permit()
+        self.permit()
         self.embedder.condition = Condition.WELL
         self.watcher.calm()
         untouched = survey(self.tree.root)
@@ -228,7 +233,6 @@ class World:
             seen = self.tree.now.get(path)
             if seen is not None and seen.inode == inode and self.tree.is_denied(path) and not ignoring:
                 require(path in known, f"{path} cannot be read, and was taken for deleted")
-        self._forbidden.clear()
 
     @contextmanager
     def fresh(self) -> Iterator[Memory]:
