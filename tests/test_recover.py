@@ -59,6 +59,20 @@ def test_a_line_with_the_same_time_that_nobody_appended_is_the_edited_entry(memo
     ]
 
 
+def test_of_entries_with_equal_first_lines_the_edited_one_is_told_by_its_further_lines(
+    memory: Memory, root: Path
+) -> None:
+    """Only the other one is lost."""
+    memory.log("call\nabout hiring", day=DAY, time="10:00")
+    (root / LOG).unlink()
+    memory.log("call\nabout pricing", day=DAY, time="10:00")
+    (root / LOG).write_text(f"# {DAY}\n\n- 10:00 call (short)\n  about pricing\n")
+    assert [(one.text, one.similar) for one in memory.overwritten()] == [
+        ("- 10:00 call\n  about hiring", False),
+        ("- 10:00 call\n  about pricing", True),
+    ]
+
+
 def test_a_line_of_another_time_is_no_evidence(memory: Memory, write: Write) -> None:
     """The same words an hour earlier are another entry."""
     memory.log("stand-up with the whole team", day=DAY, time="10:00")

@@ -29,6 +29,8 @@ _PATH_KEY = b'"path": '
 KEEP_DAYS = 30
 SIMILAR = 0.8
 """How like an entry without a time a line must be to pass for its edited version."""
+COMPARED = 1_000
+"""How many characters of entries with equal first lines are compared."""
 _SECTION = re.compile(r"## (?P<heading>[^\n]+)\n\n[-*+] .*", re.DOTALL)
 _STAMP = re.compile(
     r"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?(?=\d)|#+ .* @ )"
@@ -177,21 +179,27 @@ def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) 
     """Return the ids of lost appends that somebody has edited: the note has a line in their place.
 
     Such a line is nobody else's: no append that is there put it there. It has the time stamp of the lost entry, or, of
-    an entry without one, nearly its words. Each line stands in the place of one entry, the one most like it.
+    an entry without one, nearly its words. Each line stands in the place of one entry: the one whose first line is most
+    like it and, of several with equal first lines, the one whose further lines follow it.
     """
     gone = {one.id for one in lost}
-    spare = Counter(content.replace("\r\n", "\n").split("\n"))
+    lines = content.replace("\r\n", "\n").split("\n")
+    spare = Counter(lines)
     for one in appends:
         if one.id not in gone:
             spare.subtract(one.entry.split("\n"))
+    places: dict[str, list[int]] = {}
+    for index, line in enumerate(lines):
+        if spare[line] > 0:
+            places.setdefault(line, []).append(index)
     pairs = [
-        (likeness, -number, one.id, line)
+        (likeness, _likeness_with_rest(one.entry, lines, indexes), -number, one.id, line)
         for number, one in enumerate(lost)
-        for line in +spare
+        for line, indexes in places.items()
         if (likeness := _likeness(one.entry.partition("\n")[0], line)) is not None
     ]
     found: set[str] = set()
-    for _, _, name, line in sorted(pairs, reverse=True):
+    for *_, name, line in sorted(pairs, reverse=True):
         if name not in found and spare[line] > 0:
             found.add(name)
             spare[line] -= 1
@@ -207,6 +215,16 @@ def _likeness(first: str, line: str) -> float | None:
     matcher = SequenceMatcher(None, first, line, autojunk=False)
     is_like = matcher.real_quick_ratio() >= SIMILAR and matcher.quick_ratio() >= SIMILAR
     return ratio if is_like and (ratio := matcher.ratio()) >= SIMILAR else None
+
+
+def _likeness_with_rest(entry: str, lines: Sequence[str], indexes: Sequence[int]) -> float:
+    """Return how like an entry is to as many lines from one of the places on, whichever is most like it.
+
+    It compares which characters there are, in the beginning of both: that takes linear time.
+    """
+    size = entry.count("\n") + 1
+    blocks = ("\n".join(lines[index : index + size])[:COMPARED] for index in indexes)
+    return max(SequenceMatcher(None, entry[:COMPARED], block, autojunk=False).quick_ratio() for block in blocks)
 
 
 def times_in(text: str, content: str) -> int:
