@@ -15,7 +15,6 @@ from memsync.config_file import ConfigFile, found_above, nearest, parse_config, 
 from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.setting_paths import expanded, keep_dir, real, resolve_index_dir, resolve_root, root_of
-from memsync.trust import is_trusted, risky_settings
 from memsync.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
@@ -264,6 +263,8 @@ def find_config(
 
 def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file that count only if it is trusted. Raises ConfigError for what no file may say."""
+    from memsync.trust import risky_settings
+
     given = _given(file)
     own = users_own()
     otherwise = {**_defaults(), **(_given(own) if own is not None else {})}
@@ -344,6 +345,8 @@ def _check_trust(
     file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], otherwise: Mapping[str, Any]
 ) -> None:
     """Refuse what a file that was found decides, unless it may. Raises ConfigError."""
+    from memsync.trust import is_trusted, risky_settings  # here: where no file was found, nobody asks
+
     decided = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
     risky = risky_settings(file, decided, otherwise)
     if risky and not is_trusted(file):

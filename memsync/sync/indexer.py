@@ -72,6 +72,29 @@ class _Parsed:
     forget: bool = False
 
 
+class _Patience:
+    """How long one refresh goes on with files that change while it reads them, or that are just being saved."""
+
+    def __init__(self, clock: Clock, deadline: float) -> None:
+        self._clock = clock
+        self._deadline = deadline
+        self._rounds = 0
+        self._seconds = LONGEST_WAIT_SECONDS
+
+    def awaits_another_look(self, pending: int, outlook: Outlook) -> bool:
+        """Wait until the files are worth another look; return False when there is nothing to wait for, or no time."""
+        left = min(self._deadline - self._clock.monotonic(), self._seconds)
+        if pending == 0 or left <= 0:
+            return False
+        if pending > outlook.put_off:  # something changed while it was read
+            self._rounds += 1
+            return self._rounds < MAX_ROUNDS
+        wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
+        self._seconds -= wait
+        self._clock.sleep(wait)
+        return True
+
+
 class _OutOfTime(Exception):
     """Raised in the midst of a note when a search can wait no longer: it is left as it was."""
 
@@ -114,7 +137,7 @@ class Indexer:
         """
         deadline = self._clock.monotonic() + deadline_seconds
         report = TextReport()
-        rounds, patience = 0, LONGEST_WAIT_SECONDS
+        patience = _Patience(self._clock, deadline)
         while True:
             outlook = self.lookout.look(places, accept_root=accept_root)
             report.pending = outlook.pending
@@ -129,19 +152,8 @@ class Indexer:
                     work = self._work(outlook.scan, report, deadline, progress, for_search=for_search)
                     chosen = self._chosen(work, words, most if is_too_much else None)
                     self._apply(chosen, work, on_commit)
-            if is_too_much:
+            if is_too_much or not patience.awaits_another_look(report.pending, outlook):
                 break
-            left = min(deadline - self._clock.monotonic(), patience)
-            if report.pending == 0 or left <= 0:
-                break
-            if report.pending > outlook.put_off:  # something changed while it was read
-                rounds += 1
-                if rounds >= MAX_ROUNDS:
-                    break
-            else:
-                wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
-                patience -= wait
-                self._clock.sleep(wait)
         if places is None:  # last: what git takes must not cost a search its text
             self._date(report, deadline, for_search=for_search, retry=retry_dates)
         report.look_seconds = self.lookout.look_seconds

@@ -1,0 +1,14 @@
+"""The faults of `make mutants` that are written down by hand still fit the code."""
+
+from __future__ import annotations
+
+from tests.mutants.copies import PROJECT
+from tests.mutants.fault import PACKAGE
+from tests.mutants.written import WRITTEN, written_faults
+
+
+def test_each_written_fault_fits_one_piece_of_code() -> None:
+    """One that fits nothing any more would be planted nowhere, and the run would stop before its first fault."""
+    faults = list(written_faults(PROJECT / PACKAGE))
+    assert len(faults) == len(WRITTEN)
+    assert len({(fault.path, fault.start, fault.after) for fault in faults}) == len(faults)
