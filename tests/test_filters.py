@@ -55,6 +55,15 @@ def test_a_tag_is_itself_and_what_is_beneath_it(
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("filters", ["tag:Ärger", "tag:ärger", "where:stadt=KÖLN", "where:Ort=köln"])
+def test_case_does_not_matter_in_any_alphabet(memory: Memory, write: Write, mode: str, filters: str) -> None:
+    """SQLite itself knows the letters of ASCII alone."""
+    write("a.md", "---\nstadt: Köln\n---\n- The heron nests. #ÄRGER/groß {Ort=Köln}\n")
+    write("b.md", "The heron nests. #arger\n")
+    assert found(memory, f"heron {filters}", mode) == ["a.md:4"]
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_tag_of_one_log_entry_is_not_that_of_its_neighbours(memory: Memory, write: Write, mode: str) -> None:
     """Windows hold several entries; `#workshop` in one and `#work` in another name one entry each."""
     lines = [f"- {8 + n // 6:02d}:{n % 6}0 The heron did thing number {n} at the pond today." for n in range(40)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
     from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
     from memsync.model.notes import Block, Chunk, Entry, FileStamp, Link, Message, Note, Section, Tag
-    from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, IndexedNote, Query
+    from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, IndexedNote, Query, names_tag
     from memsync.model.status import DaemonStatus, Difference, Status
     from memsync.model.sync import (
         Change,
@@ -63,7 +63,7 @@ _HOMES = {
     "answer": ("Excerpt", "Freshness", "Hit", "Rank", "SearchResult"),
     "context": ("Context", "ContextPart", "ContextPassage", "LeftOut"),
     "notes": ("Block", "Chunk", "Entry", "FileStamp", "Link", "Message", "Note", "Section", "Tag"),
-    "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "IndexedNote", "Query"),
+    "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "IndexedNote", "Query", "names_tag"),
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
@@ -154,6 +154,7 @@ __all__ = [
     "Usage",
     "WatcherState",
     "Written",
+    "names_tag",
 ]
 
 

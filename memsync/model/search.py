@@ -34,6 +34,12 @@ class EmbeddingSpace:
         return "|".join(parts)
 
 
+def names_tag(wanted: str, tag: str) -> bool:
+    """Tell whether a filter's tag names one of a note: the same one, or one above it, in upper or lower case."""
+    wanted, tag = wanted.lower(), tag.lower()
+    return tag == wanted or tag.startswith(f"{wanted}/")
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """What narrows a search inside each retriever. Empty means no narrowing; several values of one filter are OR.

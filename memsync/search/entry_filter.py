@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from memsync.model import Entry, Filters, IndexedChunk
+from memsync.model import Entry, Filters, IndexedChunk, names_tag
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
@@ -16,7 +16,6 @@ def entry_filter(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
 
     The index lets a window through when one of its entries passes; its other entries are not answers.
     """
-    tags = [tag.lower() for tag in filters.tags]
 
     def allows(chunk: IndexedChunk, entry: Entry) -> bool:
         moment = entry.time or chunk.date
@@ -24,8 +23,7 @@ def entry_filter(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
             return False
         if filters.before and moment[: len(filters.before)] > filters.before:
             return False
-        own = [tag.lower() for tag in entry.tags]
-        if tags and not any(tag == wanted or tag.startswith(f"{wanted}/") for tag in own for wanted in tags):
+        if filters.tags and not any(names_tag(wanted, tag) for tag in entry.tags for wanted in filters.tags):
             return False
         return all(_has(chunk, entry, key, value) for key, value in filters.where)
 

@@ -162,11 +162,13 @@ class Convergence(RuleBasedStateMachine):
     def pipe(self, path: str) -> None:
         self._change(lambda: self.tree.pipe(path))
 
-    @rule(path=st.sampled_from(["deep", "daily", *NOTES[:4]]), permit=st.booleans())
-    def forbid(self, path: str, permit: bool) -> None:
+    @rule(path=st.sampled_from(["deep", "daily", *NOTES[:4]]), permit=st.booleans(), then_rest=st.booleans())
+    def forbid(self, path: str, permit: bool, then_rest: bool) -> None:
         if permit:
             self._change(self.world.permit)
         self._change(lambda: self.world.forbid(path))
+        if then_rest:  # soon after it: later an ignore file would excuse that the note is gone
+            self.rest()
 
     @rule(folder=st.sampled_from(["", "deep/"]), content=st.sampled_from(IGNORES))
     def ignore(self, folder: str, content: bytes) -> None:

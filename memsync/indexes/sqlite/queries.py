@@ -1,6 +1,7 @@
 """Every statement that reads, one constant each; above it what it returns and in which order.
 
-Named parameters everywhere; lists travel as JSON text and are opened with json_each.
+Named parameters everywhere; lists travel as JSON text and are opened with json_each. folded() is of each connection
+(schema.py): SQLite's own lower() knows ASCII alone.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ _WHERE_PAIR = f"""
     EXISTS (
         SELECT 1 FROM json_each(c.attributes) a
         WHERE a.value ->> 0 = w.value ->> 0
-          AND (lower(a.value ->> 1) = lower(w.value ->> 1)
+          AND (folded(a.value ->> 1) = folded(w.value ->> 1)
                OR ({_IS_DAY} AND a.value ->> 1 GLOB (w.value ->> 1) || {_CLOCK})
                OR (a.value ->> 0 = 'class' AND instr(' ' || (a.value ->> 1) || ' ', ' ' || (w.value ->> 1) || ' ')))
     ) OR EXISTS (
         SELECT 1 FROM json_each(n.front_matter) f
         WHERE f.key = w.value ->> 0
-          AND (lower({_TEXT_OF_FRONT_MATTER}) = lower(w.value ->> 1)
+          AND (folded({_TEXT_OF_FRONT_MATTER}) = folded(w.value ->> 1)
                OR ({_IS_DAY} AND f.value GLOB (w.value ->> 1) || {_CLOCK})
                OR (f.type = 'array' AND EXISTS (
                       SELECT 1 FROM json_each(f.value) i
-                      WHERE lower(CAST(i.value AS TEXT)) = lower(w.value ->> 1)
+                      WHERE folded(CAST(i.value AS TEXT)) = folded(w.value ->> 1)
                          OR ({_IS_DAY} AND i.value GLOB (w.value ->> 1) || {_CLOCK}))))
     )"""
 
-# Which chunks the filters leave. A NULL parameter does not narrow; a tag also names the tags beneath it (a/b).
+# Which chunks the filters leave. A NULL parameter does not narrow; :tags are those of TAGS that the filter names.
 _CONDITIONS = f"""
         (:archived OR NOT n.archived)
     AND (:kinds IS NULL OR n.kind IN (SELECT value FROM json_each(:kinds)))
@@ -51,15 +52,15 @@ _CONDITIONS = f"""
             SELECT 1 FROM json_each(:roles)
             WHERE c.role = value OR substr(c.role, 1, length(value) + 1) = value || ':'))
     AND (:tags IS NULL OR EXISTS (
-            SELECT 1 FROM tag t, json_each(:tags) w
-            WHERE t.chunk = c.id AND (t.name = w.value COLLATE NOCASE
-                  OR substr(t.name, 1, length(w.value) + 1) = w.value || '/' COLLATE NOCASE)))
+            SELECT 1 FROM tag t WHERE t.chunk = c.id AND t.name IN (SELECT value FROM json_each(:tags))))
     AND (:after = '' OR substr({_LAST}, 1, length(:after)) >= :after)
     AND (:before = '' OR substr({_FIRST}, 1, length(:before)) <= :before)
     AND (:pairs IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR})))
     AND (:required IS NULL OR c.id IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :required))
     AND (:excluded IS NULL OR c.id NOT IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :excluded))
 """
+
+TAGS = "SELECT DISTINCT name FROM tag"
 
 NOTES_WHERE = f"""
 SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note

@@ -31,6 +31,7 @@ from memsync.model import (
     NotePath,
     PendingPassage,
     Query,
+    names_tag,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         if not match:
             return []
         if self._narrows(query):
-            rows = self._rows(queries.KEYWORD_FILTERED, {"match": match, "limit": limit, **_parameters(query)})
+            rows = self._rows(queries.KEYWORD_FILTERED, {"match": match, "limit": limit, **self._parameters(query)})
         else:
             rows = self._rows(queries.KEYWORD, {"match": match, "limit": limit})
         scored = list(rows)
@@ -138,7 +139,7 @@ class SqliteReader(ThreadReader, OverviewReader):
             "space": number,
         }
         narrows = self._narrows(query)
-        filters = _parameters(query) if narrows else {}
+        filters = self._parameters(query) if narrows else {}
         statement = queries.NEAREST_FILTERED if narrows else queries.NEAREST
         near = list(self._rows(statement.format(space=number), parameters | filters))
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
@@ -148,7 +149,7 @@ class SqliteReader(ThreadReader, OverviewReader):
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks that the filters leave, latest first; their scores only say the order."""
-        rows = self._rows(queries.LATEST, {"limit": limit, **_parameters(query)})
+        rows = self._rows(queries.LATEST, {"limit": limit, **self._parameters(query)})
         return [Candidate(chunk_id, rank, 1.0 / rank) for rank, (chunk_id,) in enumerate(rows, 1)]
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
@@ -236,6 +237,31 @@ class SqliteReader(ThreadReader, OverviewReader):
 
     # ----------------------------------------------------------------------------------------- private
 
+    def _parameters(self, query: Query) -> dict[str, Any]:
+        """Return the parameters of the filter conditions; None where a filter is not set."""
+        filters = query.filters
+
+        def listed(values: Sequence[Any]) -> str | None:
+            return json.dumps(list(values)) if values else None
+
+        tags = [name for (name,) in self._rows(queries.TAGS)] if filters.tags else []
+        named = [tag for tag in tags if any(names_tag(wanted, tag) for wanted in filters.tags)]
+        return {
+            "archived": filters.archived,
+            "kinds": listed(filters.kinds),
+            "tiers": listed(filters.tiers),
+            "sessions": listed(filters.sessions),
+            "folders": listed(filters.folders),
+            "globs": listed(filters.path_globs),
+            "roles": listed(filters.roles),
+            "tags": json.dumps(named) if filters.tags else None,
+            "after": filters.after,
+            "before": filters.before,
+            "pairs": listed([list(pair) for pair in filters.where]),
+            "required": all_of(query.phrases) or None,
+            "excluded": any_of(query.exclusions) or None,
+        }
+
     def _rows(self, statement: str, parameters: Any = ()) -> Iterator[tuple[Any, ...]]:
         return self._db.execute(statement, parameters)
 
@@ -273,30 +299,6 @@ def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
     return [
         Candidate(chunk_id, ranks.setdefault(score, rank), score) for rank, (chunk_id, score) in enumerate(ordered, 1)
     ]
-
-
-def _parameters(query: Query) -> dict[str, Any]:
-    """Return the parameters of the filter conditions; None where a filter is not set."""
-    filters = query.filters
-
-    def listed(values: Sequence[Any]) -> str | None:
-        return json.dumps(list(values)) if values else None
-
-    return {
-        "archived": filters.archived,
-        "kinds": listed(filters.kinds),
-        "tiers": listed(filters.tiers),
-        "sessions": listed(filters.sessions),
-        "folders": listed(filters.folders),
-        "globs": listed(filters.path_globs),
-        "roles": listed(filters.roles),
-        "tags": listed(filters.tags),
-        "after": filters.after,
-        "before": filters.before,
-        "pairs": listed([list(pair) for pair in filters.where]),
-        "required": all_of(query.phrases) or None,
-        "excluded": any_of(query.exclusions) or None,
-    }
 
 
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:

@@ -167,8 +167,15 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     if readonly:
         connection.pragma("cache_size", -READER_CACHE_KIB)
+    connection.create_scalar_function("folded", _folded, 1, deterministic=True)
     load_vec0(connection)
     return connection
+
+
+def _folded(*values: apsw.SQLiteValue) -> apsw.SQLiteValue:
+    """Return one text in lower case, for comparison; what is no text stays as it is."""
+    (value,) = values
+    return value.lower() if isinstance(value, str) else value
 
 
 def prepare(connection: apsw.Connection) -> None:
