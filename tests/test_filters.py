@@ -138,6 +138,18 @@ def test_a_moment_cuts_a_log_between_its_entries(memory: Memory, write: Write, m
     assert shown("before:2026-11-19") == shown("after:2026-11-21") == set()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_moment_within_a_short_log_finds_it(memory: Memory, write: Write, mode: str) -> None:
+    """Its items are one passage, which is found by the time of each, in whatever order they stand."""
+    write("daily/2026-11-20.md", "# 2026-11-20\n\n- 11:00 The heron rests.\n- 09:00 The heron nests.\n")
+    place = ["daily/2026-11-20.md:1-4"]
+    assert found(memory, "heron after:2026-11-20T10:00", mode) == place
+    assert found(memory, "heron before:2026-11-20T10:00", mode) == place
+    assert found(memory, "heron after:2026-11-20T09:01 before:2026-11-20T10:59", mode) == []
+    assert found(memory, "heron after:2026-11-20T11:01", mode) == []
+    assert found(memory, "heron before:2026-11-20T08:59", mode) == []
+
+
 @pytest.mark.usefixtures("kolkata")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_note_without_a_date_has_that_of_its_file_in_local_time(memory: Memory, write: Write, mode: str) -> None:

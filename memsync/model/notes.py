@@ -142,7 +142,8 @@ class Entry(NamedTuple):
 
     `position` counts the section's entries from 0; `window_count` says how many windows (chunks of several entries)
     hold it, 0 for an entry that is found only by itself. `token_count` is in word pieces of the built-in model. `tags`
-    are its own, its section's and the note's.
+    are its own, its section's and the note's. `time` is that of its earliest item that has one, `later` has those of
+    the others, in order.
     """
 
     start_line: int
@@ -153,6 +154,7 @@ class Entry(NamedTuple):
     time: str = ""
     attributes: Mapping[str, str] = MappingProxyType({})
     tags: Sequence[str] = ()
+    later: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

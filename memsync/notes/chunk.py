@@ -183,9 +183,9 @@ class _Chunker:
         attributes = dict(section.attributes)
         for unit in units:
             attributes.update(unit.attributes or {})
-        time = next((unit.time for unit in units if unit.time), section.time)
+        time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
         tokens = sum(unit.tokens for unit in units)
-        return Entry(first, last, position, window_count, tokens, time, attributes, tuple(tags))
+        return Entry(first, last, position, window_count, tokens, time, attributes, tuple(tags), tuple(later))
 
     def _text(self, first: int, last: int) -> str:
         """Return the lines `first`..`last` without the attribute braces at their ends."""

@@ -18,16 +18,18 @@ def entry_filter(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
     """
 
     def allows(chunk: IndexedChunk, entry: Entry) -> bool:
-        moment = entry.time or chunk.date
-        if filters.after and moment[: len(filters.after)] < filters.after:
-            return False
-        if filters.before and moment[: len(filters.before)] > filters.before:
+        if not any(_is_between(moment, filters) for moment in (entry.time or chunk.date, *entry.later)):
             return False
         if filters.tags and not any(names_tag(wanted, tag) for tag in entry.tags for wanted in filters.tags):
             return False
         return all(_has(chunk, entry, key, value) for key, value in filters.where)
 
     return allows
+
+
+def _is_between(moment: str, filters: Filters) -> bool:
+    after, before = filters.after, filters.before
+    return moment[: len(after)] >= after and (not before or moment[: len(before)] <= before)
 
 
 def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:

@@ -235,7 +235,7 @@ def _word_columns(note: Note, chunk: Chunk) -> tuple[str, str, str, str]:
 
 
 def _chunk_row(note_id: int, passage_id: int, words: bytes, chunk: Chunk) -> tuple[Any, ...]:
-    times = sorted(entry.time for entry in chunk.entries if entry.time)
+    times = sorted(time for entry in chunk.entries for time in (entry.time, *entry.later) if time)
     attributes = sorted({pair for entry in chunk.entries for pair in entry.attributes.items()})
     return (
         note_id, chunk.ordinal, passage_id, chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
@@ -247,7 +247,7 @@ def _chunk_row(note_id: int, passage_id: int, words: bytes, chunk: Chunk) -> tup
 def _entry_row(entry: Entry) -> list[Any]:
     """Return an entry's fields without the empty ones at the end: most entries are five numbers."""
     numbers = [entry.start_line, entry.end_line, entry.position, entry.window_count, entry.token_count]
-    row: list[Any] = [*numbers, entry.time, dict(entry.attributes), list(entry.tags)]
+    row: list[Any] = [*numbers, entry.time, dict(entry.attributes), list(entry.tags), list(entry.later)]
     while len(row) > len(numbers) and not row[-1]:
         row.pop()
     return row
