@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import EmbedderError, IndexFailure, IndexTooNew
+from memsync.indexes.sqlite.database_files import set_aside
 from memsync.memory import Memory
 from memsync.model import NotePath
 from memsync.notes.files import NoteFiles
@@ -39,6 +40,17 @@ def synced(memory: Memory, write: Write) -> Memory:
 
 def answer(memory: Memory) -> list[str]:
     return [hit.citation for hit in memory.search("heron alder", mode="keyword", limit=50).hits]
+
+
+def test_only_the_last_damaged_copies_are_kept(tmp_path: Path) -> None:
+    """With their logs; a disk that damages the index every day does not fill up with copies of it."""
+    path = tmp_path / "index.db"
+    older = [f"index.db.damaged-2026111{day}T100000-1" for day in range(9)]
+    for name in (*older, f"{older[0]}-wal", f"{older[8]}-wal", "index.db", "index.db.damaged", "other.db.damaged-1"):
+        (tmp_path / name).write_bytes(b"x")
+    aside = set_aside(path)
+    kept = {older[7], older[8], f"{older[8]}-wal", aside.name, "index.db.damaged", "other.db.damaged-1"}
+    assert {one.name for one in tmp_path.iterdir()} == kept
 
 
 @pytest.mark.parametrize("content", [b"this is no database\n" * 500, b"SQLite format 3\0" + b"\xff" * 8_000])

@@ -20,6 +20,8 @@ from memsync.user_folders import own_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, by what its name adds."""
+KEPT_COPIES = 3
+"""How many damaged copies of a database are kept, for whoever wants to look at what happened."""
 
 
 def create_private(path: Path) -> None:
@@ -57,7 +59,17 @@ def set_aside(path: Path) -> Path:
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
         _sync_folder(path.parent)
+    _remove_old_copies(path)
     return aside
+
+
+def _remove_old_copies(path: Path) -> None:
+    """Remove all but the last damaged copies of a database: a failing disk would fill up with them."""
+    copies = sorted(one for one in path.parent.glob(f"{path.name}.damaged-*") if not one.name.endswith(SIDE_FILES))
+    for copy in copies[:-KEPT_COPIES]:
+        for suffix in (*SIDE_FILES, ""):
+            with suppress(OSError):
+                Path(f"{copy}{suffix}").unlink()
 
 
 def remove(path: Path) -> None:
