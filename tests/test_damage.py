@@ -347,7 +347,7 @@ def test_rebuild_whose_model_dies_in_the_middle_leaves_the_old_index(
     """Some vectors are not enough to replace all of them."""
 
     class Dying(FakeEmbedder):
-        def embed_passages(self, texts: list[str], pause: Callable[[], None] = lambda: None) -> list[object]:  # type: ignore[override]
+        def embed_passages(self, texts: list[str], pause: Callable[[], None] = lambda: None) -> list[object]:  # type: ignore[override]  # because of the short parameters
             if len(self.seen) >= BATCH_PASSAGES:
                 raise failure
             return super().embed_passages(texts, pause)

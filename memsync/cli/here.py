@@ -1,8 +1,8 @@
-"""Paths as a person in some folder types them -> as a memory names them: relative to its root.
+"""Paths as a person types them in the current folder -> paths relative to the memory root, as a memory names them.
 
-What a search prints counts from the root and means the same from anywhere, so a path that is there from the root is
-that. Otherwise it counts from the current folder, wherever that is; with `./` or `../` it always does. A path that does
-not lead into the root stays as it was typed, so that the memory refuses it in the words of the person.
+A path that exists under the root is taken as that, because searches print such paths and they must mean the same from
+everywhere. Any other path counts from the current folder, and so does one that begins with `./` or `../`. A path that
+leads out of the root stays as it was typed: the memory refuses it, and its error then names what the person typed.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class _Patient(H11Protocol):
     _unsent_bytes = 0
     _watch: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # because asyncio's stub names the base of all transports
         """Begin to watch the client, and make room for it."""
         super().connection_made(transport)
         self._waits_since = self.loop.time()

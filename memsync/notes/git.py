@@ -112,7 +112,7 @@ class Git:
         with (
             self._guarded(),
             subprocess.Popen(  # noqa: S603 (because: as in `run`)
-                ["git", "--literal-pathspecs", *arguments],  # noqa: S607
+                ["git", "--literal-pathspecs", *arguments],  # noqa: S607 (because: as in `run`)
                 cwd=self.folder,
                 env=self._environment("", as_user=False),
                 stdin=subprocess.DEVNULL,

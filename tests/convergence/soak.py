@@ -44,7 +44,7 @@ def main() -> int:
     leaked = (oracle.open_descriptors(), oracle.thread_count()) != before
     counts = ", ".join(f"{COUNTS[kind]} {kind}" for kind in ("operations", "syncs", "searches", "restarts", "rests"))
     worlds = f"{seed - first} seeds of {WORLDS} worlds from {first}"
-    print(f"A: {worlds}: {counts}, {divergences} divergences, descriptors and threads {'leaked' if leaked else 'flat'}")  # noqa: T201 (as above)
+    print(f"A: {worlds}: {counts}, {divergences} divergences, descriptors and threads {'leaked' if leaked else 'flat'}")  # noqa: T201 (because a person reads it)
     return 1 if divergences or leaked else 0
 
 

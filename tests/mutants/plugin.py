@@ -74,6 +74,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def _enter(context: str | None) -> None:
     if "MUTANTS_REACHED" in os.environ:
-        import memsync_reached  # type: ignore[import-not-found]
+        import memsync_reached  # type: ignore[import-not-found]  # because a run writes it
 
         memsync_reached.enter(context)
