@@ -186,6 +186,21 @@ def test_changed_settings_give_the_index_that_they_would_give_a_new_memory(
     assert dumps[0] == dumps[2]
 
 
+def test_tag_that_became_code_leaves_a_chunk_of_the_same_words(
+    memory: Memory, root: Path, write: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    """What a fence makes of a line cannot be seen in the pieces of it that are looked up."""
+    line = "#pond " + "herons nest in the old alders by the water, " * 60
+    for number, text in enumerate(
+        (f"~~~~\n\n{line}\n\n~~~~\n", f"~~~~\n~~~~\n\n{line}\n", f"~~~~\n\n{line}\n\n~~~~\n")
+    ):
+        write("a.md", text)
+        memory.sync()
+        assert dump(memory) == fresh_dump(root, tmp_path / f"fresh{number}")
+        assert bool(memory.search("herons tag:pond", mode="keyword").hits) is (number == 1)
+    assert_sound(database(memory))
+
+
 FIELDS = {
     "title": ('"Herons"', '"Egrets"'),
     "kind": ("note", "daily"),

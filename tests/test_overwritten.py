@@ -68,6 +68,20 @@ def test_what_was_deleted_later_is_not_put_back(
     assert (root / LOG).read_text() == "- mine\n- two\n"
 
 
+def test_what_was_there_to_be_read_between_two_times_of_a_file_is_not_put_back(
+    writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that keeps its time was written before the append, and put here 15 seconds after it."""
+    now = time.time()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(time, "time", lambda: now - 15.0)
+        append(writer, "one")
+    save(root, "- mine\n")
+    os.utime(root / LOG, (now, now - 30.0))
+    assert append(writer, "two") == ()
+    assert (root / LOG).read_text() == "- mine\n- two\n"
+
+
 def test_old_version_that_git_puts_back_is_meant(writer: NoteWriter, root: Path) -> None:
     """A checkout or a stash takes lines away on purpose, however soon."""
     git = ["git", "-C", str(root), "-c", "user.name=A", "-c", "user.email=a@example.org"]
