@@ -114,14 +114,18 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
+    output = sys.stdout
     try:
         code = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
         )
         sys.stdout.flush()
     except SystemExit as stop:
-        # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here.
-        code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else stop.code
+        # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
+        code = stop.code if sys.stdout is output else 0
+    except click.exceptions.NoArgsIsHelpError as error:  # the message is the help, with the lines as they must be
+        click.echo(error.format_message(), err=True)
+        code = error.exit_code
     except click.UsageError as error:
         report(_in_own_words(error))
         code = error.exit_code
