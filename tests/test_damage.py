@@ -158,6 +158,23 @@ def test_log_that_is_lost_costs_nothing_that_the_files_have(
     assert memory.verify() is None
 
 
+@pytest.mark.parametrize("version", [-1, 0, 1, 2])
+def test_version_that_the_tables_are_not_of_is_damage(
+    version: int, synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder
+) -> None:
+    """No migration can be run then: the index is begun anew, with its vectors."""
+    before, path = cited(synced), database(synced)
+    run(synced, f"PRAGMA user_version = {version}")
+    synced.close()
+    embedded = len(embedder.seen)
+    memory = make_memory()
+    memory.sync()
+    assert cited(memory) == before
+    assert len(embedder.seen) == embedded
+    assert len(list(path.parent.glob("index.db.damaged-*[0-9]"))) == 1
+    assert memory.verify() is None
+
+
 def run(memory: Memory, *statements: str) -> None:
     connection = open_database(database(memory))
     for statement in statements:
