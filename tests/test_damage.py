@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -13,6 +14,7 @@ import pytest
 
 from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
+from memsync.indexes.sqlite import schema
 from memsync.memory import Memory
 from memsync.model import SearchResult
 from memsync.settings import Settings
@@ -153,6 +155,32 @@ def test_log_that_is_lost_costs_nothing_that_the_files_have(
     put_back(path, copy)
     path.with_name("index.db-wal").write_bytes(content)
     memory = make_memory()
+    memory.sync()
+    assert cited(memory) == before
+    assert memory.verify() is None
+
+
+@pytest.mark.parametrize("call", [Memory.prune, Memory.sync, Memory.verify, Memory.rebuild, Memory.threads])
+def test_row_that_holds_something_else_than_its_table_may_is_damage(
+    call: Callable[[Memory], object], synced: Memory, make_memory: MakeMemory
+) -> None:
+    """Also where it is only made use of after it was read: the index is begun anew, and the next call is answered."""
+    before, path = cited(synced), database(synced)
+    synced.close()
+    with_loose_types = "UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'note'"
+    with_strict_types = "UPDATE sqlite_schema SET sql = ? WHERE name = 'note'"
+    connection = open_database(path)
+    connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
+    made = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'note'").get
+    for statement in (with_loose_types, "PRAGMA writable_schema = reset"):
+        schema.run_all(connection, statement)
+    connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
+    connection.execute("UPDATE note SET path = x'6e' WHERE path = 'n03.md'")
+    connection.execute(with_strict_types, (made,))
+    connection.close()
+    memory = make_memory()
+    with suppress(IndexDamaged):
+        call(memory)
     memory.sync()
     assert cited(memory) == before
     assert memory.verify() is None
