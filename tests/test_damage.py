@@ -289,6 +289,53 @@ def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
     assert_sound(database(damaged))
 
 
+LOST = {
+    "chunks of the vectors": "DELETE FROM vec_1_chunks",
+    "passages": "DELETE FROM passage",
+    "numbers of the words": "DELETE FROM chunk_fts_docsize",
+}
+
+
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+@pytest.mark.parametrize("statement", LOST.values(), ids=LOST.keys())
+def test_no_answer_is_empty_because_a_table_is(
+    statement: str, mode: str, synced: Memory, write: Write, make_memory: MakeMemory
+) -> None:
+    """Before a search says that there is nothing, and before words answer alone, rows are counted, and it is healed."""
+    write("u.md", "The unique7 stands here alone.\n")
+    synced.sync()
+    before = answers(synced)
+    run(synced, "PRAGMA foreign_keys = off", statement)
+    memory = make_memory()
+    found = memory.search("unique7", mode=mode, limit=100)
+    assert "u.md" in {hit.path for hit in found.hits}
+    memory.sync()
+    assert answers(memory) == before
+
+
+def test_vector_that_is_searched_and_cannot_be_ranked_is_damage(synced: Memory, make_memory: MakeMemory) -> None:
+    """Its text would be missing among the nearest in silence: the search says that it is not known by meaning yet."""
+    before = answers(synced)
+    run(synced, "DELETE FROM vector")
+    memory = make_memory()
+    warnings = memory.search("heron", mode="vector").warnings
+    assert any("not searchable by meaning yet" in warning for warning in warnings)
+    assert any("damaged" in warning for warning in warnings)
+    memory.sync()
+    assert answers(memory) == before
+
+
+def test_space_in_no_known_state_is_healed_by_sync(synced: Memory, make_memory: MakeMemory) -> None:
+    """It would neither answer searches nor be filled, and its name would be taken."""
+    before = answers(synced)
+    run(synced, "PRAGMA ignore_check_constraints = on", "UPDATE space SET state = 'other'")
+    memory = make_memory()
+    assert not is_equal(memory)
+    memory.sync()
+    assert answers(memory) == before
+    assert is_equal(memory)
+
+
 def test_word_that_a_search_misses_is_named_by_verify(synced: Memory, write: Write, make_memory: MakeMemory) -> None:
     """Where the words fill several pages, a search without the way to them looks into the first page only."""
     write("u.md", " ".join(f"unique{number}" for number in range(3_000)))
