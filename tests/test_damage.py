@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -287,6 +288,21 @@ def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
     assert is_equal(damaged)
     assert is_equal(make_memory())
     assert_sound(database(damaged))
+
+
+def test_nested_reading_goes_on_when_another_thread_begins_the_index_anew(synced: Memory) -> None:
+    """The view that a thread has lasts as long as it is in use, and the next one is of the new file."""
+    index = synced._index
+    with index.reading() as outer:
+        before = outer.counts().notes
+        healing = threading.Thread(target=lambda: index.heal(IndexDamaged("lost"), index._inode))
+        healing.start()
+        healing.join()
+        with index.reading() as inner:
+            assert inner.counts().notes == before
+        assert outer.counts().notes == before
+    with index.reading() as fresh:
+        assert fresh.counts().notes == 0
 
 
 LOST = {
