@@ -133,6 +133,18 @@ def test_a_reader_that_has_gone_is_no_failure(root: Path, write: Write, argument
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("where", ["answer_plainly", "_run_click"])
+def test_interrupt_before_click_is_loaded_or_without_it_is_told_in_a_sentence(where: str) -> None:
+    """While modules are imported, or a daemon is asked: no traceback, and the same exit code as anywhere else."""
+    script = "from memsync.cli import entry\ndef stop(*_):\n    raise KeyboardInterrupt\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}entry.{where} = stop\nentry.run()", "status"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nmemsync: Interrupted. Nothing was damaged; run the command again to finish.\n"
+
+
 def test_config_and_root_errors_have_codes_three_and_four(root: Path, tmp_path: Path) -> None:
     """A wrong config is 3, a root that vanished 4, told with its path."""
     command = [sys.executable, "-m", "memsync", "--root", str(tmp_path / "absent"), "status"]

@@ -11,7 +11,7 @@ import click
 
 from memsync import __version__
 from memsync.cli.arguments import arranged
-from memsync.cli.entry import after_failed_output
+from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
 from memsync.errors import MemsyncError, UsageError
 
 COMMANDS = {
@@ -53,7 +53,6 @@ COMMANDS = {
     "logs": "memsync.cli.daemon:logs",
     "service": "memsync.cli.service:service",
 }
-INTERRUPTED_EXIT_CODE = 130
 
 
 class LazyGroup(click.Group):
@@ -136,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        report(MemsyncError("Interrupted. Nothing was damaged; run the command again to finish."))
+        report(MemsyncError(INTERRUPTED))
         code = INTERRUPTED_EXIT_CODE
     except OSError as error:
         code = after_failed_output(error)
