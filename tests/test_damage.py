@@ -16,6 +16,7 @@ import pytest
 from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
 from memsync.indexes.sqlite import schema
+from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model import SearchResult
 from memsync.settings import Settings
@@ -293,6 +294,7 @@ def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
 def test_nested_reading_goes_on_when_another_thread_begins_the_index_anew(synced: Memory) -> None:
     """The view that a thread has lasts as long as it is in use, and the next one is of the new file."""
     index = synced._index
+    assert isinstance(index, SqliteIndex)
     with index.reading() as outer:
         before = outer.counts().notes
         healing = threading.Thread(target=lambda: index.heal(IndexDamaged("lost"), index._inode))
