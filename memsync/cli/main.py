@@ -123,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
         code = stop.code if sys.stdout is output else 0
     except click.exceptions.NoArgsIsHelpError as error:  # the message is the help, with the lines as they must be
-        click.echo(error.format_message(), err=True)
+        from memsync.cli.text import say
+
+        say(error.format_message(), err=True)
         code = error.exit_code
     except click.UsageError as error:
         report(_in_own_words(error))
