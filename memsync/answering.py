@@ -125,6 +125,8 @@ class Answering:
             report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
             await_near = await_near if result.mode is not Mode.KEYWORD else None
             result = self._search(query, await_near, tokens, warnings)
+        if not result.hits:  # before it is said that there is nothing: a table may have been lost
+            self._index.check(is_quick=True)
         warnings += self._stale(report)
         freshness = self.freshness(report.pending)
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:

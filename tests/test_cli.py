@@ -104,6 +104,47 @@ def test_errors_have_a_sentence_and_their_own_exit_code(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [[], ["note"], ["thread"]])
+def test_a_command_without_its_subcommand_prints_its_help_in_lines(arguments: list[str]) -> None:
+    """The first thing that a newcomer types is answered with the help, on stderr because nothing was done."""
+    asked, helped = (
+        subprocess.run(
+            [sys.executable, "-m", "memsync", *arguments, *more],
+            capture_output=True, text=True, timeout=60, check=False,
+        )
+        for more in ([], ["--help"])
+    )  # fmt: skip
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert asked.stderr == helped.stdout
+
+
+@pytest.mark.parametrize("arguments", [["config", "show"], ["search", "word"], ["--help"]])
+def test_a_reader_that_has_gone_is_no_failure(root: Path, write: Write, arguments: list[str]) -> None:
+    """Exit code 1 would say that nothing was found: `| head` under a shell's pipefail has what it wanted."""
+    write("a.md", "word\n")
+    settings = {"MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", "memsync", "--root", str(root), *arguments],
+            stdout=output, stderr=subprocess.PIPE, env={**os.environ, **settings}, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("where", ["answer_plainly", "_run_click"])
+def test_interrupt_before_click_is_loaded_or_without_it_is_told_in_a_sentence(where: str) -> None:
+    """While modules are imported, or a daemon is asked: no traceback, and the same exit code as anywhere else."""
+    script = "from memsync.cli import entry\ndef stop(*_):\n    raise KeyboardInterrupt\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}entry.{where} = stop\nentry.run()", "status"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nmemsync: Interrupted. Nothing was damaged; run the command again to finish.\n"
+
+
 def test_config_and_root_errors_have_codes_three_and_four(root: Path, tmp_path: Path) -> None:
     """A wrong config is 3, a root that vanished 4, told with its path."""
     command = [sys.executable, "-m", "memsync", "--root", str(tmp_path / "absent"), "status"]

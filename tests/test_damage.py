@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -13,6 +15,8 @@ import pytest
 
 from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
+from memsync.indexes.sqlite import schema
+from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model import SearchResult
 from memsync.settings import Settings
@@ -158,6 +162,49 @@ def test_log_that_is_lost_costs_nothing_that_the_files_have(
     assert memory.verify() is None
 
 
+@pytest.mark.parametrize("call", [Memory.prune, Memory.sync, Memory.verify, Memory.rebuild, Memory.threads])
+def test_row_that_holds_something_else_than_its_table_may_is_damage(
+    call: Callable[[Memory], object], synced: Memory, make_memory: MakeMemory
+) -> None:
+    """Also where it is only made use of after it was read: the index is begun anew, and the next call is answered."""
+    before, path = cited(synced), database(synced)
+    synced.close()
+    with_loose_types = "UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'note'"
+    with_strict_types = "UPDATE sqlite_schema SET sql = ? WHERE name = 'note'"
+    connection = open_database(path)
+    connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
+    made = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'note'").get
+    for statement in (with_loose_types, "PRAGMA writable_schema = reset"):
+        schema.run_all(connection, statement)
+    connection.config(apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA, 1)
+    connection.execute("UPDATE note SET path = x'6e' WHERE path = 'n03.md'")
+    connection.execute(with_strict_types, (made,))
+    connection.close()
+    memory = make_memory()
+    with suppress(IndexDamaged):
+        call(memory)
+    memory.sync()
+    assert cited(memory) == before
+    assert memory.verify() is None
+
+
+@pytest.mark.parametrize("version", [-1, 0, 1, 2])
+def test_version_that_the_tables_are_not_of_is_damage(
+    version: int, synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder
+) -> None:
+    """No migration can be run then: the index is begun anew, with its vectors."""
+    before, path = cited(synced), database(synced)
+    run(synced, f"PRAGMA user_version = {version}")
+    synced.close()
+    embedded = len(embedder.seen)
+    memory = make_memory()
+    memory.sync()
+    assert cited(memory) == before
+    assert len(embedder.seen) == embedded
+    assert len(list(path.parent.glob("index.db.damaged-*[0-9]"))) == 1
+    assert memory.verify() is None
+
+
 def run(memory: Memory, *statements: str) -> None:
     connection = open_database(database(memory))
     for statement in statements:
@@ -242,6 +289,69 @@ def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
     assert is_equal(damaged)
     assert is_equal(make_memory())
     assert_sound(database(damaged))
+
+
+def test_nested_reading_goes_on_when_another_thread_begins_the_index_anew(synced: Memory) -> None:
+    """The view that a thread has lasts as long as it is in use, and the next one is of the new file."""
+    index = synced._index
+    assert isinstance(index, SqliteIndex)
+    with index.reading() as outer:
+        before = outer.counts().notes
+        healing = threading.Thread(target=lambda: index.heal(IndexDamaged("lost"), index._inode))
+        healing.start()
+        healing.join()
+        with index.reading() as inner:
+            assert inner.counts().notes == before
+        assert outer.counts().notes == before
+    with index.reading() as fresh:
+        assert fresh.counts().notes == 0
+
+
+LOST = {
+    "chunks of the vectors": "DELETE FROM vec_1_chunks",
+    "passages": "DELETE FROM passage",
+    "numbers of the words": "DELETE FROM chunk_fts_docsize",
+}
+
+
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+@pytest.mark.parametrize("statement", LOST.values(), ids=LOST.keys())
+def test_no_answer_is_empty_because_a_table_is(
+    statement: str, mode: str, synced: Memory, write: Write, make_memory: MakeMemory
+) -> None:
+    """Before a search says that there is nothing, and before words answer alone, rows are counted, and it is healed."""
+    write("u.md", "The unique7 stands here alone.\n")
+    synced.sync()
+    before = answers(synced)
+    run(synced, "PRAGMA foreign_keys = off", statement)
+    memory = make_memory()
+    found = memory.search("unique7", mode=mode, limit=100)
+    assert "u.md" in {hit.path for hit in found.hits}
+    memory.sync()
+    assert answers(memory) == before
+
+
+def test_vector_that_is_searched_and_cannot_be_ranked_is_damage(synced: Memory, make_memory: MakeMemory) -> None:
+    """Its text would be missing among the nearest in silence: the search says that it is not known by meaning yet."""
+    before = answers(synced)
+    run(synced, "DELETE FROM vector")
+    memory = make_memory()
+    warnings = memory.search("heron", mode="vector").warnings
+    assert any("not searchable by meaning yet" in warning for warning in warnings)
+    assert any("damaged" in warning for warning in warnings)
+    memory.sync()
+    assert answers(memory) == before
+
+
+def test_space_in_no_known_state_is_healed_by_sync(synced: Memory, make_memory: MakeMemory) -> None:
+    """It would neither answer searches nor be filled, and its name would be taken."""
+    before = answers(synced)
+    run(synced, "PRAGMA ignore_check_constraints = on", "UPDATE space SET state = 'other'")
+    memory = make_memory()
+    assert not is_equal(memory)
+    memory.sync()
+    assert answers(memory) == before
+    assert is_equal(memory)
 
 
 def test_word_that_a_search_misses_is_named_by_verify(synced: Memory, write: Write, make_memory: MakeMemory) -> None:

@@ -78,14 +78,14 @@ def test_one_version_runs_in_use_and_in_tests() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "complaints"),
     [
-        ('    "click>=8.1",\n', '    "click>=8.1",\n    "ijson>=3",\n', {"requirements.txt was made without ijson>=3"}),
-        ('    "click>=8.1",\n', "", {"requirements.txt was made with click>=8.1, which is gone"}),
+        ('    "click>=8.2",\n', '    "click>=8.2",\n    "ijson>=3",\n', {"requirements.txt was made without ijson>=3"}),
+        ('    "click>=8.2",\n', "", {"requirements.txt was made with click>=8.2, which is gone"}),
         (
-            '"click>=8.1"',
             '"click>=8.2"',
+            '"click>=8.3"',
             {
-                "requirements.txt was made without click>=8.2",
-                "requirements.txt was made with click>=8.1, which is gone",
+                "requirements.txt was made without click>=8.3",
+                "requirements.txt was made with click>=8.2, which is gone",
             },
         ),
         ('["hatchling>=1.25"]', '["hatchling>=1.26"]', {"requirements.txt was made without hatchling>=1.26"}),

@@ -151,6 +151,24 @@ def test_an_entry_may_be_lost_and_recovered_again_and_again(memory: Memory, root
     assert memory.overwritten() == ()
 
 
+def test_what_the_append_before_has_put_back_is_not_appended_a_second_time(
+    memory: Memory, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a save that nobody can have meant, the first append restores all that it lost; each entry is there once."""
+    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 60.0)
+    memory.log("one", day=DAY, time="10:00")
+    copy = (root / LOG).read_bytes()
+    for text in ("two", "three", "four"):
+        memory.log(text, day=DAY, time="10:00")
+    (root / LOG).write_bytes(copy)
+    lost = memory.overwritten()
+    written = memory.recover(tuple(one.id for one in lost))
+    lines = (root / LOG).read_text().splitlines()
+    assert sorted(lines[2:]) == [f"- 10:00 {text}" for text in ("four", "one", "three", "two")]
+    assert [lines[at.line - 1] for at in written] == [one.text for one in lost]
+    assert memory.overwritten() == ()
+
+
 def test_a_recovery_that_fails_leaves_the_entry_to_be_recovered(memory: Memory, write: Write, root: Path) -> None:
     """Nothing is forgotten before it is on disk."""
     memory.log("one", day=DAY, time="10:00")

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
+INTERRUPTED_EXIT_CODE = 130
+INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
+
 
 def run() -> NoReturn:
     """Run the command line and end at once.
@@ -20,9 +23,13 @@ def run() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a note may hold what the terminal's encoding does not
-    code = answer_plainly(sys.argv[1:])
-    if code is None:
-        code = _run_click()
+    try:
+        code = answer_plainly(sys.argv[1:])
+        if code is None:
+            code = _run_click()
+    except KeyboardInterrupt:  # before click is there, or while a daemon is asked without it
+        sys.stderr.write(f"\nmemsync: {INTERRUPTED}\n")
+        code = INTERRUPTED_EXIT_CODE
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -11,7 +11,7 @@ import click
 
 from memsync import __version__
 from memsync.cli.arguments import arranged
-from memsync.cli.entry import after_failed_output
+from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
 from memsync.errors import MemsyncError, UsageError
 
 COMMANDS = {
@@ -53,7 +53,6 @@ COMMANDS = {
     "logs": "memsync.cli.daemon:logs",
     "service": "memsync.cli.service:service",
 }
-INTERRUPTED_EXIT_CODE = 130
 
 
 class LazyGroup(click.Group):
@@ -114,14 +113,20 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
+    output = sys.stdout
     try:
         code = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
         )
         sys.stdout.flush()
     except SystemExit as stop:
-        # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here.
-        code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else stop.code
+        # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
+        code = stop.code if sys.stdout is output else 0
+    except click.exceptions.NoArgsIsHelpError as error:  # the message is the help, with the lines as they must be
+        from memsync.cli.text import say
+
+        say(error.format_message(), err=True)
+        code = error.exit_code
     except click.UsageError as error:
         report(_in_own_words(error))
         code = error.exit_code
@@ -132,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report(error)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        report(MemsyncError("Interrupted. Nothing was damaged; run the command again to finish."))
+        report(MemsyncError(INTERRUPTED))
         code = INTERRUPTED_EXIT_CODE
     except OSError as error:
         code = after_failed_output(error)

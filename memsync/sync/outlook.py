@@ -98,7 +98,8 @@ class Lookout:
 
     def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:
         """Compare a scan with what the index knows now."""
-        with self._guard:
+        # Planned while reading, since what a damaged row is read as shows only when it is made use of.
+        with self._guard, self._index.reading():
             known = self.known()
             self._check_root(scan, known, accept_root)
             repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}

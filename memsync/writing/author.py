@@ -175,12 +175,21 @@ class Author:
         head = one.head or self._head_of(one.path)
 
         def append() -> Done:
+            if all(left.id != one.id for left in self.writer.journal.since(0.0, one.path)):
+                # The append of the one before, or another process, has put it back by now.
+                return Done(one.path, self._last_line_of(one))
             if one.heading:
                 entry = as_it_was(one.entry)
                 return self.add_to_section(one.path, one.heading, entry, head, replaces=[one.id])
             return self.writer.append(one.path, as_it_was(one.text), head=head, replaces=[one.id])
 
         return self.write("recover", one.entry, append)
+
+    def _last_line_of(self, one: Appended) -> int:
+        """Return the line at which an entry begins, for the last time if it is there several times; else the end."""
+        note, first = self.read(one.path), one.entry.partition("\n")[0]
+        lines = note.lines if note else ()
+        return max((number for number, line in enumerate(lines, 1) if line == first), default=len(lines) or 1)
 
     def _head_of(self, path: NotePath) -> str:
         """Return how a note begins that was deleted and comes back, when the journal does not know."""

@@ -130,11 +130,12 @@ class SqliteIndex:
 
     @contextmanager
     def reading(self) -> Iterator[SqliteReader]:
-        """Yield a consistent view; nested calls in one thread share it."""
-        self._reopen_if_replaced()
-        connection, inode = self._reader()
+        """Yield a consistent view; nested calls in one thread share it, even if the file was replaced meanwhile."""
+        nested = self._reads_already()
+        if not nested:
+            self._reopen_if_replaced()
+        connection, inode = self._local.reader[1:] if nested else self._reader()
         with self._watched(connection, inode):
-            nested = connection.in_transaction
             if nested:
                 yield SqliteReader(connection, self.path, self._frequencies)
                 return
@@ -252,6 +253,11 @@ class SqliteIndex:
             for connection in [*self._readers, self._writer]:
                 _close(connection)
             self._readers.clear()
+
+    def _reads_already(self) -> bool:
+        connection: apsw.Connection | None = getattr(self._local, "reader", (-1, None, 0))[1]
+        with _translated(self.path):
+            return connection is not None and connection.in_transaction
 
     def _reader(self) -> tuple[apsw.Connection, int]:
         """Return this thread's own connection, and the inode of the file that it reads."""

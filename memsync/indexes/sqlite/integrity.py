@@ -53,9 +53,11 @@ _VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})
 """
-# Spaces that are not what their description says, or have vectors to search though they are retired, or have none.
+# Spaces that are not what their description says, or have vectors to search though they are retired, or have none, or
+# are in no known state.
 _SPACES = """
 SELECT count(*) FROM space s WHERE description ->> 'dimension' IS NOT dimension
+    OR state NOT IN ('active', 'building', 'retired')
     OR (state = 'retired') = EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'vec_' || s.id)
 """
 # (int8 vector that is searched, float16 vector it was made of) of every passage of a space that has one.

@@ -90,12 +90,13 @@ WHERE chunk_fts MATCH :match
 ORDER BY distance LIMIT :limit
 """
 
-# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order.
+# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order. NULL for what
+# is missing, which only a damaged index lacks: left out, it would not be missed.
 NEAREST = """
 SELECT passage.id, vector.value
 FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND k = :limit) near
-JOIN passage ON passage.id = near.rowid
-JOIN vector ON vector.hash = passage.hash AND vector.space = :space
+LEFT JOIN passage ON passage.id = near.rowid
+LEFT JOIN vector ON vector.hash = passage.hash AND vector.space = :space
 """
 
 # The same among the passages of the chunks that the filters leave.
@@ -104,8 +105,8 @@ SELECT passage.id, vector.value FROM (
     SELECT rowid FROM vec_{{space}} WHERE embedding MATCH vec_int8(:vector) AND k = :limit
        AND rowid IN (SELECT c.passage FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
 ) near
-JOIN passage ON passage.id = near.rowid
-JOIN vector ON vector.hash = passage.hash AND vector.space = :space
+LEFT JOIN passage ON passage.id = near.rowid
+LEFT JOIN vector ON vector.hash = passage.hash AND vector.space = :space
 """
 
 # (chunk id, passage id) of every chunk with one of the passages in :passages.

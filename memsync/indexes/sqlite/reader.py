@@ -142,6 +142,8 @@ class SqliteReader(ThreadReader, OverviewReader):
         filters = self._parameters(query) if narrows else {}
         statement = queries.NEAREST_FILTERED if narrows else queries.NEAREST
         near = list(self._rows(statement.format(space=number), parameters | filters))
+        if not near:  # words alone might answer then, without a word about it
+            self.check(is_quick=True)
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
         statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
         chunks = self._rows(statement, {"passages": json.dumps(list(scores)), **filters})

@@ -7,6 +7,7 @@ so by returning to version 0: the tables are dropped and the next sync fills the
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -181,7 +182,8 @@ def _folded(*values: apsw.SQLiteValue) -> apsw.SQLiteValue:
 def prepare(connection: apsw.Connection) -> None:
     """Set the journal mode and bring the schema to the present version.
 
-    Raises IndexTooNew for a database of a later memsync; apsw errors pass through for the caller to judge.
+    Raises IndexTooNew for a database of a later memsync; apsw errors pass through for the caller to judge, among them
+    CorruptError for a version that the tables are not of.
     """
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "normal")
@@ -196,8 +198,10 @@ def prepare(connection: apsw.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated while this one waited for the lock.
-        for number in range(connection.pragma("user_version"), SCHEMA_VERSION):
-            run_all(connection, MIGRATIONS[number])
+        version = connection.pragma("user_version")
+        _check_tables(connection, version)
+        for migration in MIGRATIONS[version:]:
+            run_all(connection, migration)
         connection.pragma("user_version", SCHEMA_VERSION)
         connection.execute("COMMIT")
     except BaseException:
@@ -219,13 +223,24 @@ def capabilities() -> tuple[str, str]:
 
 
 @cache
-def made() -> frozenset[tuple[tuple[str, str], str]]:
-    """Return ((type, name), SQL) of every table and index of ours as the migrations make it."""
+def made(version: int = SCHEMA_VERSION) -> frozenset[tuple[tuple[str, str], str]]:
+    """Return ((type, name), SQL) of every table and index of ours as the migrations up to a version make it."""
     connection = apsw.Connection(":memory:")  # FTS5's own tables may differ from one SQLite to the next
-    for migration in MIGRATIONS:
+    for migration in MIGRATIONS[:version]:
         run_all(connection, migration)
+    return frozenset(_tables(connection))
+
+
+def _check_tables(connection: apsw.Connection, version: int) -> None:
+    """Raise CorruptError unless the tables are those of a version: no migration can be run on others."""
+    names = {name for name, _ in made()}
+    if version < 0 or {table for table in _tables(connection) if table[0] in names} != made(version):
+        raise apsw.CorruptError(f"its tables are not those of schema version {version}")
+
+
+def _tables(connection: apsw.Connection) -> Iterator[tuple[tuple[str, str], str]]:
     statement = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT GLOB 'chunk_fts_*'"
-    return frozenset(((kind, name), sql) for kind, name, sql in connection.execute(statement))
+    return (((str(kind), str(name)), str(sql)) for kind, name, sql in connection.execute(statement))
 
 
 def run_all(connection: apsw.Connection, statements: str) -> None:
