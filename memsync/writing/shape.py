@@ -127,7 +127,11 @@ def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator
     if is_one_line or _begins_with_words(first.strip(), rest):
         yield first.strip(), rest
     yield "", ["", *closed] if time or has_marks else closed
-    yield "", ["", *_quoted(lines)]
+    quoted = _quoted(lines)
+    if time or has_marks:
+        yield "", ["", *quoted]
+    else:  # an empty line right behind its sign would end the item
+        yield quoted[0], quoted[1:]
 
 
 def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
@@ -156,8 +160,9 @@ def _plain_words(lines: list[str], time: str, block: str) -> list[str]:
             at = changed[line - 1].index("{", column)
             changed[line - 1] = f"{changed[line - 1][:at]}\\{changed[line - 1][at:]}"
     for line in {entry.start_line for entry in _entries(tree.parts[:-1]) if entry.time}:
-        if line > 1 or not time:
-            changed[line - 1] = changed[line - 1].replace(":", "\\:", 1)
+        if line > 1 or not time:  # a first inner entry counts from its parent's line, which may be a sign alone
+            of_time = next(number for number in range(line - 1, len(changed)) if ":" in changed[number])
+            changed[of_time] = changed[of_time].replace(":", "\\:", 1)
     return changed
 
 
