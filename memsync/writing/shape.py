@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from memsync.errors import UsageError
 from memsync.model import Block
+from memsync.model.plain import printable
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, thread_parser
 from memsync.notes.dates import parse_moment
@@ -415,7 +416,7 @@ def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
 @lru_cache(maxsize=256)
 def is_role(role: str) -> bool:
     """Tell whether a message heading may name a role, and gives it back as it is."""
-    if not role.isprintable() or read_message_heading(role) != (role, ""):
+    if not role.isprintable() or printable(role) != role or read_message_heading(role) != (role, ""):
         return False
     line = f"## {role}"
     headings = _headings([line])

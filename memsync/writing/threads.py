@@ -25,6 +25,7 @@ from memsync.model import (
     ThreadMessage,
     Written,
 )
+from memsync.model.plain import visible
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.threads import body_of
 from memsync.writing.attempts import Done
@@ -231,7 +232,7 @@ def _told(attributes: Mapping[str, str]) -> dict[str, str]:
 
 def slug_of(title: str) -> str:
     """Return a file name for a title: its words in lower case, with hyphens; empty for a title without words."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFC", title).lower())
+    words = re.findall(r"\w+", visible(unicodedata.normalize("NFC", title)).lower())
     slug = "-".join(words).replace("_", "-").strip("-")
     while len(slug.encode()) > MOST_SLUG_CHARS:
         slug = slug.rpartition("-")[0] or slug[: MOST_SLUG_CHARS // 4]
