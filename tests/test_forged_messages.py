@@ -231,3 +231,19 @@ def test_control_characters_do_not_make_a_log_binary(memory: Memory) -> None:
     memory.log("\x01\x02\x03" * 400 + "kept")
     memory.log("herons")
     assert memory.search("herons").hits
+
+
+@pytest.mark.parametrize("character", ["\x01", "\x00", "\x1b", "\x7f", "\udcff", "\ud83d"])
+def test_no_name_makes_a_note_binary_or_ends_in_a_traceback(memory: Memory, character: str) -> None:
+    """A heading, a title, a key: what no text file should hold is replaced in them as in a text."""
+    name = f"a{character * 2000}"
+    memory.remember("the heron nests", section=name)
+    memory.set_preference(name, name, user=name)
+    memory.new_note("notes/x.md", "text", title=name)
+    memory.new_thread(name, session=name, user=name, project=name, prompt=name)
+    memory.observe(name, pattern_type="x")
+    assert memory.remember("the stork nests", section=name).warnings == ()
+    kept = "a" + "\N{REPLACEMENT CHARACTER}" * 2000
+    assert [(one.key, one.value) for one in memory.preferences(user=name)] == [(kept, kept)]
+    assert [one.text for one in memory.patterns()] == [kept]
+    assert memory.sync().failures == ()

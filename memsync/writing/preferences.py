@@ -11,6 +11,7 @@ from memsync.writing.attempts import Done
 from memsync.writing.author import Author
 from memsync.writing.edits import end_of_section, find_section, insert_after, replace_line
 from memsync.writing.join import Addition
+from memsync.writing.shape import one_line
 
 PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"
@@ -29,6 +30,7 @@ class Preferences:
         """See Calls.preferences."""
         note = self._author.read(PREFERENCES)
         found: dict[str, Preference] = {}
+        user = one_line(user)
         for whose in ("", user) if user else ("",):
             for one in _preferences(note) if note else ():
                 if one.user == whose:
@@ -38,7 +40,7 @@ class Preferences:
 
     def set(self, key: str, value: str, user: str) -> Written:
         """See Calls.set_preference."""
-        key, value, user = (" ".join(part.split()) for part in (key, value, user))
+        key, value, user = map(one_line, (key, value, user))
         if not key or ":" in key or not value or not _LINE.fullmatch(f"- {key}: {value}"):
             raise UsageError(f"{key!r} and {value!r} are no preference", hint="Write: memsync pref set KEY VALUE")
         braced = next((part for part in (value, user) if cut_attributes(part)[1]), None)

@@ -77,6 +77,11 @@ def cleaned(text: str) -> str:
     return whole_characters("\n".join(lines))
 
 
+def one_line(text: str) -> str:
+    """Return text on one line, as a heading, a title or a setting has it: no control characters, single spaces."""
+    return whole_characters(_CONTROL.sub("�", " ".join(text.split())))
+
+
 def whole_characters(text: str) -> str:
     """Return text in which each half of a character, which no file can hold, is a replacement character."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
