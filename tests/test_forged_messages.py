@@ -238,12 +238,12 @@ def test_no_name_makes_a_note_binary_or_ends_in_a_traceback(memory: Memory, char
     """A heading, a title, a key: what no text file should hold is replaced in them as in a text."""
     name = f"a{character * 2000}"
     memory.remember("the heron nests", section=name)
-    memory.set_preference(name, name, user=name)
+    memory.set_preference(name, name, user="bob")
     memory.new_note("notes/x.md", "text", title=name)
     memory.new_thread(name, session=name, user=name, project=name, prompt=name)
     memory.observe(name, pattern_type="x")
     assert memory.remember("the stork nests", section=name).warnings == ()
     kept = "a" + "\N{REPLACEMENT CHARACTER}" * 2000
-    assert [(one.key, one.value) for one in memory.preferences(user=name)] == [(kept, kept)]
+    assert [(one.key, one.value) for one in memory.preferences(user="bob")] == [(kept, kept)]
     assert [one.text for one in memory.patterns()] == [kept]
-    assert memory.sync().failures == ()
+    assert memory.sync().failed == ()

@@ -46,6 +46,10 @@ class Preferences:
         braced = next((part for part in (value, user) if cut_attributes(part)[1]), None)
         if braced is not None:
             raise UsageError(f"{braced!r} ends in attributes", hint="Write it without the braces.")
+        written = f"{_HEAD}\n## user:{user}\n\n- {key}: {value}\n" if user else f"{_HEAD}\n- {key}: {value}\n"
+        read = _preferences(self._author.parse(PREFERENCES, written.encode()))
+        if [(one.key, one.value, one.user) for one in read] != [(key, value, user)]:
+            raise UsageError(f"{user!r} would not be read as this user", hint="Write the name without Markdown's signs.")
         return self._author.write("pref", f"{key}: {value}", lambda: self._set(key, value, user))
 
     def _set(self, key: str, value: str, user: str) -> Done:
