@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.errors import UsageError, WriteRefused
+from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model import Message, Note, NotePath
 from memsync.notes.decode import is_binary
@@ -247,3 +247,14 @@ def test_no_name_makes_a_note_binary_or_ends_in_a_traceback(memory: Memory, char
     assert [(one.key, one.value) for one in memory.preferences(user="bob")] == [(kept, kept)]
     assert [one.text for one in memory.patterns()] == [kept]
     assert memory.sync().failed == ()
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "\udcff.md", "a/\udfff/b.md:1"])
+def test_half_a_character_in_a_question_finds_nothing(memory: Memory, name: str) -> None:
+    """A shell gives a byte that is no UTF-8 as one, and models cut emoji in two: no file and no session is called so."""
+    memory.new_thread("Talk", session="\N{REPLACEMENT CHARACTER}")
+    memory.append_message("talk", "handoff", "hello")
+    with pytest.raises(NoSuchNote):
+        memory.get(name)
+    assert memory.messages("handoff", session=name).messages == ()
+    assert len(memory.messages("handoff").messages) == 1
