@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from memsync import Memory
-from memsync.errors import ConfigError, FilesystemError
+from memsync.errors import ConfigError, FilesystemError, WriteRefused
+from memsync.model import NotePath
 from memsync.settings import SETTINGS, Settings, load_settings
 from memsync.trust import HARMLESS
 from memsync.user_folders import own_folder, state_folder
+from memsync.writing.beneath import folder_of
 from tests.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
@@ -326,3 +328,29 @@ def test_only_a_file_is_trusted(cli: Cli, tmp_path: Path, make: Callable[[Path],
     make(tmp_path / "memsync.toml")
     done = cli("trust", str(tmp_path / "memsync.toml"), cwd=tmp_path)
     assert (done.returncode, "it is a link or no file" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["/../elsewhere/", "../elsewhere/", "..", "/a/../../elsewhere/", "//elsewhere/", "/./", "/.git/", "/.git/hooks/",
+     "/a\\u202eb/"],
+)  # fmt: skip
+def test_no_kind_leads_the_log_out_of_the_notes(cli: Cli, tmp_path: Path, pattern: str) -> None:
+    """[kinds] says in which folder logs are; a found file may say so, too, but only of folders that have notes."""
+    root = tmp_path / "clone/notes"
+    root.mkdir(parents=True)
+    (root / "config.toml").write_text(f'[memsync]\nroot = "."\n[kinds]\n"{pattern}" = "daily"\n')
+    around = {path for path in tmp_path.rglob("*") if not path.is_relative_to(root)}
+    logged = cli("log", "the heron nests", cwd=root, environ={"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert logged.stdout.startswith("daily/"), logged.stderr
+    assert [path.parent.name for path in root.rglob("*.md")] == ["daily"]
+    assert {path for path in (tmp_path / "clone").rglob("*") if not path.is_relative_to(root)} <= around
+
+
+@pytest.mark.parametrize("path", ["../x.md", "a/../../x.md", "./x.md", "a//x.md", "/etc/x.md"])
+def test_nothing_is_written_outside_of_the_root_whoever_names_it(tmp_path: Path, path: str) -> None:
+    """The last look at a path is where its folder is opened."""
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    with pytest.raises(WriteRefused, match="not a path beneath the memory root"), folder_of(root, NotePath(path)):
+        pass

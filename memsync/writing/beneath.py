@@ -72,8 +72,11 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Yield a descriptor of the folder that `path` lies in, made with those above it if it is to be.
 
-    Raises FileNotFoundError, WriteRefused where a link or a file is in the way, FilesystemError.
+    Raises FileNotFoundError, WriteRefused where a link or a file is in the way, or the path leads elsewhere,
+    FilesystemError.
     """
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise WriteRefused(f"{path} is not a path beneath the memory root", hint="Name a note as search results do.")
     try:
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
