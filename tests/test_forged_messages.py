@@ -251,7 +251,7 @@ def test_no_name_makes_a_note_binary_or_ends_in_a_traceback(memory: Memory, char
 
 @pytest.mark.parametrize("name", ["a\ud800", "\udcff.md", "a/\udfff/b.md:1"])
 def test_half_a_character_in_a_question_finds_nothing(memory: Memory, name: str) -> None:
-    """A shell gives a byte that is no UTF-8 as one, and models cut emoji in two: no file and no session is called so."""
+    """A shell gives a byte that is no UTF-8 as one, and models cut emoji in two: nothing is called so."""
     memory.new_thread("Talk", session="\N{REPLACEMENT CHARACTER}")
     memory.append_message("talk", "handoff", "hello")
     with pytest.raises(NoSuchNote):

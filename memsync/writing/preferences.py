@@ -49,7 +49,7 @@ class Preferences:
         written = f"{_HEAD}\n## user:{user}\n\n- {key}: {value}\n" if user else f"{_HEAD}\n- {key}: {value}\n"
         read = _preferences(self._author.parse(PREFERENCES, written.encode()))
         if [(one.key, one.value, one.user) for one in read] != [(key, value, user)]:
-            raise UsageError(f"{user!r} would not be read as this user", hint="Write the name without Markdown's signs.")
+            raise UsageError(f"{user!r} would not be read as this user", hint="Write it without Markdown's signs.")
         return self._author.write("pref", f"{key}: {value}", lambda: self._set(key, value, user))
 
     def _set(self, key: str, value: str, user: str) -> Done:
