@@ -191,6 +191,26 @@ def test_found_file_that_another_can_change_is_ignored_with_a_warning(cli: Cli, 
         assert [warning.path for warning in memory.status().warnings] == ["(settings)"]
 
 
+@pytest.mark.parametrize("how", ["everybody", "owner"])
+def test_own_file_that_another_can_change_is_ignored_with_a_warning(cli: Cli, tmp_path: Path, how: str) -> None:
+    """It decides even what leads somewhere, whoever wrote it."""
+    path = tmp_path / "config/memsync/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("[git]\ncommit = true\n")
+    shown = ("--root", str(cli.root), "config", "show")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert str(path) in cli(*shown, cwd=tmp_path, environ=environ).stdout
+    if how == "everybody":
+        path.chmod(0o646)
+    elif os.geteuid() == 0:
+        os.chown(path, 12_345, -1)
+    else:
+        pytest.skip("giving a file to another user needs root")
+    done = cli(*shown, cwd=tmp_path, environ=environ)
+    assert str(path) not in done.stdout
+    assert f"{path} is ignored" in done.stderr
+
+
 def test_file_of_the_users_private_group_is_the_users(tmp_path: Path) -> None:
     """Many systems create files with mode 664 for a group that has one member."""
     path = config(tmp_path, "[search]\nlimit = 4\n")
