@@ -16,6 +16,7 @@ OWN_NAME = "memsync.toml"
 """A name that no other program uses: looked for first, and what `memsync init` takes where config.toml is another's."""
 NAMES = (OWN_NAME, NAME)
 MAX_BYTES = 1_000_000
+_HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
 _HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]", re.MULTILINE)
 
 
@@ -116,7 +117,7 @@ def _read_found(path: str) -> tuple[bytes, str]:
     if not content or not (path.endswith(f"/{OWN_NAME}") or _HAS_OUR_TABLE.search(content)):
         return b"", ""
     if writer := other_writer(found, path):
-        return b"", f"{writer} can change it. Give it to yourself alone (chown, chmod go-w), or name it with --config."
+        return b"", f"{writer} can change it. {_HOW_TO_OWN}, or name it with --config."
     if os.path.islink(path):
         return b"", "it is a symbolic link. Name the file itself with --config."
     return content, ""
@@ -130,10 +131,18 @@ def name_in(folder: str) -> str:
     return OWN_NAME if os.path.lexists(os.path.join(folder, NAME)) else NAME
 
 
-def users_own() -> ConfigFile | None:
-    """Return the config file in the user's config folder, if there is one. Raises ConfigError if it is not usable."""
+def users_own(ignored: list[str]) -> ConfigFile | None:
+    """Return the config file in the user's config folder, if there is one. Raises ConfigError if it is not usable.
+
+    It decides everything, so one that another user can write is passed over: `ignored` gets a sentence about it.
+    """
     path = os.path.join(config_folder(), NAME)
-    return parse_config(path) if os.path.isfile(path) else None
+    if not os.path.isfile(path):
+        return None
+    if writer := other_writer(os.stat(path), path):
+        ignored.append(f"{path} is ignored: {writer} can change it. {_HOW_TO_OWN}.")
+        return None
+    return parse_config(path)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

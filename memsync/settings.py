@@ -266,7 +266,7 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     from memsync.trust import risky_settings
 
     given = _given(file)
-    own = users_own()
+    own = users_own([])
     otherwise = {**_defaults(), **(_given(own) if own is not None else {})}
     return {name: given[name] for name in risky_settings(file, given, otherwise)}
 
@@ -283,7 +283,8 @@ def _files(
     wanted = os.path.abspath(expanded(os.fspath(root), where)) if root is not None else expanded(variable, where)
     if named:
         return _Files(None, parse_config(expanded(named, "--config")), True, ()), wanted
-    own, ignored = users_own(), list[str]()
+    ignored = list[str]()
+    own = users_own(ignored)
     for file in found_above(os.path.abspath(wanted or cwd or os.getcwd()), ignored):
         if (own is None or file.path != own.path) and not (wanted and real(root_of(file)) != real(wanted)):
             return _Files(own, file, False, ignored), wanted

@@ -190,6 +190,15 @@ def test_preferences_are_read_and_set_in_place(own: MemoryApi, write: Write, roo
         own.set_preference("a:b", "c")
 
 
+@pytest.mark.parametrize("user", ["bob #", "bob ##", "x <b>y</b>", "a\\#b", "[bob](x)", "é" * 5_000])
+def test_preference_is_not_set_for_another_user_than_the_one_that_is_named(own: MemoryApi, user: str) -> None:
+    """A heading is read without its closing signs and Markdown: what would be read as another name is refused."""
+    own.set_preference("tone", "short", user="bob")
+    with pytest.raises(UsageError, match="would not be read as this user"):
+        own.set_preference("tone", "rude", user=user)
+    assert [(one.key, one.value) for one in own.preferences(user="bob")] == [("tone", "short")]
+
+
 def test_first_preference_makes_the_file(own: MemoryApi, root: Path) -> None:
     """For everybody or for one user."""
     own.set_preference("language", "German", user="ada")

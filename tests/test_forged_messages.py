@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.errors import UsageError, WriteRefused
+from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model import Message, Note, NotePath
 from memsync.notes.decode import is_binary
@@ -231,3 +231,30 @@ def test_control_characters_do_not_make_a_log_binary(memory: Memory) -> None:
     memory.log("\x01\x02\x03" * 400 + "kept")
     memory.log("herons")
     assert memory.search("herons").hits
+
+
+@pytest.mark.parametrize("character", ["\x01", "\x00", "\x1b", "\x7f", "\udcff", "\ud83d"])
+def test_no_name_makes_a_note_binary_or_ends_in_a_traceback(memory: Memory, character: str) -> None:
+    """A heading, a title, a key: what no text file should hold is replaced in them as in a text."""
+    name = f"a{character * 2000}"
+    memory.remember("the heron nests", section=name)
+    memory.set_preference(name, name, user="bob")
+    memory.new_note("notes/x.md", "text", title=name)
+    memory.new_thread(name, session=name, user=name, project=name, prompt=name)
+    memory.observe(name, pattern_type="x")
+    assert memory.remember("the stork nests", section=name).warnings == ()
+    kept = "a" + "\N{REPLACEMENT CHARACTER}" * 2000
+    assert [(one.key, one.value) for one in memory.preferences(user="bob")] == [(kept, kept)]
+    assert [one.text for one in memory.patterns()] == [kept]
+    assert memory.sync().failed == ()
+
+
+@pytest.mark.parametrize("name", ["a\ud800", "\udcff.md", "a/\udfff/b.md:1"])
+def test_half_a_character_in_a_question_finds_nothing(memory: Memory, name: str) -> None:
+    """A shell gives a byte that is no UTF-8 as one, and models cut emoji in two: nothing is called so."""
+    memory.new_thread("Talk", session="\N{REPLACEMENT CHARACTER}")
+    memory.append_message("talk", "handoff", "hello")
+    with pytest.raises(NoSuchNote):
+        memory.get(name)
+    assert memory.messages("handoff", session=name).messages == ()
+    assert len(memory.messages("handoff").messages) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -182,6 +183,27 @@ def test_nothing_that_a_repository_configures_is_run(
     variables = [name for name in listed_variables() if not STRUCTURE.fullmatch(name)]
     assert len(variables) > 500
     plant(git_dir, witness, variables)
+    commits = use_everything(commits_in(root))
+    assert traces(witness) == []
+    assert all(commits)
+
+
+@pytest.mark.parametrize("entry", ["./bin", "bin", ".", ""])
+def test_no_program_of_the_notes_passes_for_git(
+    entry: str,
+    tmp_path: Path,
+    witness: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    commits_in: Callable[[Path], Memory],
+    users_own: None,
+) -> None:
+    """PATH may have relative entries, `./node_modules/.bin` say: they lead into no folder that git is run in."""
+    root = tmp_path / "clone"
+    make_repository(root)
+    program = root / entry / "git"
+    program.parent.mkdir(exist_ok=True)
+    shutil.copy(witness, program)
+    monkeypatch.setenv("PATH", f"{entry}{os.pathsep}{os.environ['PATH']}")
     commits = use_everything(commits_in(root))
     assert traces(witness) == []
     assert all(commits)

@@ -72,3 +72,11 @@ def test_new_head_is_read_as_it_was_meant() -> None:
     fields = {"title": "yes", "tier": "task", "tags": ["a", "1"], "session": "2026-11-21", "empty": ""}
     head = read_head(split_lines(head_of(dict(fields))))
     assert head.values == {name: value for name, value in fields.items() if value}
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-13-01", "9999-99-99", "0000-01-01", "2026-02-30", "1" * 5_000, "true", "1e5", "2026-01-01", "0x1F"]
+)
+def test_text_that_looks_like_another_value_of_yaml_stays_text(value: str) -> None:
+    """Even if YAML fails to read it as that: a title may be a day that no calendar has."""
+    assert dict(read_head(split_lines(head_of({"title": value}))).values) == {"title": value}

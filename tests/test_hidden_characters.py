@@ -21,11 +21,12 @@ HIDDEN = [
     *map(chr, (0x01, 0x07, 0x08, 0x0B, 0x0C, 0x0D, 0x1B, 0x1C, 0x7F, 0x85, 0x9B, 0x9D, 0xAD)),
     *map(chr, (0x061C, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2028, 0x2029, 0x2060, 0xFEFF)),
     *map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xE0001, 0xE0041, 0xE007F)),
+    *map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x180B, 0x3164, 0xFE00, 0xFE0D, 0xFE0F, 0xFFA0, 0xE0100, 0xE01EF)),
 ]
 ALL = "".join(HIDDEN)
 _FORBIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
-    "\U000e0000-\U000e007f]"
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 NAME = f"a{ALL[:12]}\nFORGED: nothing is wrong.md"
 OTHER = f"b{ALL[12:]}\udcff.md"
@@ -162,10 +163,19 @@ def test_json_is_the_exact_data(
 
 def test_what_can_be_seen_stays_as_it_is() -> None:
     """Letters of any script, emoji, and spaces of any width."""
-    text = "Ünïcödé 日本語 العربية 🎉 a\u00a0b\u3000c"
+    text = "Ünïcödé 日本語 العربية 🎉 a\u00a0b\u3000c \u26a0\ufe0f 1\ufe0f\u20e3 \u260e\ufe0e"
     assert (printable(text), visible(text), json_line(text)) == (text, text, text)
     assert printable("a\nb\x1b") == "a\\nb\\x1b"
     assert visible("a\n\tb\x1b") == "a\n\tb\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("base", ["\u2764\ufe0f", "\U0001f600", "a", "日", " ", "\n", "\u200b"])
+def test_no_sentence_is_hidden_behind_a_sign(base: str) -> None:
+    """One selector may say how an emoji looks; a row of them spells out bytes that only a model reads."""
+    for selectors in ("\ufe0f\ufe0e" * 20, "".join(map(chr, range(0xE0100, 0xE01F0))), "\ufe00\ufe0d"):
+        kept = len(hidden_in(visible(base + selectors)))
+        assert kept == len(hidden_in(printable(base + selectors)))
+        assert kept <= 1
 
 
 class _Client:

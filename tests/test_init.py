@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsync import Memory
-from memsync.errors import RootError
+from memsync.errors import RootError, WriteRefused
 from memsync.settings import load_settings
 from memsync.writing.scaffold import create_root
 from tests.daemon_process import Cli
@@ -43,6 +43,19 @@ def test_init_twice_changes_nothing(tmp_path: Path) -> None:
     second = create_root(first.root)
     assert second.created == ()
     assert before == {path: path.read_bytes() for path in first.root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["daily", "prompts"])
+def test_init_writes_no_template_behind_a_link(tmp_path: Path, name: str) -> None:
+    """A clone without notes may bring folders that lead elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root = tmp_path / "clone"
+    root.mkdir()
+    (root / name).symlink_to(elsewhere)
+    with pytest.raises(WriteRefused, match=f"{name} on the way to it is a symbolic link"):
+        create_root(root)
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_init_on_a_file_is_refused(tmp_path: Path) -> None:

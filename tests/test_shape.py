@@ -22,6 +22,7 @@ LINES = st.sampled_from(
         "\\---", "- item", "  - inner", "  more", "1. one", "   text", "```", "```py", "~~~~", "    code", "<!-- note",
         "-->", "<script>", "</script>", "<pre>x</pre>", "> quote", "> # quoted", "| a | b |", "|---|---|", "\ttab",
         "[^1]: foot", "[ref]: /x", "***", "text  ", "<?php", "?>", "-", "=", "{a=b}", "a `` b", "- ```", "  ```",
+        "- 11:30 x", "- [x] 11:30 y", "</x>",
     ]
 )  # fmt: skip
 TEXTS = st.lists(LINES, min_size=1, max_size=9).map("\n".join).filter(str.strip)
@@ -182,6 +183,33 @@ def test_text_of_an_item_brings_no_attributes_and_no_time(text: str, attributes:
     said = [(one.time, dict(one.attributes)) for one in entries(item)]
     assert said[0] == (f"2026-11-21T{time}" if time else "", attributes)
     assert set(map(str, said[1:])) <= {str(("", {}))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- [ ] 10:02 call Dana\n- [ ] 10:03 write it down",
+        "- 10:02 x\n- y\n  - 10:04 z",
+        "* 10:02 x\n<b>",
+        "-\n  - 10:02 x",
+        "- 10:02 x\n[^x]: <pre>\n\n  </script>\n<link",
+    ],
+)
+def test_text_that_is_a_list_with_times_stays_in_its_item(text: str) -> None:
+    """Also where the item has neither a time nor a tag of its own, so that nothing stands behind its sign."""
+    items = [Addition("- before"), list_item(text), list_item("next")]
+    note = read("MEMORY.md", appended("", *items))
+    _, item, _ = note.blocks[-1]
+    assert ["\n".join(note.lines[one.start_line - 1 : one.end_line]) for one in note.blocks[-1]] == [
+        one.text for one in items
+    ]
+    assert [one.time for one in entries(item)] == [""] * len(entries(item))
+
+
+def test_item_below_html_that_front_matter_precedes_is_an_item() -> None:
+    """The parser does not read the front matter: `</x>` would go on its last paragraph and begin no HTML block."""
+    content = appended("---\ntitle: x\n...\n</x>\n  text\n", list_item("new"))
+    assert [(one.entry, one.start_line) for one in read("MEMORY.md", content).blocks[-1]] == [(False, 4), (True, 7)]
 
 
 def entries(block: Block) -> list[Block]:

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from memsync import Memory
-from memsync.errors import ConfigError, FilesystemError
+from memsync.errors import ConfigError, FilesystemError, WriteRefused
+from memsync.model import NotePath
 from memsync.settings import SETTINGS, Settings, load_settings
 from memsync.trust import HARMLESS
 from memsync.user_folders import own_folder, state_folder
+from memsync.writing.beneath import folder_of
 from tests.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
@@ -189,6 +191,26 @@ def test_found_file_that_another_can_change_is_ignored_with_a_warning(cli: Cli, 
         assert [warning.path for warning in memory.status().warnings] == ["(settings)"]
 
 
+@pytest.mark.parametrize("how", ["everybody", "owner"])
+def test_own_file_that_another_can_change_is_ignored_with_a_warning(cli: Cli, tmp_path: Path, how: str) -> None:
+    """It decides even what leads somewhere, whoever wrote it."""
+    path = tmp_path / "config/memsync/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("[git]\ncommit = true\n")
+    shown = ("--root", str(cli.root), "config", "show")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert str(path) in cli(*shown, cwd=tmp_path, environ=environ).stdout
+    if how == "everybody":
+        path.chmod(0o646)
+    elif os.geteuid() == 0:
+        os.chown(path, 12_345, -1)
+    else:
+        pytest.skip("giving a file to another user needs root")
+    done = cli(*shown, cwd=tmp_path, environ=environ)
+    assert str(path) not in done.stdout
+    assert f"{path} is ignored" in done.stderr
+
+
 def test_file_of_the_users_private_group_is_the_users(tmp_path: Path) -> None:
     """Many systems create files with mode 664 for a group that has one member."""
     path = config(tmp_path, "[search]\nlimit = 4\n")
@@ -326,3 +348,29 @@ def test_only_a_file_is_trusted(cli: Cli, tmp_path: Path, make: Callable[[Path],
     make(tmp_path / "memsync.toml")
     done = cli("trust", str(tmp_path / "memsync.toml"), cwd=tmp_path)
     assert (done.returncode, "it is a link or no file" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["/../elsewhere/", "../elsewhere/", "..", "/a/../../elsewhere/", "//elsewhere/", "/./", "/.git/", "/.git/hooks/",
+     "/a\\u202eb/"],
+)  # fmt: skip
+def test_no_kind_leads_the_log_out_of_the_notes(cli: Cli, tmp_path: Path, pattern: str) -> None:
+    """[kinds] says in which folder logs are; a found file may say so, too, but only of folders that have notes."""
+    root = tmp_path / "clone/notes"
+    root.mkdir(parents=True)
+    (root / "config.toml").write_text(f'[memsync]\nroot = "."\n[kinds]\n"{pattern}" = "daily"\n')
+    around = {path for path in tmp_path.rglob("*") if not path.is_relative_to(root)}
+    logged = cli("log", "the heron nests", cwd=root, environ={"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert logged.stdout.startswith("daily/"), logged.stderr
+    assert [path.parent.name for path in root.rglob("*.md")] == ["daily"]
+    assert {path for path in (tmp_path / "clone").rglob("*") if not path.is_relative_to(root)} <= around
+
+
+@pytest.mark.parametrize("path", ["../x.md", "a/../../x.md", "./x.md", "a//x.md", "/etc/x.md"])
+def test_nothing_is_written_outside_of_the_root_whoever_names_it(tmp_path: Path, path: str) -> None:
+    """The last look at a path is where its folder is opened."""
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    with pytest.raises(WriteRefused, match="not a path beneath the memory root"), folder_of(root, NotePath(path)):
+        pass

@@ -211,7 +211,7 @@ def _percent_encoded(path: str) -> str:
 def path_of(uri: str) -> str:
     """Return the path of a note from its address. Raises MCPError for another kind of address."""
     if not uri.startswith(SCHEME):
-        raise MCPError(types.INVALID_PARAMS, f"{uri[:200]!r} is no {SCHEME}PATH")
+        raise MCPError(types.INVALID_PARAMS, printable(f"{uri[:200]!r} is no {SCHEME}PATH"))
     return unquote(uri.removeprefix(SCHEME).lstrip("/"), errors="surrogateescape")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -46,14 +47,14 @@ def printable(text: str) -> str:
     """Return a name, or other text, on one line: each character that cannot be seen is written as an escape.
 
     That is what no terminal and no model may get from a file: line ends, control characters, marks that turn the
-    direction of writing, zero-width and tag characters, halves of characters.
+    direction of writing, zero-width and tag characters, fillers, selectors of variants, halves of characters.
     """
-    return text if text.isprintable() else text.translate(_IN_A_LINE)
+    return _replaced(text, _IN_A_LINE)
 
 
 def visible(text: str) -> str:
     """Return text of several lines; any other character that cannot be seen is replaced by U+FFFD."""
-    return text if text.isprintable() else text.translate(_IN_LINES)
+    return _replaced(text, _IN_LINES)
 
 
 def shown(value: Any, name: str = "") -> Any:
@@ -70,10 +71,24 @@ def shown(value: Any, name: str = "") -> Any:
 
 def json_line(text: str) -> str:
     """Return a JSON document in which every character that cannot be seen is written as JSON escapes it."""
-    return text if text.isprintable() else text.translate(_IN_JSON)
+    return _replaced(text, _IN_JSON)
 
 
 _QUOTED_TEXTS = ("text", "snippet")
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0"
+_SELECTORS = "\ufe00-\ufe0d\U000e0100-\U000e01ef"
+_LOOK = "(?<![#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+_UNSEEN = f"[{_FILLERS}{_SELECTORS}]|{_LOOK}"  # compiled at its first use: most commands print ASCII only
+"""Letters and marks that nobody sees, by Unicode's Default_Ignorable_Code_Point: each run of them can hold a sentence.
+
+Only the two that choose between an emoji and its plain sign stay, one behind each sign.
+"""
+
+
+def _replaced(text: str, escapes: _Escapes) -> str:
+    if not text.isprintable():
+        text = text.translate(escapes)
+    return text if text.isascii() else re.sub(_UNSEEN, lambda found: escapes.escape(found[0]), text)
 
 
 class _Escapes(dict[int, str]):
@@ -81,13 +96,13 @@ class _Escapes(dict[int, str]):
 
     def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
         super().__init__()
-        self._escape = escape
+        self.escape = escape
         self._kept = kept
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
         is_seen = character.isprintable() or character in self._kept or unicodedata.category(character) == "Zs"
-        self[code] = character if is_seen else self._escape(character)
+        self[code] = character if is_seen else self.escape(character)
         return self[code]
 
 

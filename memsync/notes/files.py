@@ -232,6 +232,8 @@ class NoteFiles:
             descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=folder)
         except FileNotFoundError:
             raise
+        except UnicodeEncodeError as error:  # half of a character, which no name holds
+            raise FileNotFoundError(path) from error
         except OSError as error:
             is_link = error.errno in (errno.ELOOP, errno.ENOTDIR)
             reason = "is or lies behind a symbolic link" if is_link else f"cannot be read: {error.strerror}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -85,11 +86,10 @@ class Git:
         `index` names another index than the repository's. Only `as_user` it reads the user's own settings; only
         `at_notes` it looks at the working tree.
         """
-        command = ["git", *arguments]
         with (
             self._guarded(),
             subprocess.Popen(  # noqa: S603 (because no shell reads them, and where git is, is the user's choice)
-                command,
+                [_program(), *arguments],
                 cwd=self.repository.work_tree if at_notes else self.folder,
                 env=self._environment(index, as_user=as_user),
                 stdin=subprocess.PIPE,
@@ -105,14 +105,14 @@ class Git:
             except BaseException:
                 _end(process)
                 raise
-        return subprocess.CompletedProcess(command, process.returncode, printed, complaint)
+        return subprocess.CompletedProcess(arguments, process.returncode, printed, complaint)
 
     def stream(self, *arguments: str, most_bytes: int) -> Iterator[bytes]:
         """Yield what a command prints, in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
         with (
             self._guarded(),
             subprocess.Popen(  # noqa: S603 (because: as in `run`)
-                ["git", "--literal-pathspecs", *arguments],  # noqa: S607 (because: as in `run`)
+                [_program(), "--literal-pathspecs", *arguments],
                 cwd=self.folder,
                 env=self._environment("", as_user=False),
                 stdin=subprocess.DEVNULL,
@@ -167,6 +167,7 @@ class Git:
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
+            "PATH": _search_path(),
         }
         if index:
             found["GIT_INDEX_FILE"] = index
@@ -174,6 +175,22 @@ class Git:
             found |= {"HOME": self.folder, "XDG_CONFIG_HOME": self.folder}
             found |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         return found
+
+
+def _search_path() -> str:
+    """Return the folders of PATH that are named in full: any other would be one of the notes' while git looks at them.
+
+    Many people have `./node_modules/.bin` there, and a program called git may have come with a stranger's notes.
+    """
+    return os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
+
+
+def _program() -> str:
+    """Return the path of git. Raises FileNotFoundError."""
+    found = shutil.which("git", path=_search_path())
+    if found is None:
+        raise FileNotFoundError("git")
+    return found
 
 
 def _limit_memory(process_id: int) -> None:

@@ -22,7 +22,7 @@ from memsync.writing.edits import end_of_section, find_section, insert_after
 from memsync.writing.head import head_of
 from memsync.writing.join import Addition
 from memsync.writing.journal import Appended, edited, missing
-from memsync.writing.shape import as_it_was, cleaned, list_item
+from memsync.writing.shape import as_it_was, cleaned, list_item, one_line
 from memsync.writing.writer import NoteWriter
 
 RetiredTo = Callable[[NotePath], Sequence[NotePath]]
@@ -76,7 +76,7 @@ class Author:
         if self.is_of_kind(path, Kind.THREAD):  # a section of that name would be a message
             raise UsageError(f"{path} is a thread", hint="Append to it: memsync thread append")
         addition = list_item(text, tags=tags_of(tags))
-        heading = " ".join(section.split()) or REMEMBERED
+        heading = one_line(section) or REMEMBERED
         fields = {"tier": str(wanted)} if tier and path != NOTE_OF_TIER[Tier.PERSONAL] else {}
         title = TITLE_OF_MEMORY if path == NOTE_OF_TIER[Tier.PERSONAL] else title_of(path)
         head = f"{head_of(fields)}# {title}\n"
@@ -91,7 +91,7 @@ class Author:
             )
         head = head_of({"tier": str(_tier(tier)) if tier else "", "tags": list(tags_of(tags))})
         body = f"\n{cleaned(text)}\n" if text.strip() else ""
-        content = f"{head}# {' '.join(title.split()) or title_of(place)}\n{body}"
+        content = f"{head}# {one_line(title) or title_of(place)}\n{body}"
         return self.write("note", title or place, lambda: self.writer.create(place, content))
 
     def add_to_section(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model import NotePath
+from memsync.model.plain import printable
 from memsync.notes.ignore import is_note_name
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -29,7 +30,7 @@ def note_path(text: str) -> NotePath:
         raise UsageError(f"{text!r} is not a path beneath the memory root", hint=name_hint)
     if any(part.startswith(".") for part in parts) or not is_note_name(parts[-1]):
         raise UsageError(f"{text!r} is hidden or an editor's leftover, which is never read", hint=name_hint)
-    if any(not part.isprintable() for part in parts):
+    if not path.isprintable() or printable(path) != path:
         raise UsageError(f"{text!r} has a character that cannot be shown", hint=name_hint)
     if any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in parts):
         raise UsageError(f"{text[:80]!r}… has a name of over {_MAX_NAME_BYTES} bytes", hint="Write a shorter one.")
@@ -71,8 +72,11 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Yield a descriptor of the folder that `path` lies in, made with those above it if it is to be.
 
-    Raises FileNotFoundError, WriteRefused where a link or a file is in the way, FilesystemError.
+    Raises FileNotFoundError, WriteRefused where a link or a file is in the way, or the path leads elsewhere,
+    FilesystemError.
     """
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise WriteRefused(f"{path} is not a path beneath the memory root", hint="Name a note as search results do.")
     try:
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

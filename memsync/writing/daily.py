@@ -10,6 +10,7 @@ from memsync.model import Kind, NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.rules import PathRules
+from memsync.writing.beneath import note_path
 
 USUAL_FOLDER = "daily/"
 USUAL_NAME = "%Y-%m-%d"
@@ -69,9 +70,18 @@ def daily_folder(rules: PathRules) -> str:
             folders.append(name)
         plain = [part for part in folders if not re.search(r"[*?\[\\]", part)]
         folder = "".join(f"{part}/" for part in plain)
-        if plain == folders[: len(plain)] and rules.kind(NotePath(f"{folder}2026-11-21.md")) is Kind.DAILY:
+        path = NotePath(f"{folder}2026-11-21.md")
+        if plain == folders[: len(plain)] and rules.kind(path) is Kind.DAILY and _is_of_a_note(path):
             return folder
     return USUAL_FOLDER
+
+
+def _is_of_a_note(path: NotePath) -> bool:
+    """Tell whether a note may have this path: [kinds] may come from a stranger, and a line of it name `../`."""
+    try:
+        return note_path(path) == path
+    except UsageError:
+        return False
 
 
 def _day_of(stem: str, name: str) -> date | None:

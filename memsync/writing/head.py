@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 import yaml
 
@@ -72,9 +73,9 @@ def _line(key: str, value: JsonValue) -> str:
 def _scalar(value: JsonValue) -> str:
     """Return a value as YAML that is read as that value: plain where that is safe, else as JSON, which YAML holds."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value == value.strip():
-        read = yaml.safe_load(value)
-        if read == value:
-            return value
+        with suppress(ValueError):  # what looks like a date and is in no calendar, or like a number of 5,000 digits
+            if yaml.safe_load(value) == value:
+                return value
     return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 

@@ -10,7 +10,7 @@ from memsync.notes.attributes import cut_attributes
 from memsync.writing.attempts import Done
 from memsync.writing.author import NOTE_OF_TIER, TITLE_OF_MEMORY, Author
 from memsync.writing.edits import replace_line
-from memsync.writing.shape import attribute_block, list_item
+from memsync.writing.shape import attribute_block, list_item, one_line
 
 MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
 HEADING = "Patterns"
@@ -37,7 +37,7 @@ class Patterns:
         today = date.today().isoformat()
         first = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
         attributes = {**first, "confidence": _confidence(confidence, 1), "first": today, "last": today}
-        wanted = " ".join(text.split())
+        wanted = one_line(text)
         item = list_item(wanted, attributes={name: value for name, value in attributes.items() if value})
 
         def known(note: Note | None) -> Pattern | None:

@@ -11,6 +11,7 @@ from memsync.writing.attempts import Done
 from memsync.writing.author import Author
 from memsync.writing.edits import end_of_section, find_section, insert_after, replace_line
 from memsync.writing.join import Addition
+from memsync.writing.shape import one_line
 
 PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"
@@ -29,6 +30,7 @@ class Preferences:
         """See Calls.preferences."""
         note = self._author.read(PREFERENCES)
         found: dict[str, Preference] = {}
+        user = one_line(user)
         for whose in ("", user) if user else ("",):
             for one in _preferences(note) if note else ():
                 if one.user == whose:
@@ -38,12 +40,16 @@ class Preferences:
 
     def set(self, key: str, value: str, user: str) -> Written:
         """See Calls.set_preference."""
-        key, value, user = (" ".join(part.split()) for part in (key, value, user))
+        key, value, user = map(one_line, (key, value, user))
         if not key or ":" in key or not value or not _LINE.fullmatch(f"- {key}: {value}"):
             raise UsageError(f"{key!r} and {value!r} are no preference", hint="Write: memsync pref set KEY VALUE")
         braced = next((part for part in (value, user) if cut_attributes(part)[1]), None)
         if braced is not None:
             raise UsageError(f"{braced!r} ends in attributes", hint="Write it without the braces.")
+        written = f"{_HEAD}\n## user:{user}\n\n- {key}: {value}\n" if user else f"{_HEAD}\n- {key}: {value}\n"
+        read = _preferences(self._author.parse(PREFERENCES, written.encode()))
+        if [(one.key, one.value, one.user) for one in read] != [(key, value, user)]:
+            raise UsageError(f"{user!r} would not be read as this user", hint="Write it without Markdown's signs.")
         return self._author.write("pref", f"{key}: {value}", lambda: self._set(key, value, user))
 
     def _set(self, key: str, value: str, user: str) -> Done:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from memsync.config_file import name_in
 from memsync.errors import FilesystemError, RootError
+from memsync.model import NotePath
+from memsync.writing.beneath import folder_of
 
 _SOUL = """# Soul
 
@@ -70,7 +72,10 @@ class CreatedRoot:
 
 
 def create_root(root: Path) -> CreatedRoot:
-    """Make `root` a memory root. Raises RootError when it is a file, FilesystemError when it cannot be written.
+    """Make `root` a memory root.
+
+    Raises RootError when it is a file, FilesystemError when it cannot be written, WriteRefused for a folder in it that
+    is a link.
 
     A folder that has notes gets no templates beside them, only the files that git and memsync use.
     """
@@ -95,7 +100,7 @@ def create_root(root: Path) -> CreatedRoot:
         created: list[str] = []
         kept: list[str] = []
         for name, text in files.items():
-            (created if _write_new(root / name, text) else kept).append(name)
+            (created if _write_new(root, name, text) else kept).append(name)
     except OSError as error:
         raise FilesystemError(
             f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."
@@ -111,12 +116,17 @@ def _count_notes(root: Path) -> int:
     return count
 
 
-def _write_new(path: Path, text: str) -> bool:
-    """Write a file that does not exist yet and return True; leave one that does and return False."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with path.open("x", encoding="utf-8", newline="\n") as stream:
+def _write_new(root: Path, name: str, text: str) -> bool:
+    """Write a file that does not exist yet and return True; leave one that does and return False.
+
+    Raises WriteRefused where a folder of the root is a link: a clone may bring one that leads elsewhere.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with folder_of(root, NotePath(name), create=True) as folder:
+        try:
+            descriptor = os.open(name.rpartition("/")[2], flags, 0o666, dir_fd=folder)
+        except FileExistsError:
+            return False
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
-    except FileExistsError:
-        return False
     return True

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from memsync.errors import UsageError
 from memsync.model import Block
+from memsync.model.plain import printable
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, thread_parser
 from memsync.notes.dates import parse_moment
@@ -76,6 +77,11 @@ def cleaned(text: str) -> str:
     return whole_characters("\n".join(lines))
 
 
+def one_line(text: str) -> str:
+    """Return text on one line, as a heading, a title or a setting has it: no control characters, single spaces."""
+    return whole_characters(_CONTROL.sub("�", " ".join(text.split())))
+
+
 def whole_characters(text: str) -> str:
     """Return text in which each half of a character, which no file can hold, is a replacement character."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -127,7 +133,11 @@ def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator
     if is_one_line or _begins_with_words(first.strip(), rest):
         yield first.strip(), rest
     yield "", ["", *closed] if time or has_marks else closed
-    yield "", ["", *_quoted(lines)]
+    quoted = _quoted(lines)
+    if time or has_marks:
+        yield "", ["", *quoted]
+    else:  # an empty line right behind its sign would end the item
+        yield quoted[0], quoted[1:]
 
 
 def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
@@ -156,8 +166,9 @@ def _plain_words(lines: list[str], time: str, block: str) -> list[str]:
             at = changed[line - 1].index("{", column)
             changed[line - 1] = f"{changed[line - 1][:at]}\\{changed[line - 1][at:]}"
     for line in {entry.start_line for entry in _entries(tree.parts[:-1]) if entry.time}:
-        if line > 1 or not time:
-            changed[line - 1] = changed[line - 1].replace(":", "\\:", 1)
+        if line > 1 or not time:  # a first inner entry counts from its parent's line, which may be a sign alone
+            of_time = next(number for number in range(line - 1, len(changed)) if ":" in changed[number])
+            changed[of_time] = changed[of_time].replace(":", "\\:", 1)
     return changed
 
 
@@ -410,7 +421,7 @@ def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
 @lru_cache(maxsize=256)
 def is_role(role: str) -> bool:
     """Tell whether a message heading may name a role, and gives it back as it is."""
-    if not role.isprintable() or read_message_heading(role) != (role, ""):
+    if not role.isprintable() or printable(role) != role or read_message_heading(role) != (role, ""):
         return False
     line = f"## {role}"
     headings = _headings([line])

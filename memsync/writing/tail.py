@@ -70,14 +70,16 @@ def read_tail(path: str, content: bytes) -> Tail:
     newline = "\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else "\n"
     # A CR and the LF that is appended to it are one line end.
     is_ended = content.endswith(b"\n") or (content.endswith(b"\r") and newline == "\r\n")
+    opens = any(map(_OPENS.match, lines))
+    body = lines[read_head(lines).line_count :] if opens else ()
     return Tail(
         newline=newline,
         lines=count,
         ends_line=not content or is_ended,
         last_line=last,
-        closing=_closing_of_note(path, lines),
+        closing=_closing_of_note(path, body),
         head_is_open=bool(lines) and head_is_open(lines),
-        joins_items=joins_items(lines),
+        joins_items=joins_items(body),
     )
 
 
@@ -119,10 +121,8 @@ def ends_with_heading(lines: Sequence[str]) -> bool:
     return isinstance(last, Heading) and last.start_line == len(lines)
 
 
-def _closing_of_note(path: str, lines: Sequence[str]) -> str:
-    if not any(map(_OPENS.match, lines)):
-        return ""
-    closing = closing_of(lines[read_head(lines).line_count :])
+def _closing_of_note(path: str, body: Sequence[str]) -> str:
+    closing = closing_of(body)
     if closing is None:
         raise WriteRefused(
             f"{path} ends inside of something that cannot be closed", hint="Close it in an editor, then write again."

@@ -25,6 +25,7 @@ from memsync.model import (
     ThreadMessage,
     Written,
 )
+from memsync.model.plain import visible
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.threads import body_of
 from memsync.writing.attempts import Done
@@ -33,7 +34,7 @@ from memsync.writing.beneath import note_path, numbered
 from memsync.writing.head import head_of, set_field
 from memsync.writing.moving import move
 from memsync.writing.retiring import Retiring
-from memsync.writing.shape import WRITING_ATTRIBUTES, message, text_of_message
+from memsync.writing.shape import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
 
 STATUSES = ("active", "paused", "completed", "archived")
 MOST_SLUG_CHARS = 60
@@ -57,17 +58,17 @@ class ThreadAuthor:
 
     def new(self, title: str, session: str, user: str, project: str, prompt: str, tags: Sequence[str]) -> Written:
         """See Calls.new_thread."""
-        title = " ".join(title.split())
+        title = one_line(title)
         slug = slug_of(title)
         if not slug:
             raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
         fields: dict[str, JsonValue] = {
             "title": title,
-            "session": session,
-            "user": user,
-            "project": project,
+            "session": whole_characters(session),
+            "user": whole_characters(user),
+            "project": whole_characters(project),
             "status": "active",
-            "prompt": prompt,
+            "prompt": whole_characters(prompt),
             "tags": tags_of(tags),
         }
         titled = self._titled(title)  # before the lock: it takes a comparison of files, for which no writer should wait
@@ -231,7 +232,7 @@ def _told(attributes: Mapping[str, str]) -> dict[str, str]:
 
 def slug_of(title: str) -> str:
     """Return a file name for a title: its words in lower case, with hyphens; empty for a title without words."""
-    words = re.findall(r"\w+", unicodedata.normalize("NFC", title).lower())
+    words = re.findall(r"\w+", visible(unicodedata.normalize("NFC", title)).lower())
     slug = "-".join(words).replace("_", "-").strip("-")
     while len(slug.encode()) > MOST_SLUG_CHARS:
         slug = slug.rpartition("-")[0] or slug[: MOST_SLUG_CHARS // 4]

@@ -114,6 +114,10 @@ class ThreadReader:
 
     def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
         """Return the messages of a role, without their text, the newest first."""
+        try:
+            (role + session).encode()
+        except UnicodeEncodeError:  # halves of characters, which no note has and SQLite does not take
+            return []
         return [
             ThreadMessage(NotePath(path), of, start, end, name, time, json.loads(says))
             for path, of, start, end, name, time, says in self._db.execute(MESSAGES, {"role": role, "session": session})
