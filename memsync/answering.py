@@ -111,7 +111,7 @@ class Answering:
     def _answer(self, query: Query, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         started = time.perf_counter()
         warnings = [*query.warnings]
-        by_meaning = query.mode is not Mode.KEYWORD and bool(query.text.strip())
+        by_meaning = query.mode is not Mode.KEYWORD and bool(query.text)
         await_near = self._ask_model(query, warnings) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:

@@ -137,8 +137,11 @@ class _Gathered:
             note, chunks = self._reader.read(path, content)
         except FileNotFoundError:
             return None
-        except (NoteError, ValueError) as error:
-            self.warnings.append(f"{path} cannot be read: {error}")
+        except NoteError as error:  # it names the note
+            self.warnings.append(error.message)
+            return None
+        except ValueError as error:
+            self.warnings.append(f"{path}: {error}")
             return None
         return note, passages_of(note, chunks)
 

@@ -19,6 +19,7 @@ from memsync.cli.main import main
 from memsync.cli.text import say_pending
 from memsync.errors import MemsyncError
 from memsync.writing import appending
+from tests.daemon_process import Cli
 
 Write = Callable[[str, str], Path]
 TODAY = date.today()
@@ -243,6 +244,8 @@ def vault(root: Path, write: Write) -> Path:
     write("projects/top.md", "another\n")
     write("twin-a.md", "---\ntitle: Twin\n---\na\n")
     write("twin-b.md", "---\nalias: twin\n---\nb\n")
+    write("archive/old.md", "---\ntitle: Old\narchived: true\n---\nold\n")
+    write("archive/store.md", "---\ntitle: The Store\n---\nold store\n")
     write(".hidden.md", "secret\n")
     write("ignored/x.md", "secret\n")
     write(".gitignore", "ignored/\n")
@@ -269,6 +272,7 @@ def vault(root: Path, write: Write) -> Path:
         ("laden:5", "store"),
         ("deep", "deep"),
         ("Top Note:4", "top"),
+        ("Old:5", "old"),
     ],
 )
 def test_a_note_is_named_as_people_name_it(
@@ -641,3 +645,11 @@ def test_upkeep_says_what_it_lacks_in_plain_words(run: Run, write: Write) -> Non
     assert "memsync: No retrievals were counted yet.\n" in run("stale").err
     assert "No retrievals were counted yet.\n" in run("stats").out
     assert "memsync: --undo takes no other options\n" in run("prune", "--undo", "--apply").err
+
+
+@pytest.mark.parametrize("arguments", [["--root"], ["--config"], ["--root", "."], ["--config", "x", "--root"]])
+def test_options_without_a_command_are_an_error_and_no_traceback(cli: Cli, arguments: list[str]) -> None:
+    """Whatever is missing behind them."""
+    done = cli(*arguments)
+    assert done.returncode in (2, 3), done.stderr
+    assert "Traceback" not in done.stderr

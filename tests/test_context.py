@@ -6,16 +6,20 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsync.composer import _Gathered
 from memsync.context.assemble import assemble
 from memsync.context.parts import Passage, Source
 from memsync.errors import NoteError, UsageError
+from memsync.memory import Memory
 from memsync.memory_api import MemoryApi
 from memsync.model import Context, NotePath
+from memsync.notes.files import NoteFiles
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import Cli
@@ -304,3 +308,40 @@ def test_context_on_the_command_line(cli: Cli, write: Write) -> None:
     document = json.loads(cli("context", "zebra", "--budget", "100", "--json").stdout)
     assert document["tokens"] <= document["budget"] == 100
     assert cli("context", "--thread", "nope").returncode == 5
+
+
+def test_note_that_cannot_be_read_any_more_is_named_and_left_out(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can be read is there."""
+    write("prompts/hello.md", "Say hello.\n")
+    write("MEMORY.md", "- Zebras run.\n")
+    memory.sync()
+    read = NoteFiles.read
+
+    def refuse(files: NoteFiles, path: NotePath) -> Any:
+        if path == "MEMORY.md":
+            raise NoteError("MEMORY.md cannot be read: Permission denied")
+        return read(files, path)
+
+    monkeypatch.setattr(NoteFiles, "read", refuse)
+    context = memory.context("", budget=1_000)
+    assert "Say hello." in context.text and "Zebras" not in context.text
+    assert "MEMORY.md cannot be read: Permission denied" in context.warnings
+
+
+def test_note_that_became_binary_since_it_was_indexed_is_named_and_left_out(memory: Memory, root: Path) -> None:
+    """It is read for a context after the files were compared."""
+    (root / "MEMORY.md").write_bytes(bytes(range(256)))
+    gathered = _Gathered(NoteFiles(root), memory.answering._syncer._indexer._reader)
+    assert gathered.passages([NotePath("MEMORY.md"), NotePath("gone.md")]) == []
+    assert gathered.warnings == ["MEMORY.md: not a text file"]
+
+
+def test_memory_that_is_no_text_is_named(own: MemoryApi, root: Path, write: Write) -> None:
+    """An agent must not take it for empty."""
+    write("prompts/hello.md", "Say hello.\n")
+    (root / "MEMORY.md").write_bytes(bytes(range(256)))
+    context = own.context("zebra", budget=1_000)
+    assert "Say hello." in context.text
+    assert "MEMORY.md: not a text file" in context.warnings

@@ -17,6 +17,7 @@ from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
 from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.indexes.sqlite.integrity import unseen_vectors
 from memsync.memory import Memory
 from memsync.model import SearchResult
 from memsync.settings import Settings
@@ -368,6 +369,16 @@ def test_word_that_a_search_misses_is_named_by_verify(synced: Memory, write: Wri
     assert "word that a search misses" in difference.indexed
     assert answers(memory) == before
     assert memory.verify() is None
+
+
+def test_vectors_that_a_search_misses_are_told_in_an_order(synced: Memory) -> None:
+    """Two reports of the same damage are equal."""
+    run(synced, "UPDATE vec_1_chunks SET validity = zeroblob(length(validity))")
+    connection = open_database(database(synced))
+    missed = unseen_vectors(connection, 1)
+    connection.close()
+    assert len(missed) > 5
+    assert missed == sorted(missed)
 
 
 @pytest.mark.parametrize("table", ["vector", "vec_1_vector_chunks00"])

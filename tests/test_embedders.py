@@ -114,16 +114,17 @@ def test_long_text_is_embedded_whole_by_a_model_with_a_smaller_window(monkeypatc
 
 
 class EmbeddingServer(BaseHTTPRequestHandler):
-    """Speaks the protocol; `script` holds the status codes of the next answers, 200 when empty."""
+    """Speaks the protocol; `script` holds the status codes of the next answers, 200 when empty; `most` cuts them."""
 
     script: ClassVar[list[int]] = []
     requests: ClassVar[list[dict[str, Any]]] = []
+    most: ClassVar[int | None] = None
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         type(self).requests.append({**body, "key": self.headers["Authorization"], "path": self.path})
         status = self.script.pop(0) if self.script else 200
-        vectors = [[1.0, float(len(text)), 0.0] for text in body["input"]]
+        vectors = [[1.0, float(len(text)), 0.0] for text in body["input"]][: self.most]
         rows = [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)]
         answer = {
             "object": "list",
@@ -146,7 +147,7 @@ class EmbeddingServer(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[EmbeddingServer]]:
     """Serve the protocol on this machine."""
-    EmbeddingServer.script, EmbeddingServer.requests = [], []
+    EmbeddingServer.script, EmbeddingServer.requests, EmbeddingServer.most = [], [], None
     server = ThreadingHTTPServer(("127.0.0.1", 0), EmbeddingServer)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -207,3 +208,24 @@ def test_openai_without_a_server_or_key(endpoint: type[EmbeddingServer], monkeyp
     assert "OPENAI_API_KEY" in caught.value.hint
     with pytest.raises(EmbedderError, match="names no model"):
         make_embedder("openai:", 0)
+
+
+def test_openai_model_of_a_known_dimension_is_not_asked_for_it(endpoint: type[EmbeddingServer]) -> None:
+    """Opening a memory costs no request, and works without a network."""
+    embedder = make_embedder("openai:text-embedding-3-small", 0)
+    assert (embedder.space.dimension, endpoint.requests) == (1_536, [])
+
+
+def test_openai_answer_with_too_few_vectors_is_refused(endpoint: type[EmbeddingServer]) -> None:
+    """Passages would get the vectors of others."""
+    endpoint.most = 1
+    with pytest.raises(EmbedderError, match="gave 1 vectors for 2 texts"):
+        make_embedder("openai:text-embedding-3-small", 0).embed_passages(["heron", "alder"])
+
+
+def test_openai_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no dependency of memsync."""
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(EmbedderError, match="needs the openai package") as caught:
+        make_embedder("openai:text-embedding-3-small", 0)
+    assert "pip install" in caught.value.hint

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from memsync import answering
 from memsync.answering import Limits
 from memsync.memory import Memory
 from memsync.model import SearchResult
 from memsync.notes.files import FileScan, NoteFiles
+from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
+from tests.test_still_indexing import Backlog
 
 __all__ = ["served", "short_runtime_folder"]
 
@@ -238,3 +241,35 @@ def test_savers_and_searchers_at_once_each_find_what_they_saved(served: Served, 
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(work, range(16)))
     assert answers == [[True] * 4] * 16
+
+
+class Slow(FakeEmbedder):
+    """A model that answers a question only when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def embed_query(self, text: str) -> Any:
+        assert self.let_go.wait(PATIENCE_SECONDS)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize("has_daemon", [True, False])
+def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
+    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch, has_daemon: bool
+) -> None:
+    """Nobody else waits for the one; the other would keep everybody waiting, and answers by words."""
+    model = Slow()
+    memory = make_memory(model)
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    monkeypatch.setattr(memory.answering, "live", Backlog() if has_daemon else None)
+    monkeypatch.setattr(answering, "MODEL_PATIENCE_SECONDS", 0.01)
+    later = threading.Timer(0.3, model.let_go.set)
+    later.start()
+    found = memory.search("heron")
+    assert (found.mode, answering.NO_ANSWER in found.warnings) == (
+        ("keyword", True) if has_daemon else ("hybrid", False)
+    )
+    later.join()

@@ -506,6 +506,24 @@ def test_archive_that_expands_too_far_is_refused(memory: Memory, root: Path) -> 
         memory.import_file(bomb)
 
 
+def test_only_conversations_are_read_of_an_archive(memory: Memory, root: Path) -> None:
+    """An export holds other lists, which would be named as conversations that are none."""
+    file = root.with_name("export.zip")
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("conversations.json", "chat/conversations-2.json", "user.json", "my-conversations.json.bak"):
+            archive.writestr(name, json.dumps([{**TALK, "uuid": f"u-{name}", "name": name}]))
+        archive.mkdir("conversations-3.json")
+    report = memory.import_file(file)
+    assert (len(report.paths), report.wrong) == (2, [])
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", 7, "x" * 201])
+def test_conversation_without_a_usable_id_is_left_out(memory: Memory, root: Path, name: object) -> None:
+    """By its id it is known again; the others are imported."""
+    report = memory.import_file(export(root, {**TALK, "uuid": name}, {**TALK, "uuid": "x" * 200}))
+    assert (len(report.paths), report.wrong) == (1, ["conversation 1: the conversation has no id that can be used"])
+
+
 def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
     """Memory stays far below what the file holds, and the next conversation is read."""
     file = root.with_name("conversations.json")

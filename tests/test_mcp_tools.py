@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from memsync.mcp_server.http import token_of
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server
 from memsync.memory_api import MemoryApi
+from memsync.model import DaemonStatus, WatcherState
 from memsync.settings import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import own, served, short_runtime_folder
@@ -196,6 +198,39 @@ def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:
         assert len(tokens) == 1
         assert {path.name.partition("-")[0] for path in keep.iterdir()} == {".memsync", "mcp"}
         assert sorted(path.name for path in keep.glob("mcp*")) == ["mcp-token", "mcp-token.lock"]
+
+
+def test_search_gives_as_many_hits_as_were_asked_for_or_fit(own: MemoryApi, write: Write) -> None:
+    """A limit is one; a budget of tokens without one is not cut to the usual ten."""
+    for number in range(20):
+        write(f"n{number:02}.md", f"Zebra {number}.\n")
+
+    async def say(client: Client) -> None:
+        for arguments, count in (
+            ({"limit": 2}, 2),
+            ({"tokens": 4_000}, 20),
+            ({"tokens": 4_000, "limit": 3}, 3),
+            ({}, 10),
+        ):
+            found = await client.call_tool("memory_search", {"query": '"zebra"', **arguments})
+            assert len(found.structured_content["hits"]) == count
+
+    talk(own, say)
+
+
+def test_status_tells_what_keeps_failing(own: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why watching is degraded, and each error until it has worked again, with nothing that cannot be seen."""
+    daemon = DaemonStatus(
+        1, "1", "", "", WatcherState.DEGRADED, "no watch is free", "", 0, True, 1, ("model: the disk\x1b is gone",)
+    )
+    found = replace(own.status(), daemon=daemon)
+    monkeypatch.setattr(own, "status", lambda: found)
+
+    async def say(client: Client) -> None:
+        text = text_of(await client.call_tool("memory_status", {}))
+        assert "Warning: no watch is free\nWarning: model: the disk\\x1b is gone" in text
+
+    talk(own, say)
 
 
 def test_data_for_a_model_holds_nothing_that_cannot_be_seen(own: MemoryApi, write: Write) -> None:

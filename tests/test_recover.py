@@ -18,6 +18,7 @@ from memsync.memory_api import MemoryApi
 from memsync.settings import load_settings
 from memsync.writing import appending
 from tests.conftest import COUNTER, FakeEmbedder
+from tests.daemon_process import Cli
 
 Write = Callable[[str, str], Path]
 DAY = "2026-11-20"
@@ -241,3 +242,12 @@ def test_whatever_happens_to_a_log_recover_neither_loses_nor_doubles_an_entry(
             assert text.count(f"{whole}\n") + text.count(f"{edited}\n") == 1, (entry, text)
         if entries:
             assert text.startswith(f"# {DAY}\n\n- ")
+
+
+def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: Write) -> None:
+    """Edited entries, and those of deleted notes, are put back only by their IDs."""
+    assert cli("log", "--day", DAY, "--time", "10:00", "met Dana").returncode == 0
+    write(LOG, f"# {DAY}\n\n- 10:00 lunch with Dana, who was late\n")
+    done = cli("recover", "--apply")
+    assert "1 were edited, or deleted with their note: memsync recover shows them" in done.stderr
+    assert "met Dana" not in (root / LOG).read_text()

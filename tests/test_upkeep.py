@@ -466,6 +466,18 @@ def test_duplicates_are_equal_and_near_passages_of_several_notes(own: MemoryApi,
         own.duplicates(similarity=0.1)
 
 
+def test_duplicates_quote_their_text_below_their_places(cli: Cli, write: Write) -> None:
+    """The first lines of it; what is cut is marked."""
+    text = "\n".join(f"{LONG} It is heron number {number}." for number in range(9))
+    for name in ("a.md", "b.md"):
+        write(name, f"# Heron\n\n{text}\n")
+    assert cli("sync").returncode == 0
+    lines = cli("duplicates").stdout.splitlines()
+    assert lines[:4] == ["a.md:1-11  equal", "b.md:1-11  equal", "  # Heron", ""]
+    assert lines[4:-1] == [f"  {line}" for line in text.splitlines()[: len(lines) - 5]]
+    assert lines[-1] == "  …"
+
+
 def age(path: Path, day: str) -> None:
     """Let a file be last changed at noon of a day."""
     moment = datetime.fromisoformat(f"{day}T12:00").timestamp()

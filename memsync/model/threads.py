@@ -95,7 +95,7 @@ class Threads:
     """Threads as of now; `pending_text` changed notes are not in the answer yet."""
 
     threads: tuple[Thread, ...]
-    pending_text: int = 0
+    pending_text: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Sessions:
     """Sessions, the last active first."""
 
     sessions: tuple[Session, ...]
-    pending_text: int = 0
+    pending_text: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Costs:
 
     costs: tuple[Cost, ...]
     total: Usage
-    pending_text: int = 0
+    pending_text: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +120,4 @@ class Messages:
     """Messages of some role, the newest first."""
 
     messages: tuple[ThreadMessage, ...]
-    pending_text: int = 0
+    pending_text: int

@@ -61,9 +61,9 @@ class Pattern:
     path: NotePath
     line: int
     text: str
-    type: str = ""
-    key: str = ""
-    count: int = 1
-    confidence: float = 0.0
-    first: str = ""
-    last: str = ""
+    type: str
+    key: str
+    count: int
+    confidence: float
+    first: str
+    last: str

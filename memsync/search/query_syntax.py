@@ -75,15 +75,15 @@ def parse_query(
     for name, value in [*filter_pairs, *parts.filters]:
         filters = _add_filter(filters, name, value, now)
     # Phrases are looked up as words too, so that what holds them is ranked, not only let through.
-    text = " ".join([*parts.text, *parts.phrases])
+    text = " ".join([*parts.text, *parts.phrases]).strip()
     words = _words(text)
     if len(words) > MAX_WORDS:
         warnings.append(f"only the first {MAX_WORDS} words of the query were looked up")
-    if not text.strip() and filters == Filters():
+    if not text and filters == Filters():
         if parts.exclusions:
             raise UsageError("the query only says what to leave out", hint="Add a word that should be found.")
         raise UsageError("the query is empty", hint='Example: memsync search "which store did we choose"')
-    if text.strip() and not words:
+    if text and not words:
         warnings.append("the query holds no word that could be looked up")
     return Query(
         text=text,

@@ -132,7 +132,7 @@ class Searcher:
         self, index: IndexReader, query: Query, await_near: Callable[[], Near | None] | None, timer: _Timer
     ) -> tuple[Mode, Sequence[Candidate], Sequence[Candidate], Mapping[int, IndexedChunk]]:
         """Return the mode that answers, the candidates of both retrievers, and the chunks that contribute."""
-        mode = query.mode if await_near is not None or not query.text.strip() else Mode.KEYWORD
+        mode = query.mode if await_near is not None or not query.text else Mode.KEYWORD
         keyword = self._by_words(index, query) if mode is not Mode.VECTOR else ()
         timer.lap("keyword")
         near: Sequence[Candidate] = ()
@@ -152,7 +152,7 @@ class Searcher:
 
     def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         count = self._contributed(query)
-        if not query.text.strip():
+        if not query.text:
             return index.latest_candidates(query, max(count, query.limit))
         return index.keyword_candidates(query, count * KEYWORD_DEPTH)
 
@@ -217,7 +217,7 @@ class Searcher:
         near: Sequence[Candidate],
     ) -> list[Hit]:
         ranks = {"vector": {c.chunk_id: c for c in near}}
-        if query.text.strip():
+        if query.text:
             ranks["keyword"] = {c.chunk_id: c for c in keyword}
         stems = stems_of(query.words)
         marked = [mark(place.text, stems) for _, place in anchored]
