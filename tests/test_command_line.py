@@ -15,6 +15,7 @@ import pytest
 import memsync.cli
 from memsync.cli.arguments import unknown_option
 from memsync.cli.asked import read_plainly
+from memsync.cli.entry import answer_plainly
 from memsync.cli.main import main
 from memsync.cli.text import say_pending
 from memsync.errors import MemsyncError
@@ -653,3 +654,13 @@ def test_options_without_a_command_are_an_error_and_no_traceback(cli: Cli, argum
     done = cli(*arguments)
     assert done.returncode in (2, 3), done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("before", [[], ["--root", "x"], ["--config", "y", "--root", "x"]])
+def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.MonkeyPatch, before: list[str]) -> None:
+    """Options of memsync itself may stand before it."""
+    read: list[list[str]] = []
+    monkeypatch.setattr("memsync.cli.asked.read_plainly", lambda arguments: read.append(list(arguments)))
+    assert answer_plainly([*before, "search", "heron", "--limit", "1"]) is None
+    assert answer_plainly([*before, "status"]) is None
+    assert read == [["heron", "--limit", "1"]]
