@@ -205,3 +205,10 @@ def test_sentence_in_the_head_can_be_searched(reader: NoteReader) -> None:
     """A summary or prompt is text that a person would look for."""
     _, chunks = read(reader, "summary: The store became SQLite in November")
     assert "The store became SQLite" in words(chunks)
+
+
+@pytest.mark.parametrize(("path", "count"), [("prompts/a.md", 1), ("notes/a.md", 0)])
+def test_only_a_prompt_is_warned_of_values_that_prompts_have(reader: NoteReader, path: str, count: int) -> None:
+    """`priority` may mean anything elsewhere."""
+    note, _ = reader.read(NotePath(path), b"---\npriority: high\n---\nSay hello.\n")
+    assert len(note.warnings) == count

@@ -199,3 +199,10 @@ def test_two_hyphens_exclude_nothing() -> None:
     assert parse("--draft heron").text == "--draft heron"
     assert parse("--draft heron").exclusions == ()
     assert parse("-draft heron").exclusions == ("draft",)
+
+
+def test_query_without_a_word_is_warned_of() -> None:
+    """It is embedded all the same."""
+    query = parse("?! …")
+    assert (query.text, query.words) == ("?! …", ())
+    assert query.warnings == ("the query holds no word that could be looked up",)

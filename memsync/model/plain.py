@@ -11,7 +11,7 @@ from typing import Any
 
 def plain(value: Any) -> Any:
     """Return values of the model and mappings as objects, other tuples as lists, bytes as hexadecimal text."""
-    if isinstance(value, (str, int, float)) or value is None:
+    if isinstance(value, (str, int, float)):
         return value
     names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
     if names is not None:

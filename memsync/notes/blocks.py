@@ -243,7 +243,7 @@ class _Reader:
 
     def _rows(self, start: int, end: int) -> list[Block]:
         rows = (token for token in self._tokens[start:end] if token.type == "tr_open" and token.map)
-        return [Block(row.map[0] + 1, row.map[0] + 1) for row in rows if row.map]
+        return [Block(*self._span(row)) for row in rows]
 
     def _cut(self, line: int) -> dict[str, str]:
         """Note the attribute block at the end of `line` and return it."""
