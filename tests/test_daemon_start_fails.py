@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
-from memsync.daemon import wire
+from memsync.daemon import process, wire
+from memsync.daemon.keeper import Keeper
 from memsync.daemon.lock import daemon_lock
+from memsync.errors import FilesystemError
+from memsync.settings import Settings
 from memsync.user_folders import own_folder
 from tests.daemon_process import Cli, until
 
@@ -100,3 +105,39 @@ def test_a_start_that_failed_left_its_reason_in_the_log(cli: Cli) -> None:
     connection.close()
     assert cli("start").returncode == 6
     assert "schema version 10000" in cli.log
+
+
+@pytest.mark.parametrize(("error", "is_logged"), [(KeyError("x"), True), (FilesystemError("no space"), False)])
+def test_daemon_that_dies_passes_its_error_on(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    is_logged: bool,
+) -> None:
+    """Whoever started it gets the exit code; what nobody foresaw is in the log, too."""
+
+    async def die(*arguments: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(process, "_run", die)
+    monkeypatch.setattr("threading.excepthook", threading.excepthook)  # so that it is put back, as is the interval
+    monkeypatch.setattr("sys.setswitchinterval", lambda seconds: None)
+    with pytest.raises(type(error)), warnings.catch_warnings():
+        process.serve(settings, lambda: settings)
+    assert ("died: " in caplog.text) is is_logged
+
+
+def test_keeper_that_dies_passes_its_error_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its thread ends with it, which the daemon notices."""
+
+    def die() -> None:
+        raise KeyError("x")
+
+    keeper = Keeper.__new__(Keeper)
+    monkeypatch.setattr(keeper, "_wait", die)
+    with pytest.raises(KeyError):
+        keeper._run()
+    assert "the keeper died of KeyError" in caplog.text

@@ -15,6 +15,8 @@ import pytest
 from memsync.memory import Memory
 from memsync.model import IndexedNote
 from memsync.settings import load_settings
+from memsync.sync import indexer
+from memsync.sync.dates import SEARCH_SECONDS
 from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import Served, served, short_runtime_folder, wait_until
 from tests.index_checks import database, dump, value
@@ -496,3 +498,26 @@ def test_index_after_random_commits_equals_a_fresh_one(
     assert memory.status().undated == ""
     assert dump(memory) == fresh_dump(root, tmp_path / "fresh")
     assert memory.verify() is None
+
+
+def test_dates_are_read_again_only_if_that_failed(
+    memory: Memory, write: Write, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reading runs git; a search gives it what is left of its time, and not less than a little."""
+    given: list[float] = []
+
+    def note_time(index: object, root: Path, head: object, seconds: float) -> None:
+        given.append(seconds)
+
+    write("a.md", "heron\n")
+    repository.commit(SPRING)
+    refresh = memory.syncer.refresh
+    with monkeypatch.context() as counting:
+        counting.setattr(indexer, "bring_up_to_date", note_time)
+        refresh(5.0, for_search=True)
+        refresh(0.2, for_search=True)
+        assert given == [pytest.approx(5.0, abs=1.0), SEARCH_SECONDS]
+    memory.sync()
+    monkeypatch.setattr(indexer, "bring_up_to_date", note_time)
+    refresh(retry_dates=True)
+    assert len(given) == 2

@@ -133,6 +133,21 @@ def test_snippet_of_one_endless_line_is_cut_around_the_match() -> None:
     assert [snippet[start:end] for start, end in marks] == ["heron"]
 
 
+@pytest.mark.parametrize("words", [("heron",), ("absent",)])
+def test_snippet_of_a_match_at_the_beginning_begins_there(words: tuple[str, ...]) -> None:
+    """So does that of a line without any."""
+    snippet, _ = snippet_of("heron " + "alder willow " * 1_000, *words)
+    assert snippet.startswith("heron alder")
+    assert snippet.endswith(" …")
+
+
+def test_snippet_ends_with_its_text() -> None:
+    """Only what is cut is marked as cut."""
+    snippet, _ = snippet_of("alder willow " * 1_000 + "heron", "heron")
+    assert snippet.startswith("… ")
+    assert snippet.endswith("willow heron")
+
+
 # ------------------------------------------------------------------------------------------ age and recency
 
 

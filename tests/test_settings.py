@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from memsync.errors import ConfigError, RootError
+from memsync.setting_paths import is_beneath
 from memsync.settings import SETTINGS, load_settings
 
 
@@ -277,3 +281,31 @@ def test_state_folder_that_is_no_absolute_path_is_the_usual_one(
     monkeypatch.setenv("XDG_STATE_HOME", named)
     monkeypatch.chdir(tmp_path)
     assert load_settings(root=tmp_path, environ={}).index_dir.is_relative_to(tmp_path / "home")
+
+
+def test_command_of_a_daemon_names_what_decided(tmp_path: Path) -> None:
+    """The file, where one was named; the root, unless that file alone says which it is."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    path = tmp_path / "config.toml"
+    path.write_text(f'[memsync]\nroot = "{tmp_path / "one"}"\n')
+
+    def options(environ: Mapping[str, str] = MappingProxyType({}), **given: Any) -> list[str]:
+        return list(load_settings(environ=environ, cwd=tmp_path, **given).options)
+
+    one, two = ["--root", str(tmp_path / "one")], ["--root", str(tmp_path / "two")]
+    named = ["--config", str(path)]
+    assert options() == one
+    assert options(config=path) == named
+    assert options(config=path, root=tmp_path / "two") == [*named, *two]
+    assert options(config=path, environ={"MEMSYNC_ROOT": str(tmp_path / "two")}) == [*named, *two]
+    assert options(root=tmp_path / "two") == two
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "is_in_it"),
+    [("/a", "/", True), ("/a", "/a", True), ("/a/b", "/a", True), ("/ab", "/a", False), ("/", "/a", False)],
+)
+def test_place_in_a_folder_is_told_by_whole_names(path: str, folder: str, is_in_it: bool) -> None:
+    """Of the root of all folders, too."""
+    assert is_beneath(path, folder) is is_in_it

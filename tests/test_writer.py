@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import struct
@@ -18,6 +19,9 @@ from memsync.model import NotePath
 from memsync.writing import note_file, swap
 from memsync.writing.beneath import note_path
 from memsync.writing.join import Addition
+from memsync.writing.known_tails import VERSION, KnownTails
+from memsync.writing.moving import move
+from memsync.writing.tail import read_tail
 from memsync.writing.writer import NoteWriter
 
 LOG = NotePath("daily/2026-11-21.md")
@@ -387,3 +391,25 @@ def test_plain_append_before_a_failing_write_is_not_cut_off(
     with pytest.raises(FilesystemError):
         writer.append(LOG, NEXT)
     assert file.read_bytes().startswith(b"- one\n- theirs\n")
+
+
+@pytest.mark.parametrize(("source", "target"), [("x" * 300 + ".md", "b.md"), ("a.md", "y" * 300 + ".md")])
+def test_note_that_cannot_be_moved_is_named(root: Path, source: str, target: str) -> None:
+    """It stays where it is."""
+    (root / "a.md").write_text("heron\n")
+    with pytest.raises(FilesystemError) as caught:
+        move(root, NotePath(source), NotePath(target))
+    assert source in caught.value.message
+    assert (root / "a.md").read_text() == "heron\n"
+
+
+def test_end_of_a_note_that_an_earlier_version_kept_is_not_believed(root: Path, tmp_path: Path) -> None:
+    """It may have found another end in the same bytes."""
+    (root / "a.md").write_text("heron\n")
+    path, found, tails = NotePath("a.md"), os.stat(root / "a.md"), KnownTails(tmp_path / "tails")
+    tail = read_tail("a.md", b"heron\n")
+    tails.put(path, found, tail)
+    assert tails.get(path, found) == tail
+    (kept,) = (tmp_path / "tails").iterdir()
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "version": VERSION - 1}))
+    assert tails.get(path, found) is None

@@ -16,7 +16,7 @@ from pathlib import Path
 from memsync.model import NotePath
 from memsync.writing.tail import Tail
 
-VERSION = 2
+VERSION = 3
 """Raised when another end is found in equal bytes: what earlier versions kept is then not believed."""
 
 
