@@ -205,7 +205,7 @@ def test_vec0_is_compacted_after_churn(memory: Memory, write: Write, by_daemon: 
     else:
         memory.sync()
     assert value(database(memory), rows) == 1
-    assert memory.search("heron", mode="vector").hits[0].path == "a.md"
+    assert memory.search("The heron nests in the alder.", mode="vector").hits[0].path == "a.md"
     assert memory.verify() is None
     assert_sound(database(memory))
     assert [line for line in dump(memory) if line.startswith('["vector"')]
