@@ -98,16 +98,21 @@ class Lookout:
 
     def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:
         """Compare a scan with what the index knows now."""
-        # Planned while reading, since what a damaged row is read as shows only when it is made use of.
-        with self._guard, self._index.reading():
-            known = self.known()
-            self._check_root(scan, known, accept_root)
-            repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
-            plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
-            changes = [change for change in plan if change.path not in repeated]
-            due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
-            put_off = len(changes) - len(due)
-            return Outlook(scan, known, due, put_off, due_seconds, repeated)
+        with self._guard:
+            # Planned while reading, since what a damaged row is read as shows only when it is made use of.
+            with self._index.reading():
+                known = self.known()
+                identity = self._files.root_identity()
+                if identity != known.root and not accept_root:
+                    self._check_root(scan, known)
+                repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
+                plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
+                changes = [change for change in plan if change.path not in repeated]
+                due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
+            if identity != known.root:
+                with self._index.writing() as writer:
+                    writer.set_meta("root", identity)
+            return Outlook(scan, known, due, len(changes) - len(due), due_seconds, repeated)
 
     def _fails_again(self, failed: FailedFile, scan: FileScan) -> bool:
         """Tell whether a file is, as far as was looked, as it was when this same parser failed on it."""
@@ -149,18 +154,12 @@ class Lookout:
         """Return how many notes the last scan of everything found."""
         return len(self._scan.files) if self._scan is not None else 0
 
-    def _check_root(self, scan: FileScan, known: Known, accept_root: bool) -> None:
+    def _check_root(self, scan: FileScan, known: Known) -> None:
         """Refuse to take another folder's emptiness for a deletion of everything (an unmounted disk, a moved root)."""
-        identity = self._files.root_identity()
-        if identity == known.root:
-            return
         if scan.places is not None:  # which cannot tell what is missing
             scan = self._files.scan()
-        strange = known.root and known.stamps and not (known.stamps.keys() & scan.files.keys())
-        if strange and not accept_root:
+        if known.root and known.stamps and not (known.stamps.keys() & scan.files.keys()):
             raise RootError(
                 f"{self._files.root} is not the folder that was indexed: it has none of its {len(known.stamps)} notes",
                 hint="If it was meant to be replaced, run: memsync sync --accept-root",
             )
-        with self._index.writing() as writer:
-            writer.set_meta("root", identity)
