@@ -228,12 +228,7 @@ def load_settings(
     files, wanted = _files(named, root, cwd, environ)
     values, sources = _values(files, environ, wanted, is_option=root is not None)
     if "memsync.root" not in sources:
-        raise ConfigError(
-            "no memory root is known: no config.toml or memsync.toml with a [memsync] table was found here or above",
-            hint="\n".join(
-                [*files.warnings, "Run memsync init, or name a folder with --root, or a file with --config."]
-            ),
-        )
+        raise _no_root(files)
     tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
     paths = {name: (values[name], sources.get(name, ""), _base(files, sources.get(name, ""))) for name in OF_ONE_ROOT}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
@@ -244,6 +239,16 @@ def load_settings(
         options += ["--root", resolved_root]
     return Settings(
         resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, files.warnings
+    )
+
+
+def _no_root(files: _Files) -> ConfigError:
+    if files.over is not None:
+        hint = "Set root under [memsync] in it, or name a folder with --root."
+        return ConfigError(f"{files.over.path} names no memory root", hint=hint)
+    return ConfigError(
+        "no memory root is known: no config.toml or memsync.toml with a [memsync] table was found here or above",
+        hint="\n".join([*files.warnings, "Run memsync init, or name a folder with --root, or a file with --config."]),
     )
 
 

@@ -309,3 +309,12 @@ def test_command_of_a_daemon_names_what_decided(tmp_path: Path) -> None:
 def test_place_in_a_folder_is_told_by_whole_names(path: str, folder: str, is_in_it: bool) -> None:
     """Of the root of all folders, too."""
     assert is_beneath(path, folder) is is_in_it
+
+
+def test_config_file_that_names_no_root_is_named(tmp_path: Path) -> None:
+    """Nobody looks for a file that was found."""
+    path = tmp_path / "memsync.toml"
+    path.write_text("[search]\nlimit = 4\n")
+    with pytest.raises(ConfigError, match="names no memory root") as caught:
+        load_settings(environ={}, cwd=tmp_path)
+    assert str(path) in caught.value.message
