@@ -8,26 +8,24 @@ option must be one. `--root` and `--config` are accepted wherever a command's ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import click
 
-from memsync.cli.asked import FILTERS, GLOBAL_OPTIONS, looks_like_option
+from memsync.cli.entry import GLOBAL_OPTIONS, looks_like_option
 from memsync.errors import UsageError
-from memsync.model.vocabulary import FILTER_ALIASES
 
 FREE_TEXT = {"allow_interspersed_args": False}
 """The context settings of a command whose last argument is text: its options stand before the first word."""
 
 
-@dataclass
 class Arranged:
     """Arguments in order. `in_text` are words of the text that would be options if they stood before it."""
 
-    arguments: list[str] = field(default_factory=list)
-    config: str | None = None
-    root: str | None = None
-    in_text: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.arguments: list[str] = []
+        self.config: str | None = None
+        self.root: str | None = None
+        self.in_text: list[str] = []
 
 
 def arranged(command: click.Command, name: str, arguments: Sequence[str], context: click.Context) -> Arranged:
@@ -120,6 +118,9 @@ def unknown_option(name: str, argument: str, known: Sequence[str], *, takes_word
 
 def _meant(known: Sequence[str]) -> dict[str, str]:
     """Return what other programs call the filters, as options, if the known options are the filters' too."""
+    from memsync.cli.asked import FILTERS
+    from memsync.model.vocabulary import FILTER_ALIASES
+
     if not all(f"--{one.name}" in known for one in FILTERS):
         return {}
     return {f"--{alias}": f"--{name}" for alias, name in FILTER_ALIASES.items() if f"--{alias}" not in known}

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memsync.cli.entry import looks_like_option
+
 if TYPE_CHECKING:
     from memsync.daemon.client import Client
     from memsync.memory_api import MemoryApi
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 NO_MATCH_EXIT_CODE = 1
 NOT_KNOWN_YET_EXIT_CODE = 13
-GLOBAL_OPTIONS = ("--config", "--root")
-_OPTION_NAME = re.compile(r"-[^\s=]+")
 
 
 class Option(NamedTuple):
@@ -86,11 +86,6 @@ _BY_FLAG = {
     flag: option for option in (*OPTIONS, *FILTERS, *_PLACES) for flag in (f"--{option.name}", option.short) if flag
 }
 _FILTER_NAMES = frozenset(option.name for option in FILTERS)
-
-
-def looks_like_option(argument: str) -> bool:
-    """Tell whether an argument is written as an option: `-x`, `--name`, `--name=value`, but not `-` or "- an item"."""
-    return _OPTION_NAME.fullmatch(argument.partition("=")[0]) is not None
 
 
 class Asked(NamedTuple):

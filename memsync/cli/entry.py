@@ -12,6 +12,7 @@ from typing import NoReturn
 
 INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
+GLOBAL_OPTIONS = ("--config", "--root")
 
 
 def run() -> NoReturn:
@@ -53,7 +54,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     Whatever goes wrong before the first line is printed is left to click, which says it properly.
     """
     config, root, position = None, None, 0
-    while position + 1 < len(arguments) and arguments[position] in ("--config", "--root"):
+    while position + 1 < len(arguments) and arguments[position] in GLOBAL_OPTIONS:
         if arguments[position] == "--config":
             config = arguments[position + 1]
         else:
@@ -84,6 +85,12 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     except OSError as error:
         return after_failed_output(error)
     return code
+
+
+def looks_like_option(argument: str) -> bool:
+    """Tell whether an argument is written as an option: `-x`, `--name`, `--name=value`, but not `-` or "- an item"."""
+    name = argument.partition("=")[0]
+    return len(name) > 1 and name.startswith("-") and name.split() == [name]
 
 
 def after_failed_output(error: OSError) -> int:

@@ -187,6 +187,8 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
 
 def _check_containers(line: bytes) -> None:
     """Raise Unusable for a line of more objects and lists than one conversation may have."""
+    if len(line) <= MAX_CONTAINERS:
+        return
     if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # in its texts, too: the elements are counted without
         element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
         if isinstance(element, Unusable):
@@ -194,9 +196,10 @@ def _check_containers(line: bytes) -> None:
 
 
 def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None:
-    if not isinstance(line, dict) or not isinstance(line.get("thread"), str) or not line["thread"]:
+    name = line.get("thread") if isinstance(line, dict) else None
+    if not isinstance(name, str) or not name:
         raise Unusable('not a JSON object with "thread"')
-    name, head, role = line["thread"], line.get("head", {}), line.get("role")
+    head, role = line.get("head", {}), line.get("role")
     if not isinstance(head, dict):
         raise Unusable("head is an object")
     turn = None
@@ -211,9 +214,10 @@ def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None
     conversation = found.get(name)
     if conversation is None:
         conversation = found[name] = ConversationText(name, place=place)
-    if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
-        raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
-    conversation.head.update(head)
+    if head:
+        if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+            raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
+        conversation.head.update(head)
     if turn is not None:
         conversation.turns.append(turn)
 

@@ -45,11 +45,12 @@ _ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _FENCE = re.compile(r"`{3,}")
-_DOUBTFUL = re.compile(r"^[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
+_DOUBTFUL = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
 """Lines that may be more than paragraphs, lists and quotations below a message's heading.
 
 A text without any is one message, and leaves nothing open: a heading, an underline, a fence and an HTML block begin
 with one of these signs. A text with one is written and read back, unless every such line is one of `_EVIDENT`.
+Searched in a text behind a line end: from one line end to the next is several times as fast as from each character.
 """
 _EVIDENT = re.compile(
     r"""^(?:
@@ -246,10 +247,10 @@ def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str]
     if sum(map(len, ends.values())) > _MAX_END_CHARS:
         return None
     inner = _without(text, ends)
-    if not _DOUBTFUL.search(inner):
+    if not _DOUBTFUL.search(f"\n{inner}"):
         return ends, inner
     levels = [len(found["marks"]) for found in _EVIDENT.finditer(inner) if found["marks"]]
-    if _DOUBTFUL.search(_EVIDENT.sub("", inner)):
+    if _DOUBTFUL.search("\n" + _EVIDENT.sub("", inner)):
         return None
     shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_MAX_LEVEL))
     if not shift:
