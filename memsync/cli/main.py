@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -75,6 +74,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and put its arguments in order. Raises UsageError for an option that it does not have."""
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            import difflib
+
             close = difflib.get_close_matches(args[0], COMMANDS, n=1)
             raise UsageError(
                 f"No such command {args[0]!r}", hint=f"Did you mean {close[0]}?" if close else "See: memsync --help"

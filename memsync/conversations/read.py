@@ -215,11 +215,15 @@ def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None
     if conversation is None:
         conversation = found[name] = ConversationText(name, place=place)
     if head:
-        if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
-            raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
-        conversation.head.update(head)
+        _add_head(conversation, head)
     if turn is not None:
         conversation.turns.append(turn)
+
+
+def _add_head(conversation: ConversationText, head: Mapping[str, Any]) -> None:
+    if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+        raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
+    conversation.head.update(head)
 
 
 def _texts(attributes: Mapping[str, Any]) -> dict[str, str]:
