@@ -27,7 +27,7 @@ from tests.mutants.written import written_faults
 
 SHARE_TO_FIND = 0.95
 AT_ONCE = 2
-MOST_SECONDS = 150.0
+MOST_SECONDS = 300.0
 """How long the tests of one fault may take unmutated; what would come later is not run."""
 FIRST_TESTS = 60
 FIRST_FILES = 3
