@@ -117,7 +117,10 @@ SETTINGS = (
     Setting("daemon.rescan_seconds", 30, "How often it compares all files, whatever was reported.", *_between(1, 60)),
     Setting("daemon.poll_seconds", 2, "The same where nothing is reported (network file systems).", *_between(1, 60)),
     Setting(
-        "daemon.idle_unload_minutes", 15, "Unused so long, the model's memory is given back.", *_between(0, 100_000)
+        "daemon.idle_unload_minutes",
+        15,
+        "After so many minutes without use, the model leaves memory.",
+        *_between(0, 100_000),
     ),
 )
 
@@ -351,7 +354,10 @@ def _check_trust(
     file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], otherwise: Mapping[str, Any]
 ) -> None:
     """Refuse what a file that was found decides, unless it may. Raises ConfigError."""
-    from memsync.trust import is_trusted, risky_settings  # here: where no file was found, nobody asks
+    from memsync.trust import (  # imported here: a start that finds no config file does without
+        is_trusted,
+        risky_settings,
+    )
 
     decided = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
     risky = risky_settings(file, decided, otherwise)

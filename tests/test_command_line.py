@@ -500,29 +500,6 @@ NO_DAYS = [
 ]
 
 
-NO_DAYS = [
-    "someday",
-    "now",
-    "2026-11",
-    "2026",
-    "2026-11-20T10:02",
-    "2026-11-20 10:02",
-    "last week",
-    "last month",
-    "last year",
-    "2w",
-    "6m",
-    "1y",
-    "2 weeks ago",
-    "a month ago",
-    "a year ago",
-    "3 hours ago",
-    "a minute ago",
-    "last day",
-    "monday",
-]
-
-
 @pytest.mark.parametrize("text", NO_DAYS)
 def test_what_is_no_day_is_refused_where_a_day_is_asked_for(run: Run, root: Path, text: str) -> None:
     """The hint offers only what is accepted there; nothing is written."""

@@ -318,7 +318,7 @@ def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject
             self.position += len(block)
             return block
 
-    elements = array.Elements(Small())  # type: ignore[arg-type]
+    elements = array.Elements(Small())  # type: ignore[arg-type]  # because only read() is called
     assert [json.loads(one) for one in elements if isinstance(one, bytes)] == values
     assert not elements.is_cut
 

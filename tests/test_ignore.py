@@ -272,7 +272,7 @@ PIECES = r"""
 NAMES = "a b foo ab foob a.md b.md foo.md é é.md c * - ] A #a [a"
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed: there is nothing to compare with")
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with; install git")
 @pytest.mark.parametrize("seed", range(6))
 def test_random_pattern_matches_what_git_says_it_matches(seed: int, tmp_path: Path) -> None:
     """Stars, brackets, classes, escapes and spaces in any order, for files in and beneath what is matched."""

@@ -25,7 +25,10 @@ class Here:
     """The current folder, as seen from a memory root."""
 
     def __init__(self, root: str, beneath: Callable[[str, str], str | None]) -> None:
-        """`root` is the real path of the memory root; `beneath` returns an absolute path as one from it, or None."""
+        """`root` is the real path of the memory root; `beneath(root, path)` makes an absolute path relative to it.
+
+        It returns None for a path outside of the root.
+        """
         self._root = root
         self._beneath = beneath
         try:
@@ -43,7 +46,10 @@ class Here:
         return inner if not self._is_note(text) and self._is_note(inner) else text
 
     def note(self, text: str) -> str:
-        """Return the path of a note that may not be there yet: from here with `./` or if absolute, else as it is."""
+        """Return the path of a note that may not exist yet.
+
+        An absolute path, and one that begins with `./` or `../`, is made relative to the root; any other stays.
+        """
         inner = self._from_root(text) if text.startswith(("/", *_FROM_HERE)) else None
         if not inner:
             return text
@@ -67,9 +73,9 @@ class Here:
         return _IN_FILTER.sub(from_root, words)
 
     def _from_root(self, text: str) -> str | None:
-        """Return a path, from here or absolute, as one from the root, empty for the root itself; None if not in it.
+        """Return a path relative to the root, empty for the root itself; None if it lies outside.
 
-        With a slash at its end it is a folder.
+        The given path is absolute or counts from the current folder; one that ends in a slash is a folder.
         """
         if not self._cwd and not text.startswith("/"):
             return None

@@ -79,9 +79,10 @@ _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0"
 _SELECTORS = "\ufe00-\ufe0d\U000e0100-\U000e01ef"
 _LOOK = "(?<![#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 _UNSEEN = f"[{_FILLERS}{_SELECTORS}]|{_LOOK}"  # compiled at its first use: most commands print ASCII only
-"""Letters and marks that nobody sees, by Unicode's Default_Ignorable_Code_Point: each run of them can hold a sentence.
+"""Characters that are invisible though Python calls them printable; a run of them can carry a hidden sentence.
 
-Only the two that choose between an emoji and its plain sign stay, one behind each sign.
+They are in Unicode's Default_Ignorable_Code_Point. U+FE0E and U+FE0F, which choose between a sign and its emoji, are
+allowed once behind each such sign.
 """
 
 

@@ -46,9 +46,9 @@ class PathRules:
         return self._instructing.kind(NotePath(_as_any_file_system_reads(path))) is not Kind.NOTE
 
     def refuses_import(self, path: NotePath) -> str:
-        """Return why no import may write to a path; empty for a thread beneath threads/, or retired from there."""
+        """Return why no import may write to a path; empty for a thread under threads/ or archive/threads/."""
         if not path.removeprefix(ARCHIVE_FOLDER).startswith(THREADS_FOLDER):
-            return f"an import writes beneath {THREADS_FOLDER} only, and not to {path}"
+            return f"an import writes only under {THREADS_FOLDER}, not to {path}"
         if self.instructs(path):
             return f"by [kinds] of the settings {path} instructs agents: no import writes there"
         if describes_folder(NotePath(_as_any_file_system_reads(path))):

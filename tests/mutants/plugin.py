@@ -21,7 +21,7 @@ _EVENTS = Path(os.environ["MUTANTS_EVENTS"])
 _CHOSEN: dict[str, float] = json.loads(Path(os.environ["MUTANTS_CHOSEN"]).read_text())
 _SHARED_SECONDS = 60.0
 """What the first test of a fixture that several share may take more."""
-_stderr = open(os.dup(sys.stderr.fileno()), "w")  # noqa: SIM115 (it must outlive pytest's own)
+_stderr = open(os.dup(sys.stderr.fileno()), "w")  # noqa: SIM115 (because it must outlive pytest's own)
 
 
 def _tell(**event: Any) -> None:

@@ -21,7 +21,7 @@ from memsync.user_folders import own_folder
 SIDE_FILES = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, by what its name adds."""
 KEPT_COPIES = 3
-"""How many damaged copies of a database are kept, for whoever wants to look at what happened."""
+"""How many damaged copies of a database stay on the disk, for inspection; older ones are removed."""
 
 
 def create_private(path: Path) -> None:

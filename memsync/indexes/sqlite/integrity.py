@@ -53,8 +53,8 @@ _VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})
 """
-# Spaces that are not what their description says, or have vectors to search though they are retired, or have none, or
-# are in no known state.
+# Damaged spaces: the dimension differs from the description's, the state is unknown, a retired space still has a table
+# to search, or another one has none.
 _SPACES = """
 SELECT count(*) FROM space s WHERE description ->> 'dimension' IS NOT dimension
     OR state NOT IN ('active', 'building', 'retired')
