@@ -115,6 +115,10 @@ class IndexTooNew(IndexFailure):
     """The index was written by a later version of memsync."""
 
 
+class IndexOutdated(IndexFailure):
+    """The index was written by an earlier version of memsync, and is made anew with its vectors."""
+
+
 class IndexBusy(IndexFailure):
     """Another process holds the lock that this work needs."""
 

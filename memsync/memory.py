@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from memsync.daemon.remote import RemoteMemory
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
-_RANKING_SETTINGS = ("keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
+_RANKING_SETTINGS = ("keyword_weight", "memory_keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
 WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0
 """Whoever only wants to look is told who works on the index, and does not wait until it is done."""

@@ -102,7 +102,18 @@ class IndexReader(Protocol):
         ...
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks that hold the query's words, best first, ranks from 1; filters narrow inside."""
+        """Return what holds the query's words, chunks and entries of blocks, best first; filters narrow inside."""
+        ...
+
+    def word_weights(self, words: Sequence[str]) -> dict[str, float]:
+        """Return the idf of each word: how much it tells."""
+        ...
+
+    def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
+        """Return (chunk id, number from 1) of the entries of blocks that hold every phrase and nothing excluded.
+
+        None when the query has neither: all are allowed.
+        """
         ...
 
     def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:

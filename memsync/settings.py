@@ -59,10 +59,20 @@ SETTINGS = (
     Setting("chunks.max_tokens", 254, "Word pieces in a chunk; the built-in model reads 254.", *_between(32, 254)),
     Setting("chunks.small_tokens", 120, "A list item up to this size can be an entry of its own.", *_between(0, 254)),
     Setting(
-        "chunks.run_tokens", 400, "A list longer than this is a log: its items are entries.", *_between(0, 1_000_000)
+        "chunks.run_tokens", 400, "A longer list in a reference note is searched by item.", *_between(0, 1_000_000)
     ),
-    Setting("chunks.window_entries", 5, "Neighbouring entries that are also found together.", *_between(2, 20)),
-    Setting("chunks.window_stride", 2, "How many entries further on the next such window begins.", *_between(1, 20)),
+    Setting(
+        "chunks.window_entries",
+        5,
+        "Lines of a conversation that are also found together.",
+        *_between(2, 20),
+    ),
+    Setting(
+        "chunks.window_stride",
+        2,
+        "After how many lines the next such window begins, on average.",
+        *_between(1, 20),
+    ),
     Setting("embedder.model", BUILT_IN_MODEL, "minilm (built in), the name of a fastembed model, or openai:MODEL."),
     Setting("embedder.threads", 0, "Texts embedded at once; 0: as many as there are processors.", *_between(0, 256)),
     Setting("index.dir", "", "The folder of the index; empty: the platform's folder for such state."),
@@ -74,7 +84,10 @@ SETTINGS = (
         lambda value: value in list(Mode),
         "hybrid, keyword or vector",
     ),
-    Setting("search.keyword_weight", 0.3, "What words count against meaning in hybrid searches.", *_between(0, 1)),
+    Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", *_between(0, 1)),
+    Setting(
+        "search.memory_keyword_weight", 0.35, "The same in logs, threads, MEMORY.md and preferences.", *_between(0, 1)
+    ),
     Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),
     Setting("search.recency", 0.01, "How much of the score newness may decide at most.", *_between(0, 0.5)),
     Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_between(1, 100_000)),

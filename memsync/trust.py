@@ -30,6 +30,7 @@ HARMLESS = frozenset(
         "search.limit",
         "search.mode",
         "search.keyword_weight",
+        "search.memory_keyword_weight",
         "search.candidates",
         "search.recency",
         "search.recency_days",

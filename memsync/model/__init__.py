@@ -56,7 +56,19 @@ if TYPE_CHECKING:
         Stale,
         Stats,
     )
-    from memsync.model.vocabulary import Fresh, JsonValue, Kind, Mode, NotePath, Scalar, Tier, WatcherState
+    from memsync.model.vocabulary import (
+        Form,
+        Fresh,
+        JsonValue,
+        Kind,
+        Mode,
+        NotePath,
+        Scalar,
+        Tier,
+        Trait,
+        WatcherState,
+        is_remembered,
+    )
     from memsync.model.written import Overwritten, Pattern, Preference, Written
 
 _HOMES = {
@@ -76,7 +88,19 @@ _HOMES = {
         "AskedQuery", "Collection", "Collections", "Duplicates", "Growth", "NoteAbout", "Notes", "NoteUse", "Place",
         "Pruning", "Repetition", "Retirement", "Stale", "Stats",
     ),
-    "vocabulary": ("Fresh", "JsonValue", "Kind", "Mode", "NotePath", "Scalar", "Tier", "WatcherState"),
+    "vocabulary": (
+        "Form",
+        "Fresh",
+        "JsonValue",
+        "Kind",
+        "Mode",
+        "NotePath",
+        "Scalar",
+        "Tier",
+        "Trait",
+        "WatcherState",
+        "is_remembered",
+    ),
     "written": ("Overwritten", "Pattern", "Preference", "Written"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}
@@ -105,6 +129,7 @@ __all__ = [
     "Failure",
     "FileStamp",
     "Filters",
+    "Form",
     "Fresh",
     "Freshness",
     "Growth",
@@ -151,9 +176,11 @@ __all__ = [
     "ThreadMessage",
     "Threads",
     "Tier",
+    "Trait",
     "Usage",
     "WatcherState",
     "Written",
+    "is_remembered",
     "names_tag",
 ]
 

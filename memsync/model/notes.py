@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
+from memsync.model.vocabulary import Form, JsonValue, Kind, NotePath, Tier, is_remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +136,19 @@ class Note:
     warnings: tuple[str, ...] = ()
     messages: tuple[Message, ...] = ()
 
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the note records facts, each of which is looked for by itself."""
+        return is_remembered(self.kind, self.tier)
+
 
 class Entry(NamedTuple):
     """A part of a section that a hit is made of: one small list item, or a run of larger blocks that fits one chunk.
 
-    `position` counts the section's entries from 0; `window_count` says how many windows (chunks of several entries)
-    hold it, 0 for an entry that is found only by itself. `token_count` is in word pieces of the built-in model. `tags`
-    are its own, its section's and the note's. `time` is that of its earliest item that has one, `later` has those of
-    the others, in order.
+    `position` counts the section's entries from 0; `window_count` says how many windows hold it, 0 outside of
+    conversations. `token_count` is in word pieces of the built-in model, `traits` are flags of `Trait`. `tags` are its
+    own, its section's and the note's. `time` is that of its earliest item that has one, `later` has those of the
+    others, in order. `speaker` is who says it, in lower case, and empty outside of conversations.
     """
 
     start_line: int
@@ -151,21 +156,23 @@ class Entry(NamedTuple):
     position: int
     window_count: int
     token_count: int
+    traits: int = 0
     time: str = ""
     attributes: Mapping[str, str] = MappingProxyType({})
     tags: Sequence[str] = ()
     later: Sequence[str] = ()
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A contiguous line span of one section or message: what is retrieved.
 
-    `text` is the passage, which is embedded: the span's words without attributes, link targets and URLs. `words` is
-    what the word index gets: the same with link targets and URLs. `entries` cover the span; a chunk of several is a
-    window, and each of its entries also has a chunk of its own. `start_column` and
-    `end_column` (from 0, end exclusive) are set only where one line is too long for a chunk and had to be cut; they
-    are both 0 otherwise.
+    `text` is the passage, which is embedded unless the chunk is a heading: the span's words without attributes, link
+    targets and URLs, and in a log without list markers and clock times. `words` has all of these but the attributes.
+    `entries` cover the span; there is one unless `form` is a window or a block. `item_words` are the words of each
+    entry of a block. `opening` are the first words of a text. `start_column` and `end_column` (from 0, end exclusive)
+    are set only where one line is too long for a chunk and had to be cut; they are both 0 otherwise.
     """
 
     ordinal: int
@@ -179,6 +186,14 @@ class Chunk:
     entries: tuple[Entry, ...] = ()
     start_column: int = 0
     end_column: int = 0
+    form: Form = Form.TEXT
+    item_words: tuple[str, ...] = ()
+    opening: tuple[str, ...] = ()
+
+    @property
+    def indexed_words(self) -> Sequence[str]:
+        """What the word index gets, a row for each."""
+        return {Form.WINDOW: (), Form.BLOCK: self.item_words}.get(self.form, (self.words,))
 
     @property
     def content_hash(self) -> bytes:

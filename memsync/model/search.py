@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from memsync.model.notes import Entry
-from memsync.model.vocabulary import JsonValue, Kind, Mode, NotePath, Tier
+from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class Query:
 class Candidate(NamedTuple):
     """One chunk that one retriever gave: its rank (from 1) and its score, higher is better.
 
+    `item` is the number (from 1) of the entry of a block whose words were found, 0 where the whole chunk was.
+
     A keyword score is the share of what the query's words could give at most, a vector score a cosine; both are about
     0 to 1 for any index and any query, which is what lets fusion add them.
     """
@@ -89,6 +91,7 @@ class Candidate(NamedTuple):
     chunk_id: int
     rank: int
     score: float
+    item: int = 0
 
 
 class IndexedNote(NamedTuple):
@@ -115,7 +118,8 @@ class IndexedChunk(NamedTuple):
     """A chunk as the index knows it, with what its note says; what a hit is made of.
 
     `note_date` is from the note's text or name and may be empty; `changed_ns` is as in IndexedNote. `identity` is the
-    note's size, mtime_ns, ctime_ns and inode when it was indexed. A plain tuple, as every search makes some hundreds.
+    note's size, mtime_ns, ctime_ns and inode when it was indexed. `content_hash` is empty for a heading, `opening` has
+    the stems of the first words as numbers. A plain tuple, as every search makes some hundreds.
     """
 
     chunk_id: int
@@ -137,6 +141,8 @@ class IndexedChunk(NamedTuple):
     pinned: bool
     changed_ns: int
     identity: tuple[int, int, int, int]
+    form: str = Form.TEXT
+    opening: Sequence[int] = ()
 
     @property
     def date(self) -> str:

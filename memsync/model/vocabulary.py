@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from enum import IntFlag, StrEnum
 from typing import NewType
 
 NotePath = NewType("NotePath", str)
@@ -30,6 +30,39 @@ class Tier(StrEnum):
     PERSONAL = "personal"
     PROJECT = "project"
     TASK = "task"
+
+
+MEMORY_KINDS = frozenset({Kind.SOUL, Kind.MEMORY, Kind.DAILY, Kind.THREAD})
+
+
+def is_remembered(kind: str, tier: str) -> bool:
+    """Tell whether a note is a record of facts, each of which is looked for by itself; the others are for reference."""
+    return kind in MEMORY_KINDS or tier == Tier.PERSONAL
+
+
+class Form(StrEnum):
+    """What a chunk is made of, and so what it is found by.
+
+    `text`: one entry, found by its words and by meaning. `heading`: a heading without text, found by its words alone.
+    `window`: neighbouring entries of a conversation, found by meaning; each of them has a `text` chunk, too. `block`:
+    neighbouring items of a long list in a reference note, found by the meaning of all and by the words of each.
+    """
+
+    TEXT = "text"
+    HEADING = "heading"
+    WINDOW = "window"
+    BLOCK = "block"
+
+
+class Trait(IntFlag):
+    """What else can be told from the text of an entry."""
+
+    ITEM = 1
+    """It is a list item."""
+    QUESTION = 2
+    """It ends with a question mark."""
+    NAMES_TIME = 4
+    """It names a moment: a date, a year, a weekday, `last week`."""
 
 
 class Mode(StrEnum):

@@ -1,19 +1,26 @@
 """Note -> chunks: what is embedded, searched and cited.
 
 A section is first cut into units, each a block of the Markdown tree that fits what the model reads (a block that does
-not is replaced by its children, then by its lines, then by pieces of a line). Units are then packed: expository text
-greedily, small entries (list items, log lines) in overlapping windows, because one line of a log is rarely understood,
-or found, without its neighbours. No chunk crosses a section or a message.
+not is replaced by its children, then by its lines, then by pieces of a line). What becomes of them depends on the note.
+
+Expository text is packed into chunks of even size. In a note that records facts (a log, MEMORY.md) each small list item
+is a chunk of its own, because its neighbours are about something else; only in a conversation, where one line is rarely
+understood without the lines before it, are there also windows of neighbouring items. In a reference note a long list of
+links or terms is cut into blocks: the vector is of the block, the words are of each item.
+
+Windows and blocks begin where the text of the items says so, not at every so many items: an item that is inserted
+changes the windows around it and no others. No chunk crosses a section or a message.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from memsync.model import Block, Chunk, Entry, Note, Section
+from memsync.model import Block, Chunk, Entry, Form, Note, Section, Trait
 from memsync.notes.passage import passage_text
+from memsync.notes.utterance import opening_of, said, speaker_of, traits_of
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 """Word pieces of each text, special tokens not counted."""
@@ -22,14 +29,18 @@ CHARS_PER_TOKEN = 8
 """No text counts as less than one token for so many characters: a tokenizer makes one [UNK] of a 1 MB word."""
 COUNTED_AT_ONCE = 2_000
 """Texts whose tokens are counted between two calls of `pause`."""
+MOST_ITEMS = 255
+"""In a block: the word index numbers them in a byte."""
+BLOCK_SHARE = 0.43
+"""Of a chunk's size: the least size of a block, so that there is a choice of where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
     """How large a chunk may be and when list items become entries of their own. Sizes in built-in word pieces.
 
-    List items of at most `small_tokens` in a run of more than `run_tokens` are entries; windows hold at most
-    `window_entries` of them, each beginning `window_stride` further on.
+    Items of at most `small_tokens` are entries of their own, in a reference note only in lists of more than
+    `run_tokens`. Windows hold at most `window_entries` of them and begin `window_stride` after each other on average.
     """
 
     max_tokens: int
@@ -51,6 +62,17 @@ class _Unit:
     attributes: Mapping[str, str] | None = None
     start_column: int = 0
     end_column: int = 0
+
+
+@dataclass(slots=True)
+class _Section:
+    """The chunks of one section while they are made; `ordinal` is that of the first, `entries` counts its entries."""
+
+    number: int
+    section: Section
+    ordinal: int
+    chunks: list[Chunk] = field(default_factory=list)
+    entries: int = 0
 
 
 def chunk_note(
@@ -83,9 +105,9 @@ class _Chunker:
         chunks: list[Chunk] = []
         for number, (section, own) in enumerate(sections):
             units = [unit for block in own for unit in self._units(block, next(counts))]
-            if section.heading_path:
-                units = _with_heading(units, self._limits)
-            chunks += self._section_chunks(len(chunks), number, section, units)
+            parts = _Section(number, section, len(chunks))
+            self._cut(parts, units)
+            chunks += parts.chunks
         return chunks
 
     # -------------------------------------------------------------------------------------------- units
@@ -139,43 +161,81 @@ class _Chunker:
 
     # ------------------------------------------------------------------------------------------- chunks
 
-    def _section_chunks(self, ordinal: int, number: int, section: Section, units: Sequence[_Unit]) -> list[Chunk]:
-        """Return the chunks of one section: one for each entry, and the windows over its runs of small items."""
-        entries: list[Entry] = []
-        spans: list[tuple[Sequence[_Unit], Sequence[Entry]]] = []
-        for group, is_run in _groups(units, self._limits):
-            windows = list(_windows(group, self._limits)) if is_run else []
-            parts = [[unit] for unit in group] if is_run else _packed(group, self._limits)
-            held = Counter(i for first, last in windows for i in range(first, last + 1))
-            own = [self._entry(section, part, len(entries) + i, held[i]) for i, part in enumerate(parts)]
-            entries += own
-            spans += [(part, [entry]) for part, entry in zip(parts, own, strict=True)]
-            spans += [(group[first : last + 1], own[first : last + 1]) for first, last in windows]
-        return [self._chunk(ordinal + i, number, section, part, own) for i, (part, own) in enumerate(spans)]
+    def _cut(self, parts: _Section, units: Sequence[_Unit]) -> None:
+        """Add the chunks of a section: its text in packs, its lists by item."""
+        heading, rest = units[: bool(parts.section.heading_path)], units[bool(parts.section.heading_path) :]
+        groups = list(_groups(rest, self._limits, always=self._note.is_remembered))
+        if heading and groups and not groups[0][1]:
+            groups[0] = _with_heading([*heading, *groups[0][0]], self._limits), False
+        elif heading:
+            self._add(parts, heading, [self._entry(parts, heading)], Form.HEADING)
+        for group, is_list in groups:
+            if not is_list:
+                for pack in _packed(group, self._limits):
+                    self._add(parts, pack, [self._entry(parts, pack)])
+            elif self._note.is_remembered:
+                self._add_log(parts, group)
+            else:
+                self._add_reference_list(parts, group)
 
-    def _chunk(
-        self, ordinal: int, number: int, section: Section, units: Sequence[_Unit], entries: Sequence[Entry]
-    ) -> Chunk:
+    def _add_log(self, parts: _Section, items: Sequence[_Unit]) -> None:
+        """Add a chunk for each item of a log, and where it is a conversation also windows."""
+        texts = [self._text(item.start, item.end) for item in items]
+        speakers = [speaker_of(text) for text in texts]
+        windows = list(_windows(items, texts, self._limits)) if len({*speakers} - {""}) > 1 else []
+        entries = [
+            self._entry(parts, [item], speaker, sum(first <= number <= last for first, last in windows))
+            for number, (item, speaker) in enumerate(zip(items, speakers, strict=True))
+        ]
+        for item, entry in zip(items, entries, strict=True):
+            self._add(parts, [item], [entry])
+        for first, last in windows:
+            self._add(parts, items[first : last + 1], entries[first : last + 1], Form.WINDOW)
+
+    def _add_reference_list(self, parts: _Section, items: Sequence[_Unit]) -> None:
+        """Add the blocks of a long list."""
+        texts = [self._text(item.start, item.end) for item in items]
+        entries = [self._entry(parts, [item]) for item in items]
+        for first, last in _blocks(items, texts, self._limits):
+            self._add(parts, items[first : last + 1], entries[first : last + 1], Form.BLOCK, texts[first : last + 1])
+
+    def _add(
+        self,
+        parts: _Section,
+        units: Sequence[_Unit],
+        entries: Sequence[Entry],
+        form: Form = Form.TEXT,
+        item_words: Sequence[str] = (),
+    ) -> None:
         first, last = units[0], units[-1]
         words = self._text(first.start, last.end)
         if last.end_column:
             words = words[first.start_column : last.end_column]
-        return Chunk(
-            ordinal=ordinal,
-            section=number,
-            start_line=first.start,
-            end_line=last.end,
-            text=words if last.end_column else passage_text(words),
-            words=words,
-            heading_path=section.heading_path,
-            role=section.role,
-            entries=tuple(entries),
-            start_column=first.start_column,
-            end_column=last.end_column,
+        is_log = self._note.is_remembered and first.is_item
+        passage = words if last.end_column else passage_text(said(words) if is_log else words)
+        section = parts.section
+        parts.chunks.append(
+            Chunk(
+                ordinal=parts.ordinal + len(parts.chunks),
+                section=parts.number,
+                start_line=first.start,
+                end_line=last.end,
+                text=passage or words,
+                words=words,
+                heading_path=section.heading_path,
+                role=section.role,
+                entries=tuple(entries),
+                start_column=first.start_column,
+                end_column=last.end_column,
+                form=form,
+                item_words=tuple(item_words),
+                opening=opening_of(words) if form is Form.TEXT else (),
+            )
         )
 
-    def _entry(self, section: Section, units: Sequence[_Unit], position: int, window_count: int) -> Entry:
+    def _entry(self, parts: _Section, units: Sequence[_Unit], speaker: str = "", window_count: int = 0) -> Entry:
         self._pause()
+        section = parts.section
         first, last = units[0].start, units[-1].end
         heading = (section.start_line,) if section.heading_path else ()
         lines = dict.fromkeys((0, *heading, *range(first, last + 1)))
@@ -184,8 +244,27 @@ class _Chunker:
         for unit in units:
             attributes.update(unit.attributes or {})
         time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
-        tokens = sum(unit.tokens for unit in units)
-        return Entry(first, last, position, window_count, tokens, time, attributes, tuple(tags), tuple(later))
+        traits = traits_of(self._text(first, last)) | (Trait.ITEM if units[0].is_item else Trait(0))
+        parts.entries += 1
+        return Entry(
+            first,
+            last,
+            parts.entries - 1,
+            window_count,
+            sum(unit.tokens for unit in units),
+            int(traits),
+            time,
+            attributes,
+            tuple(tags),
+            tuple(later),
+            speaker or self._speaker(section),
+        )
+
+    def _speaker(self, section: Section) -> str:
+        """Return who speaks in a message: the thread's user by name, an agent by its own, else the role."""
+        if section.role == "user":
+            return str(self._note.front_matter.get("user") or "user").strip().lower()
+        return section.role.removeprefix("agent:").lower()
 
     def _text(self, first: int, last: int) -> str:
         """Return the lines `first`..`last` without the attribute braces at their ends."""
@@ -224,12 +303,13 @@ def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:
     return [replace(first, start=heading.start, tokens=tokens), *units[2:]]
 
 
-def _groups(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[Sequence[_Unit], bool]]:
-    """Yield the units in runs, and whether each is a run of small items long enough to be a log."""
+def _groups(units: Sequence[_Unit], limits: ChunkLimits, *, always: bool) -> Iterator[tuple[Sequence[_Unit], bool]]:
+    """Yield the units in runs, and whether each is a list whose items are entries: a long one, or `always` any."""
     small = [unit.is_item and unit.tokens <= limits.small_tokens for unit in units]
     start = 0
     for position, end in _runs(small):
-        if small[position] and sum(unit.tokens for unit in units[position:end]) > limits.run_tokens:
+        is_long = sum(unit.tokens for unit in units[position:end]) > limits.run_tokens
+        if small[position] and (always or is_long):
             if start < position:
                 yield units[start:position], False
             yield units[position:end], True
@@ -247,8 +327,12 @@ def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
             start = position
 
 
-def _windows(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
-    """Yield the first and last unit of each window over a run, until one reaches its end."""
+def _windows(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
+    """Yield the first and last unit of each window over a run, until one reaches its end.
+
+    Of the units at which the next window may begin, it begins at the one with the lowest digest.
+    """
+    digests = [_digest(text) for text in texts]
     first = 0
     while True:
         last, total = first, units[first].tokens
@@ -261,7 +345,38 @@ def _windows(units: Sequence[_Unit], limits: ChunkLimits) -> Iterator[tuple[int,
             yield first, last
         if last + 1 >= len(units):
             return
-        first = min(first + limits.window_stride, last + 1)
+        farthest = min(
+            first + 2 * limits.window_stride - 1, last + 1, len(units) - 2
+        )  # the last unit is not left alone
+        first = min(range(first + 1, max(first + 1, farthest) + 1), key=lambda number: (digests[number], number))
+
+
+def _blocks(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
+    """Yield the first and last unit of each block of a list.
+
+    A block ends before the unit with the lowest digest among those before which it may end.
+    """
+    digests = [_digest(text) for text in texts]
+    least = BLOCK_SHARE * limits.max_tokens
+    first = 0
+    while first < len(units):
+        last, total = first, 0
+        ends = []
+        for number in range(first, min(len(units), first + MOST_ITEMS)):
+            total += units[number].tokens
+            if number > first and total > limits.max_tokens:
+                break
+            last = number
+            if total >= least:
+                ends.append(number)
+        if last + 1 < len(units) and ends:
+            last = min(ends, key=lambda number: (digests[number + 1], number))
+        yield first, last
+        first = last + 1
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]
 
 
 def _packed(units: Sequence[_Unit], limits: ChunkLimits) -> list[list[_Unit]]:

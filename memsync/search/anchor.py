@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError
-from memsync.model import Chunk, IndexedChunk, NotePath
+from memsync.model import Chunk, Form, IndexedChunk, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
@@ -57,7 +57,7 @@ class Anchor:
         While the file is as it was indexed, its lines are right. Otherwise it is parsed again and the span's best chunk
         is looked up by its passage: what moved is found where it stands now, what was changed is not shown.
         """
-        chunk = span.chunks[0]
+        chunk = span.shown
         file = self._file(chunk.path, chunk.identity[0])
         if file is None:
             return None
@@ -67,6 +67,9 @@ class Anchor:
         if not same:
             return None
         nearest = min(same, key=lambda new: abs(new.start_line - chunk.start_line))
+        if chunk.form == Form.BLOCK and len(nearest.entries) == len(chunk.entries):
+            moved = [new for new, old in zip(nearest.entries, chunk.entries, strict=True) if old in span.entries]
+            return _quote(file.lines, moved[0].start_line, moved[-1].end_line, None)
         return _quote(file.lines, nearest.start_line, nearest.end_line, nearest)
 
     def _file(self, path: NotePath, indexed_size: int) -> _File | None:

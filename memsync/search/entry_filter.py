@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
-from memsync.model import Entry, Filters, IndexedChunk, names_tag
+from memsync.model import Entry, Filters, Form, IndexedChunk, names_tag
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
 
 
-def entry_filter(filters: Filters) -> Callable[[IndexedChunk, Entry], bool]:
-    """Return which entries of a chunk that passed the filters may be shown themselves.
+def entry_filter(
+    filters: Filters, in_blocks: Set[tuple[int, int]] | None = None
+) -> Callable[[IndexedChunk, Entry, int], bool]:
+    """Return which entries of a chunk that passed the filters may be shown themselves, each with its number from 1.
 
-    The index lets a window through when one of its entries passes; its other entries are not answers.
+    The index lets a window or a block through when one of its entries passes; its other entries are not answers.
+    `in_blocks` are the entries of blocks that have the words they must have, by chunk id and number; None: all.
     """
 
-    def allows(chunk: IndexedChunk, entry: Entry) -> bool:
+    def allows(chunk: IndexedChunk, entry: Entry, number: int) -> bool:
+        if in_blocks is not None and chunk.form == Form.BLOCK and (chunk.chunk_id, number) not in in_blocks:
+            return False
         if not any(_is_between(moment, filters) for moment in (entry.time or chunk.date, *entry.later)):
             return False
         if filters.tags and not any(names_tag(wanted, tag) for tag in entry.tags for wanted in filters.tags):

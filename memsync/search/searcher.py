@@ -1,4 +1,4 @@
-"""Query -> candidates -> fused -> spans -> hits that were checked against their files."""
+"""Query -> candidates -> scored entries -> spans -> hits that were checked against their files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from memsync.notes.reader import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.age import age_in_days
 from memsync.search.anchor import Anchor, Anchored
+from memsync.search.confidence import probability
 from memsync.search.entry_filter import entry_filter
-from memsync.search.fuse import add_note_bonus, fuse
-from memsync.search.snippet import Marked, best_line, make_snippet, mark, stems_of
-from memsync.search.spans import ScoredChunk, Span, form_spans
+from memsync.search.rank import Found, Pool, Question, Weights, in_order, rank
+from memsync.search.snippet import make_snippet, mark, stems_of
+from memsync.search.spans import Span, form_spans
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
-CONFIDENCE_HITS = 5
-LINE_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,7 @@ class Ranking:
     """How candidates become an order; each field is the `[search]` setting of its name."""
 
     keyword_weight: float
+    memory_keyword_weight: float
     candidates: int
     recency: float
     recency_days: int
@@ -115,12 +115,12 @@ class Searcher:
         """
         timer = _Timer()
         with self._index.reading() as index:
-            mode, keyword, near, chunks = self._candidates(index, query, await_near, timer)
-        scored = self._scored(keyword, near, chunks, self._contributed(query))
-        spans = form_spans(scored, allows=entry_filter(query.filters))
-        timer.lap("fuse")
-        anchored = list(islice(self._anchored(spans), query.limit))
-        hits = self._hits(query, anchored, keyword, near)
+            mode, pool = self._candidates(index, query, await_near, timer)
+            question = Question.of(query.text, index.word_weights(query.words))
+        ranked, likely = self._ranked(query, mode, pool, question)
+        timer.lap("rank")
+        anchored = list(islice(self._anchored(form_spans(ranked)), query.limit))
+        hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
         fitting = hits if tokens is None else self._within(hits, tokens)
         warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
         timer.lap("hits")
@@ -130,8 +130,8 @@ class Searcher:
 
     def _candidates(
         self, index: IndexReader, query: Query, await_near: Callable[[], Near | None] | None, timer: _Timer
-    ) -> tuple[Mode, Sequence[Candidate], Sequence[Candidate], Mapping[int, IndexedChunk]]:
-        """Return the mode that answers, the candidates of both retrievers, and the chunks that contribute."""
+    ) -> tuple[Mode, Pool]:
+        """Return the mode that answers, and the candidates of both retrievers with the chunks that contribute."""
         mode = query.mode if await_near is not None or not query.text else Mode.KEYWORD
         keyword = self._by_words(index, query) if mode is not Mode.VECTOR else ()
         timer.lap("keyword")
@@ -147,8 +147,9 @@ class Searcher:
         count = self._contributed(query)
         wanted = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
         chunks = index.chunks(list(dict.fromkeys(wanted)))
+        allows = entry_filter(query.filters, index.entries_allowed(query, list(chunks)))
         timer.lap("chunks")
-        return mode, keyword, near, chunks
+        return mode, Pool(keyword, near, chunks, count, allows)
 
     def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         count = self._contributed(query)
@@ -169,21 +170,17 @@ class Searcher:
         """Return how many chunks of each retriever are looked at: never fewer than the hits asked for."""
         return max(self._ranking.candidates, query.limit)
 
-    def _scored(
-        self,
-        keyword: Sequence[Candidate],
-        near: Sequence[Candidate],
-        chunks: Mapping[int, IndexedChunk],
-        contributed: int,
-    ) -> list[ScoredChunk]:
-        ranking = self._ranking
-        fused = fuse(keyword, near, keyword_weight=ranking.keyword_weight, contributed=contributed)
-        scores = add_note_bonus(fused, {chunk_id: chunks[chunk_id].path for chunk_id in fused if chunk_id in chunks})
-        now = time.time()
-        return [
-            ScoredChunk(chunks[chunk_id], score + self._prior(chunks[chunk_id], now))
-            for chunk_id, score in scores.items()
-        ]
+    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: Question) -> tuple[list[Found], float]:
+        """Return the entries, best first, and how likely it is that the answer is among them."""
+        if not query.text:
+            ranked = in_order(pool)
+            return ranked, ranked[0].score if ranked else 0.0
+        ranking, now = self._ranking, time.time()
+        weights = Weights(ranking.keyword_weight, ranking.memory_keyword_weight)
+        if mode is Mode.VECTOR:
+            weights = Weights(0.0, 0.0)
+        ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
+        return ranked, probability(ranked, question)
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return what importance, pins and newness add to a score: bounded, so that they only decide near ties."""
@@ -203,28 +200,21 @@ class Searcher:
             place = anchor.anchor(span)
             if place is None:
                 continue
-            key = (span.chunks[0].path, place.start_line, place.end_line)
-            piece = span.chunks[0].end_column > 0
+            key = (span.shown.path, place.start_line, place.end_line)
+            piece = span.shown.end_column > 0
             if piece or key not in shown:
                 shown.add(key)
                 yield span, place
 
-    def _hits(
-        self,
-        query: Query,
-        anchored: Sequence[tuple[Span, Anchored]],
-        keyword: Sequence[Candidate],
-        near: Sequence[Candidate],
-    ) -> list[Hit]:
-        ranks = {"vector": {c.chunk_id: c for c in near}}
+    def _hits(self, query: Query, anchored: Sequence[tuple[Span, Anchored]], pool: Pool, scale: float) -> list[Hit]:
+        """Return the hits; `scale` is the factor from scores of spans to shown ones."""
+        ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
-            ranks["keyword"] = {c.chunk_id: c for c in keyword}
+            ranks["keyword"] = _best_by_chunk(pool.keyword)
         stems = stems_of(query.words)
-        marked = [mark(place.text, stems) for _, place in anchored]
-        scale = _scale([span for span, _ in anchored], marked, len(stems))
         return [
-            _hit(span, place, make_snippet(own, stems), ranks, min(1.0, max(0.0, span.score * scale)))
-            for (span, place), own in zip(anchored, marked, strict=True)
+            _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
+            for span, place in anchored
         ]
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
@@ -237,17 +227,9 @@ class Searcher:
         return kept
 
 
-def _scale(spans: Sequence[Span], marked: Sequence[Marked], stem_count: int) -> float:
-    """Return the factor from spans' scores to shown ones.
-
-    How sure the answer is as a whole tells an answerable question from another better than its best hit's own score:
-    the mean of the first hits, and whether one line holds many of the query's words.
-    """
-    if not spans or spans[0].score <= 0:
-        return 1.0
-    first = [max(0.0, span.score) for span in spans[:CONFIDENCE_HITS]]
-    share = max(best_line(own)[1] for own in marked[:CONFIDENCE_HITS]) / max(stem_count, 1)
-    return (sum(first) / len(first) + LINE_SHARE * share) / (1.0 + LINE_SHARE) / spans[0].score
+def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
+    """Return the best candidate of each chunk; a block may have several."""
+    return {candidate.chunk_id: candidate for candidate in reversed(candidates)}
 
 
 def _hit(
@@ -257,7 +239,7 @@ def _hit(
     ranks: Mapping[str, Mapping[int, Candidate]],
     score: float,
 ) -> Hit:
-    chunk = span.chunks[0]
+    chunk = span.shown
     best: dict[str, Rank] = {}
     for name, candidates in sorted(ranks.items()):
         found = [candidates[c.chunk_id] for c in span.chunks if c.chunk_id in candidates]
@@ -278,6 +260,6 @@ def _hit(
         text=place.text,
         snippet=shown[0],
         highlights=shown[1],
-        score=round(score, 6),
+        score=round(min(1.0, max(0.0, score)), 6),
         ranks=best,
     )

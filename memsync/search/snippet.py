@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+
+from memsync.notes.utterance import stem
 
 MAX_SNIPPET_CHARS = 300
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u31f0-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|edly|ed|ers?|es|ies|ly|s|y|e)$")
-
-
-@lru_cache(maxsize=20_000)
-def stem(word: str) -> str:
-    """Return a word without a common English ending: enough to mark `chosen`'s relatives, not to search by."""
-    return _SUFFIX.sub("", word.lower())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,43 +1,36 @@
-"""Scored chunks -> the spans that become hits. Pure.
+"""Scored entries -> the spans that become hits. Pure.
 
-A log line is found by itself and in the windows over it; both say something, so its score is a mixture of its own
-chunk's and its windows' mean. The best entries are then taken in tiers, and those that stand next to each other
-become one span: near-identical neighbours are one hit, and a budget of tokens is not spent on the same lines twice.
+The best entries are taken in tiers, and those that are next to each other and answer about equally well become one
+span: near-identical neighbours are one hit, and a budget of tokens is not spent on the same lines twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsync.model import Entry, IndexedChunk, NotePath
+from memsync.model import Entry, Form, IndexedChunk, NotePath
+from memsync.search.rank import Found
 
-OWN_SHARE = 0.4
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
 MAX_GAP_LINES = 2
-ENTRY_SHARE = 0.7
-SECTION_SHARE = 0.8
-"""Of the better one's score: what a neighbour must have to be shown with it."""
-
-_Key = tuple[NotePath, int, int]
-"""path, section, position: one entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredChunk:
-    """A chunk that was found, with its fused score."""
-
-    chunk: IndexedChunk
-    score: float
+LINE_SHARE = 0.7
+"""Of the better score: what the next line of a conversation must have to be shown with it."""
+ENTRY_SHARE = 0.8
+"""The same of any other entry, in the same section or in the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring entries of one note: what becomes one hit. `chunks` are those that found it, the best first."""
+    """Neighbouring entries of one note: what becomes one hit.
+
+    `shown` is the chunk of the best entry, `chunks` are all that found them.
+    """
 
     entries: tuple[Entry, ...]
     score: float
+    shown: IndexedChunk
     chunks: tuple[IndexedChunk, ...]
 
     @property
@@ -51,110 +44,66 @@ class Span:
         return self.entries[-1].end_line
 
 
-@dataclass(slots=True)
-class _Found:
-    """What was found of one entry."""
-
-    entry: Entry
-    chunks: list[ScoredChunk]
-    own: float | None = None
-    windows: float = 0.0
-    windows_found: int = 0
-    piece: bool = False
-
-
-def form_spans(
-    scored: Sequence[ScoredChunk], *, allows: Callable[[IndexedChunk, Entry], bool] = lambda chunk, entry: True
-) -> Iterator[Span]:
-    """Yield spans, best first within each tier of entries, tiers in order.
-
-    `allows` tells which entries of a chunk may be shown: filters on tags, attributes and times hold for each entry, not
-    for its window. A chunk that was not found counts as the lowest score that was. Ties go to path, then line.
-    """
-    found = _entries(scored, allows)
-    lowest = min((item.score for item in scored), default=0.0)
-    scores = {key: _score(entry, lowest) for key, entry in found.items()}
-    ranked = sorted(scores, key=lambda key: (-round(scores[key], 9), key))
+def form_spans(ranked: Sequence[Found]) -> Iterator[Span]:
+    """Yield the spans of ranked entries, best first within each tier, tiers in order; ties go to path, then line."""
     for start in range(0, len(ranked), TIER_ENTRIES):
-        spans = [_span(run, found, scores) for run in _neighbours(ranked[start : start + TIER_ENTRIES], found, scores)]
-        yield from sorted(spans, key=lambda span: (-round(span.score, 9), span.chunks[0].path, span.start_line))
+        spans = [_span(run) for run in _neighbours(ranked[start : start + TIER_ENTRIES])]
+        yield from sorted(spans, key=lambda span: (-round(span.score, 9), span.shown.path, span.start_line))
 
 
-def _entries(scored: Sequence[ScoredChunk], allows: Callable[[IndexedChunk, Entry], bool]) -> dict[_Key, _Found]:
-    found: dict[_Key, _Found] = {}
-    for item in scored:
-        chunk = item.chunk
-        for entry in chunk.entries:
-            if not allows(chunk, entry):
-                continue
-            one = found.setdefault((chunk.path, chunk.section, entry.position), _Found(entry, []))
-            one.chunks.append(item)
-            if len(chunk.entries) == 1:
-                one.own, one.piece = item.score, chunk.end_column > 0
-            else:
-                one.windows += item.score
-                one.windows_found += 1
-    return found
+def _place(one: Found) -> tuple[NotePath, int, int]:
+    return one.chunk.path, one.chunk.section, one.entry.position
 
 
-def _score(found: _Found, lowest: float) -> float:
-    own = lowest if found.own is None else found.own
-    count = found.entry.window_count
-    if not count:
-        return own
-    windows = found.windows + lowest * max(0, count - found.windows_found)
-    return OWN_SHARE * own + (1.0 - OWN_SHARE) * windows / count
-
-
-def _neighbours(keys: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_Key, float]) -> Iterator[list[_Key]]:
-    """Yield runs of entries that stand next to each other, none larger than a hit may be."""
-    run: list[_Key] = []
+def _neighbours(tier: Sequence[Found]) -> Iterator[list[Found]]:
+    """Yield runs of entries that are next to each other, none larger than a hit may be."""
+    run: list[Found] = []
     total = 0
-    for key in sorted(keys):
-        tokens = found[key].entry.token_count
-        touches = run and (_continues(run[-1], key, found, scores) or _follows(run[-1], key, found, scores))
+    for one in sorted(tier, key=_place):
+        tokens = one.entry.token_count
+        touches = run and (_continues(run[-1], one) or _follows(run[-1], one))
         if run and not (touches and total + tokens <= MAX_SPAN_TOKENS):
             yield run
             run, total = [], 0
-        run.append(key)
+        run.append(one)
         total += tokens
     if run:
         yield run
 
 
-def _continues(left: _Key, right: _Key, found: dict[_Key, _Found], scores: dict[_Key, float]) -> bool:
+def _continues(left: Found, right: Found) -> bool:
     """Tell whether `right` is the next entry of the same section and answers nearly as well.
 
-    A piece of a line is quoted alone.
+    A piece of a line is quoted alone, and so is a heading.
     """
-    next_entry = left[:2] == right[:2] and right[2] == left[2] + 1
-    pieces = found[left].piece or found[right].piece
-    return next_entry and not pieces and _alike(scores[left], scores[right], ENTRY_SHARE)
+    path, section, position = _place(left)
+    if _place(right) != (path, section, position + 1) or _stands_alone(left) or _stands_alone(right):
+        return False
+    return _alike(left, right, LINE_SHARE if left.in_conversation else ENTRY_SHARE)
 
 
-def _follows(left: _Key, right: _Key, found: dict[_Key, _Found], scores: dict[_Key, float]) -> bool:
+def _follows(left: Found, right: Found) -> bool:
     """Tell whether `right` begins the next section of the same expository text and answers about as well.
 
-    Entries of a log belong to their section, and messages to their speaker.
+    Items of a list belong to their section, and messages to their speaker.
     """
-    one, other = found[left], found[right]
-    if left[0] != right[0] or right[1] != left[1] + 1 or one.piece or other.piece:
+    if (right.chunk.path, right.chunk.section) != (left.chunk.path, left.chunk.section + 1):
         return False
-    exposition = not one.entry.window_count and not other.entry.window_count
-    same_speaker = not one.chunks[0].chunk.role and not other.chunks[0].chunk.role
-    near = other.entry.start_line - one.entry.end_line <= MAX_GAP_LINES
-    return exposition and same_speaker and near and _alike(scores[left], scores[right], SECTION_SHARE)
+    if any(_stands_alone(one) or one.in_conversation or one.is_fact or one.chunk.role for one in (left, right)):
+        return False
+    near = right.entry.start_line - left.entry.end_line <= MAX_GAP_LINES
+    return near and _alike(left, right, ENTRY_SHARE)
 
 
-def _alike(one: float, other: float, share: float) -> bool:
-    return min(one, other) >= share * max(one, other)
+def _stands_alone(one: Found) -> bool:
+    return one.chunk.end_column > 0 or one.chunk.form == Form.HEADING
 
 
-def _span(run: Sequence[_Key], found: dict[_Key, _Found], scores: dict[_Key, float]) -> Span:
-    chunks = {item.chunk.chunk_id: item for key in run for item in found[key].chunks}
-    best_first = sorted(chunks.values(), key=lambda item: (-item.score, item.chunk.start_line, item.chunk.end_line))
-    return Span(
-        tuple(found[key].entry for key in run),
-        max(scores[key] for key in run),
-        tuple(item.chunk for item in best_first),
-    )
+def _alike(left: Found, right: Found, share: float) -> bool:
+    return min(left.score, right.score) >= share * max(left.score, right.score)
+
+
+def _span(run: Sequence[Found]) -> Span:
+    best = max(run, key=lambda one: one.score)
+    chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for one in run for chunk in one.chunks}
+    return Span(tuple(one.entry for one in run), best.score, best.chunk, tuple(chunks.values()))

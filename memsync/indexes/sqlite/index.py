@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure
+from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
 from memsync.indexes.sqlite import database_files, schema
 from memsync.indexes.sqlite.integrity import find_damage
 from memsync.indexes.sqlite.reader import FrequencyCache, SqliteReader
@@ -49,15 +49,17 @@ class SqliteIndex:
         self._inode = os.stat(path).st_ino
 
     def _open(self) -> apsw.Connection:
-        """Open the writing connection; a damaged file is set aside and begun anew with its vectors."""
+        """Open the writing connection; a damaged or outdated file is begun anew with its vectors."""
         try:
             return self._prepare()
         except IndexDamaged as error:
             self._begin_anew(error)
-            return self._prepare()
+        except IndexOutdated:
+            self._begin_anew(None)
+        return self._prepare()
 
-    def _begin_anew(self, damage: IndexDamaged) -> None:
-        """Set the file aside and put one in its place that has only the vectors that can still be read of it."""
+    def _begin_anew(self, damage: IndexDamaged | None) -> None:
+        """Put a file in its place that has only the vectors that can still be read; a damaged one is set aside."""
         fresh = self.path.with_name(f"{self.path.name}.healed")
         database_files.remove(fresh)
         other = SqliteIndex(fresh)
@@ -69,11 +71,14 @@ class SqliteIndex:
                     writer.prepare_space(EmbeddingSpace(**json.loads(active)))
             other._empty_log()
             other.close()
-            aside = database_files.set_aside(self.path)
+            aside = database_files.set_aside(self.path) if damage is not None else None
             database_files.replace(self.path, fresh)
         except BaseException:
             other.discard()
             raise
+        if damage is None or aside is None:
+            self._warnings.append("the index is of an earlier version of memsync and is rebuilt from the files")
+            return
         self._damage = f"{damage.message}; it was set aside as {aside.name} and is rebuilt from the files"
         self._warnings.append(self._damage)
 

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from memsync.indexes.sqlite import schema
+from memsync.indexes.sqlite.queries import CHUNK_ROWS, WORD_ROWS
 from memsync.indexes.sqlite.vectors import to_int8
 from memsync.indexes.sqlite.words import closed_segments
 from memsync.model import Kind, Tier
@@ -24,10 +25,17 @@ _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, T
 
 # What each counts is not so in a sound index; {space} is the number of a live one.
 _COUNTS = {
-    "passages without words": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)",
-    "words of no passage": "SELECT count(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunk)",
+    "passages without words": (
+        "SELECT count(*) FROM chunk WHERE word_rows"
+        f" <> (SELECT count(*) FROM chunk_fts_docsize d WHERE d.id BETWEEN {CHUNK_ROWS})"
+    ),
+    "words of no passage": (
+        f"SELECT count(*) FROM chunk_fts_docsize WHERE id / {WORD_ROWS} NOT IN (SELECT id FROM chunk)"
+    ),
     "rows that belong to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
-    "texts of no passage": "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk)",
+    "texts of no passage": (
+        "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)"
+    ),
     "notes with fields that cannot be read": (
         "SELECT count(*) FROM note WHERE NOT json_valid(front_matter) OR NOT json_valid(warnings)"
     ),
@@ -48,7 +56,7 @@ _COUNTS_OF_SPACE = {
     ),
 }
 # 0 when there are as many of the one as of the other.
-_WORDS = "SELECT (SELECT count(*) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
+_WORDS = "SELECT (SELECT total(word_rows) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
 _VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})

@@ -6,6 +6,12 @@ Named parameters everywhere; lists travel as JSON text and are opened with json_
 
 from __future__ import annotations
 
+WORD_ROWS = 256
+"""Rows of chunk_fts are numbered by their chunk's id times this, and in a block by the entry's number, from 1."""
+
+# The rows that a chunk's words may have in chunk_fts.
+CHUNK_ROWS = f"chunk.id * {WORD_ROWS} AND chunk.id * {WORD_ROWS} + {WORD_ROWS - 1}"
+
 # When a note was last changed, in nanoseconds: by the commit that gave it its content, else by the file's mtime.
 _CHANGED_NS = "CASE WHEN n.committed > 0 THEN n.committed * 1000000000 ELSE n.mtime_ns END"
 
@@ -39,7 +45,9 @@ _WHERE_PAIR = f"""
                          OR ({_IS_DAY} AND i.value GLOB (w.value ->> 1) || {_CLOCK}))))
     )"""
 
-# Which chunks the filters leave. A NULL parameter does not narrow; :tags are those of TAGS that the filter names.
+# Which chunks the filters leave. A NULL parameter does not narrow; :tags are those of TAGS that the filter names. Where
+# words are required or excluded, a window is left out, because it has none of its own, and a block is let in: which of
+# its entries hold them is looked up in MATCHING_ROWS.
 _CONDITIONS = f"""
         (:archived OR NOT n.archived)
     AND (:kinds IS NULL OR n.kind IN (SELECT value FROM json_each(:kinds)))
@@ -56,8 +64,16 @@ _CONDITIONS = f"""
     AND (:after = '' OR substr({_LAST}, 1, length(:after)) >= :after)
     AND (:before = '' OR substr({_FIRST}, 1, length(:before)) <= :before)
     AND (:pairs IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR})))
-    AND (:required IS NULL OR c.id IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :required))
-    AND (:excluded IS NULL OR c.id NOT IN (SELECT rowid FROM chunk_fts WHERE chunk_fts MATCH :excluded))
+    AND (:required IS NULL OR c.id IN (SELECT rowid / {WORD_ROWS} FROM chunk_fts WHERE chunk_fts MATCH :required))
+    AND (:excluded IS NULL OR c.form = 'block'
+         OR c.id NOT IN (SELECT rowid / {WORD_ROWS} FROM chunk_fts WHERE chunk_fts MATCH :excluded))
+    AND (:required IS NULL AND :excluded IS NULL OR c.form <> 'window')
+"""
+
+# Of the chunks in :ids, the rows of chunk_fts that :match finds.
+MATCHING_ROWS = f"""
+SELECT rowid FROM chunk_fts
+WHERE chunk_fts MATCH :match AND +rowid / {WORD_ROWS} IN (SELECT value FROM json_each(:ids))
 """
 
 TAGS = "SELECT DISTINCT name FROM tag"
@@ -71,11 +87,11 @@ ORDER BY n.path
 # bm25() with one weight a column of chunk_fts: body, heading and date, context, cjk. Lower is better in FTS5.
 _BM25 = "bm25(chunk_fts, 1.0, 1.0, 0.5, 1.0)"
 
-# How many chunks there are, and how many match one word.
-CHUNK_COUNT = "SELECT count(*) FROM chunk"
+# How many rows there are, and how many match one word.
+CHUNK_COUNT = "SELECT CAST(total(word_rows) AS INTEGER) FROM chunk"
 WORD_COUNT = "SELECT count(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
 
-# (chunk id, bm25) of the best chunks for :match, best first.
+# (row, bm25) of the best rows of chunk_fts for :match, best first.
 KEYWORD = f"""
 SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
 WHERE chunk_fts MATCH :match ORDER BY distance LIMIT :limit
@@ -86,7 +102,7 @@ WHERE chunk_fts MATCH :match ORDER BY distance LIMIT :limit
 KEYWORD_FILTERED = f"""
 SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
 WHERE chunk_fts MATCH :match
-  AND +chunk_fts.rowid IN (SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
+  AND +chunk_fts.rowid / {WORD_ROWS} IN (SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
 ORDER BY distance LIMIT :limit
 """
 
@@ -120,18 +136,18 @@ SELECT c.id, c.passage FROM chunk c JOIN note n ON n.id = c.note
 WHERE c.passage IN (SELECT value FROM json_each(:passages)) AND {_CONDITIONS}
 """
 
-# Ids of the chunks of single entries that the filters leave, latest first: the answer to a query of filters alone.
+# Ids of the chunks but windows that the filters leave, latest first: the answer to a query of filters alone.
 LATEST = f"""
-SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE json_array_length(c.entries) = 1 AND {_CONDITIONS}
+SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE c.form <> 'window' AND {_CONDITIONS}
 ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 """
 
 # What a hit is made of, in no order; the columns of IndexedChunk.
 CHUNKS = f"""
-SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, p.hash, c.heading_path, c.role,
-       c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
-       n.size, n.mtime_ns, n.ctime_ns, n.inode
-FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage
+SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, coalesce(p.hash, x''),
+       c.heading_path, c.role, c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
+       n.size, n.mtime_ns, n.ctime_ns, n.inode, c.form, c.opening
+FROM chunk c JOIN note n ON n.id = c.note LEFT JOIN passage p ON p.id = c.passage
 WHERE c.id IN (SELECT value FROM json_each(:ids))
 """
 
@@ -145,13 +161,13 @@ SELECT n.path, n.kind, n.tier, n.title, n.date,
 FROM note n ORDER BY n.path
 """
 
-# (passage id, word pieces, path, first line, last line) of every chunk of one entry that has at least :tokens of them,
+# (passage id, word pieces, path, first line, last line) of every chunk but windows that has at least :tokens of them,
 # archived notes and pieces of lines aside, by path.
-SINGLE_ENTRIES = """
-SELECT c.passage, CAST(c.entries ->> '$[0][4]' AS INTEGER), n.path, c.start_line, c.end_line
+_TOKENS = "(SELECT sum(value ->> 4) FROM json_each(c.entries))"
+SINGLE_ENTRIES = f"""
+SELECT c.passage, {_TOKENS}, n.path, c.start_line, c.end_line
 FROM chunk c JOIN note n ON n.id = c.note
-WHERE json_array_length(c.entries) = 1 AND c.end_column = 0 AND NOT n.archived
-  AND CAST(c.entries ->> '$[0][4]' AS INTEGER) >= :tokens
+WHERE c.form IN ('text', 'block') AND c.end_column = 0 AND NOT n.archived AND {_TOKENS} >= :tokens
 ORDER BY n.path, c.ordinal
 """
 
@@ -195,9 +211,10 @@ FROM note ORDER BY path
 """
 DUMP_HISTORY = "SELECT 'history', path, lower(hex(blob)), committed FROM history ORDER BY path"
 DUMP_CHUNKS = """
-SELECT 'chunk', n.path, c.ordinal, c.section, c.start_line, c.end_line, c.start_column, c.end_column, c.heading_path,
-       c.role, c.first_time, c.last_time, c.attributes, c.entries, lower(hex(c.words)), lower(hex(p.hash))
-FROM chunk c JOIN note n ON n.id = c.note JOIN passage p ON p.id = c.passage ORDER BY n.path, c.ordinal
+SELECT 'chunk', n.path, c.ordinal, c.form, c.section, c.start_line, c.end_line, c.start_column, c.end_column,
+       c.heading_path, c.role, c.first_time, c.last_time, c.attributes, c.entries, lower(hex(c.opening)),
+       c.word_rows, lower(hex(c.words)), lower(hex(p.hash))
+FROM chunk c JOIN note n ON n.id = c.note LEFT JOIN passage p ON p.id = c.passage ORDER BY n.path, c.ordinal
 """
 DUMP_TAGS = """
 SELECT 'tag', n.path, c.ordinal, t.name FROM tag t JOIN chunk c ON c.id = t.chunk JOIN note n ON n.id = c.note

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from memsync.indexes.sqlite.integrity import find_damage, uneven, unseen_vectors
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
 from memsync.indexes.sqlite.overview import OverviewReader
+from memsync.indexes.sqlite.queries import WORD_ROWS
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.indexes.sqlite.words import places_of_word, word_rows
 from memsync.model import (
@@ -25,6 +27,7 @@ from memsync.model import (
     EmbeddingSpace,
     Entry,
     Filters,
+    Form,
     IndexCounts,
     IndexedChunk,
     IndexedFile,
@@ -92,7 +95,7 @@ class SqliteReader(ThreadReader, OverviewReader):
     # -------------------------------------------------------------------------------------- candidates
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks that hold the query's words, best first.
+        """Return the chunks, and of blocks the entries, that hold the query's words, best first.
 
         The score is bm25 over the sum of the words' idf, which is what a chunk of ordinary length holding every word
         once gets: a word that stands nowhere counts too, so that a question about something else scores low.
@@ -106,18 +109,37 @@ class SqliteReader(ThreadReader, OverviewReader):
             rows = self._rows(queries.KEYWORD, {"match": match, "limit": limit})
         scored = list(rows)
         ceiling = self._ceiling(query.words) if scored else 1.0
-        return _ranked((chunk_id, -distance / ceiling) for chunk_id, distance in scored)
+        return _ranked((row, -distance / ceiling) for row, distance in scored)
 
     def _ceiling(self, words: Sequence[str]) -> float:
-        """Return the sum of FTS5's idf over single words; phrases add to a score but not to what can be asked of it."""
+        """Return the sum of the words' idf; phrases add to a score but not to what can be asked of it."""
+        return max(sum(self.word_weights(words).values()), 1e-6)
+
+    def word_weights(self, words: Sequence[str]) -> dict[str, float]:
+        """Return FTS5's idf of each of the query's single words: how much it tells."""
         total = self._frequency("", queries.CHUNK_COUNT, ())
-        idfs = []
-        for word in words:
-            if not is_single_word(word):
-                continue
+        weights = {}
+        for word in filter(is_single_word, words):
             found = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
-            idfs.append(max(1e-6, math.log((total - found + 0.5) / (found + 0.5))))
-        return max(sum(idfs), 1e-6)
+            weights[word] = max(1e-6, math.log((total - found + 0.5) / (found + 0.5)))
+        return weights
+
+    def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
+        """Return (chunk id, number from 1) of the entries of blocks that hold every phrase and nothing excluded.
+
+        None when the query has neither: all are allowed.
+        """
+        if not query.phrases and not query.exclusions:
+            return None
+        blocks = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.BLOCK]
+        allowed = {(chunk.chunk_id, number) for chunk in blocks for number in range(1, len(chunk.entries) + 1)}
+        ids = json.dumps([chunk.chunk_id for chunk in blocks])
+        for match, is_wanted in ((all_of(query.phrases), True), (any_of(query.exclusions), False)):
+            if match:
+                rows = self._rows(queries.MATCHING_ROWS, {"match": match, "ids": ids})
+                found = {divmod(row, WORD_ROWS) for (row,) in rows}
+                allowed = allowed & found if is_wanted else allowed - found
+        return allowed
 
     def _frequency(self, word: str, statement: str, parameters: tuple[str, ...]) -> int:
         if word not in self._frequencies:
@@ -147,7 +169,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
         statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
         chunks = self._rows(statement, {"passages": json.dumps(list(scores)), **filters})
-        return _ranked((chunk_id, scores[passage]) for chunk_id, passage in chunks)[:limit]
+        return _ranked((chunk_id * WORD_ROWS, scores[passage]) for chunk_id, passage in chunks)[:limit]
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks that the filters leave, latest first; their scores only say the order."""
@@ -295,17 +317,22 @@ def describe_space(space: EmbeddingSpace) -> str:
 
 
 def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
-    """Return candidates best first. Equal scores share a rank: ids, which depend on history, must not decide it."""
+    """Return candidates best first, of (row of the word index, score).
+
+    Equal scores share a rank: ids, which depend on history, must not decide it.
+    """
     ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     ranks: dict[float, int] = {}
     return [
-        Candidate(chunk_id, ranks.setdefault(score, rank), score) for rank, (chunk_id, score) in enumerate(ordered, 1)
+        Candidate(row // WORD_ROWS, ranks.setdefault(score, rank), score, row % WORD_ROWS)
+        for rank, (row, score) in enumerate(ordered, 1)
     ]
 
 
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
     made = [Entry(*entry) for entry in entries]
-    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:18], row[18:22]))
+    opening = struct.unpack(f"<{len(row[23]) // 2}H", row[23])
+    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:18], row[18:22], row[22], opening))
 
 
 def _size(path: Path) -> int:

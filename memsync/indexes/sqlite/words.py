@@ -1,6 +1,7 @@
 """The word index as rows that can be compared: FTS5 keeps no text, only which word is where.
 
-Two indexes number their chunks differently, so each chunk counts by its place: notes by path, chunks by ordinal.
+Two indexes number their chunks differently, so each chunk counts by its place: notes by path, chunks by ordinal, and
+in a block the entries.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import apsw
 
+from memsync.indexes.sqlite.queries import WORD_ROWS
+
 _BEGIN = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word USING fts5vocab(main, chunk_fts, instance);
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab(main, chunk_fts, row);
@@ -18,9 +21,9 @@ INSERT OR IGNORE INTO temp.place SELECT c.id, row_number() OVER (ORDER BY n.path
 FROM chunk c JOIN note n ON n.id = c.note;
 """
 # What bm25 knows of each chunk, its number of words by column, and of all.
-_SIZES = """
-SELECT 'words of', n.path, c.ordinal, lower(hex(d.sz)) FROM chunk_fts_docsize d
-LEFT JOIN chunk c ON c.id = d.id LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
+_SIZES = f"""
+SELECT 'words of', n.path, c.ordinal, d.id % {WORD_ROWS}, lower(hex(d.sz)) FROM chunk_fts_docsize d
+LEFT JOIN chunk c ON c.id = d.id / {WORD_ROWS} LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
 """
 # A word index that was emptied counts zeros, a new one has no counts yet.
 _TOTALS = """
@@ -30,11 +33,12 @@ FROM chunk_fts_data WHERE id = 1
 
 # (word, number of places, two sums over them) of every word: sums, because rows by the million are not brought to
 # Python. A place that belongs to no chunk counts as the chunk 0.
-_WORDS = """
+_NUMBER = f"(coalesce(p.number, 0) * {WORD_ROWS} + w.doc % {WORD_ROWS})"
+_WORDS = f"""
 SELECT 'word', w.term, count(*),
-       sum((coalesce(p.number, 0) * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
-       sum((coalesce(p.number, 0) * 7368787 + w.offset * 31 + unicode(w.col)) % 1073741789 * (w.offset % 97 + 1))
-FROM temp.word w LEFT JOIN temp.place p ON p.id = w.doc GROUP BY w.term ORDER BY w.term
+       sum(({_NUMBER} * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
+       sum(({_NUMBER} * 7368787 + w.offset * 31 + unicode(w.col)) % 1073741789 * (w.offset % 97 + 1))
+FROM temp.word w LEFT JOIN temp.place p ON p.id = w.doc / {WORD_ROWS} GROUP BY w.term ORDER BY w.term
 """
 
 # (word, chunks by search, chunks by reading all) of every word that a search does not find as often as it is there.
@@ -57,11 +61,11 @@ SELECT count(*) FROM segment
 WHERE number < 1 << 16 AND NOT EXISTS (SELECT 1 FROM chunk_fts_idx WHERE segid = number AND term = x'')
 """
 
-# (path, ordinal, column, position) of one word, by place.
-_PLACES = """
-SELECT 'word', w.term, n.path, c.ordinal, w.col, w.offset FROM temp.word w
-LEFT JOIN chunk c ON c.id = w.doc LEFT JOIN note n ON n.id = c.note
-WHERE w.term = ? ORDER BY n.path, c.ordinal, w.col, w.offset
+# (path, ordinal, entry, column, position) of one word, by place.
+_PLACES = f"""
+SELECT 'word', w.term, n.path, c.ordinal, w.doc % {WORD_ROWS}, w.col, w.offset FROM temp.word w
+LEFT JOIN chunk c ON c.id = w.doc / {WORD_ROWS} LEFT JOIN note n ON n.id = c.note
+WHERE w.term = ? ORDER BY n.path, c.ordinal, w.doc, w.col, w.offset
 """
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from memsync.indexes.cjk import cjk_words, without_cjk
 from memsync.indexes.sqlite.messages import put_messages
+from memsync.indexes.sqlite.queries import WORD_ROWS
 from memsync.indexes.sqlite.spaces import SpaceWriter
 from memsync.indexes.words import context_words, heading_words
-from memsync.model import Chunk, Entry, FileStamp, Note, NotePath, PutResult
+from memsync.model import Chunk, Entry, FileStamp, Form, Note, NotePath, PutResult
+from memsync.notes.utterance import stem_number
 
 _TEXT_LEVEL = 1
+NUMBERS = 6
+"""Fields of an entry that are numbers: they come first and are always written."""
 
 _PUT_NOTE = """
 INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
@@ -41,14 +47,16 @@ _PUT_COMMITTED = """
 INSERT INTO history VALUES (?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET blob = excluded.blob, committed = excluded.committed
 """
-_CHUNK_COLUMNS = """note, ordinal, passage, section, start_line, end_line, start_column, end_column, heading_path, role,
-    first_time, last_time, attributes, entries, words"""
+_CHUNK_COLUMNS = """note, ordinal, form, passage, word_rows, section, start_line, end_line, start_column, end_column,
+    heading_path, role, first_time, last_time, attributes, entries, opening, words"""
+_PASSAGE_COLUMN = 3
 _OLD_CHUNKS = f"""
-SELECT c.id, p.hash, {_CHUNK_COLUMNS} FROM chunk c JOIN passage p ON p.id = c.passage
+SELECT c.id, coalesce(p.hash, x''), {_CHUNK_COLUMNS} FROM chunk c LEFT JOIN passage p ON p.id = c.passage
 WHERE c.note = ? ORDER BY c.ordinal DESC
 """
-_INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-_UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
+_VALUES = "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
+_INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES ({_VALUES})"
+_UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = ({_VALUES}) WHERE id = ?"
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
 # Passages that no chunk holds any more.
 _ORPHANS = """
@@ -109,17 +117,20 @@ class SqliteWriter(SpaceWriter):
         for chunk in chunks:
             pause()
             columns = _word_columns(note, chunk)
-            digest = chunk.content_hash
-            words = hashlib.sha256("\0".join(columns).encode()).digest()[:16]
+            digest = b"" if chunk.form is Form.HEADING else chunk.content_hash
+            words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
             same = old.get((digest, words))
             if same:
                 self._move_chunk(same.pop(), chunk)
                 continue
-            passage_id, result = self._put_passage(digest, chunk.text)
-            queued, reused = queued + result.queued, reused + result.reused
+            passage_id = None
+            if digest:
+                passage_id, result = self._put_passage(digest, chunk.text)
+                queued, reused = queued + result.queued, reused + result.reused
             self._run(_INSERT_CHUNK, _chunk_row(note_id, passage_id, words, chunk))
             chunk_id = self._db.last_insert_rowid()
-            self._run(_INSERT_WORDS, (chunk_id, *columns))
+            rows = word_rows(chunk_id, chunk.form, len(columns))
+            self._db.executemany(_INSERT_WORDS, [(row, *own) for row, own in zip(rows, columns, strict=True)])
             self._put_tags(chunk_id, chunk)
         self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
         return PutResult(queued, reused)
@@ -130,7 +141,7 @@ class SqliteWriter(SpaceWriter):
         Its tags can differ only if its entries do, which are part of its row.
         """
         chunk_id, _, *row = old
-        new = _chunk_row(row[0], row[2], row[-1], chunk)
+        new = _chunk_row(row[0], row[_PASSAGE_COLUMN], row[-1], chunk)
         if tuple(row) != new:
             self._run(_UPDATE_CHUNK, (*new, chunk_id))
             self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
@@ -210,9 +221,13 @@ class SqliteWriter(SpaceWriter):
         passages = set()
         for chunk_id in chunk_ids:
             pause()
-            passages.add(self._value("SELECT passage FROM chunk WHERE id = ?", (chunk_id,)))
-            for table, column in (("tag", "chunk"), ("chunk_fts", "rowid"), ("chunk", "id")):
-                self._run(f"DELETE FROM {table} WHERE {column} = ?", (chunk_id,))
+            passage, form, count = self._value("SELECT passage, form, word_rows FROM chunk WHERE id = ?", (chunk_id,))
+            if passage is not None:
+                passages.add(passage)
+            rows = [(row,) for row in word_rows(chunk_id, Form(form), count)]
+            self._db.executemany("DELETE FROM chunk_fts WHERE rowid = ?", rows)
+            self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
+            self._run("DELETE FROM chunk WHERE id = ?", (chunk_id,))
         orphans = [row[0] for row in self._rows(_ORPHANS, (_json(sorted(passages)),))]
         spaces = [row[0] for row in self._rows("SELECT id FROM space WHERE state <> 'retired'")]
         for passage_id in orphans:
@@ -227,28 +242,41 @@ class SqliteWriter(SpaceWriter):
         self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
 
 
-def _word_columns(note: Note, chunk: Chunk) -> tuple[str, str, str, str]:
-    """Return what chunk_fts holds of a chunk. Unspaced script has a column of its own: it would swallow `用SQLite`."""
-    parts = (chunk.words, heading_words(note, chunk), context_words(note, chunk))
-    body, heading, context = (without_cjk(part) for part in parts)
-    return body, heading, context, cjk_words(" ".join(parts))
+def word_rows(chunk_id: int, form: Form, count: int) -> range:
+    """Return the numbers of a chunk's rows in the word index; those of a block count its entries from 1."""
+    first = chunk_id * WORD_ROWS + (form is Form.BLOCK)
+    return range(first, first + count)
 
 
-def _chunk_row(note_id: int, passage_id: int, words: bytes, chunk: Chunk) -> tuple[Any, ...]:
+def _word_columns(note: Note, chunk: Chunk) -> list[tuple[str, str, str, str]]:
+    """Return what each of a chunk's rows in chunk_fts holds.
+
+    Unspaced script has a column of its own: it would swallow `用SQLite`.
+    """
+    around = (heading_words(note, chunk), context_words(note, chunk))
+    heading, context = (without_cjk(part) for part in around)
+    return [
+        (without_cjk(words), heading, context, cjk_words(" ".join((words, *around)))) for words in chunk.indexed_words
+    ]
+
+
+def _chunk_row(note_id: int, passage_id: int | None, words: bytes, chunk: Chunk) -> tuple[Any, ...]:
     times = sorted(time for entry in chunk.entries for time in (entry.time, *entry.later) if time)
     attributes = sorted({pair for entry in chunk.entries for pair in entry.attributes.items()})
+    opening = struct.pack(f"<{len(chunk.opening)}H", *map(stem_number, chunk.opening))
     return (
-        note_id, chunk.ordinal, passage_id, chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
-        chunk.end_column, _json(chunk.heading_path), chunk.role, times[0] if times else "", times[-1] if times else "",
-        _json(attributes), _json([_entry_row(entry) for entry in chunk.entries]), words,
+        note_id, chunk.ordinal, str(chunk.form), passage_id, len(chunk.indexed_words), chunk.section, chunk.start_line,
+        chunk.end_line, chunk.start_column, chunk.end_column, _json(chunk.heading_path), chunk.role,
+        times[0] if times else "", times[-1] if times else "", _json(attributes),
+        _json([_entry_row(entry) for entry in chunk.entries]), opening, words,
     )  # fmt: skip
 
 
 def _entry_row(entry: Entry) -> list[Any]:
-    """Return an entry's fields without the empty ones at the end: most entries are five numbers."""
-    numbers = [entry.start_line, entry.end_line, entry.position, entry.window_count, entry.token_count]
-    row: list[Any] = [*numbers, entry.time, dict(entry.attributes), list(entry.tags), list(entry.later)]
-    while len(row) > len(numbers) and not row[-1]:
+    """Return an entry's fields without the empty ones at the end: most entries are six numbers."""
+    row: list[Any] = [*entry[:NUMBERS], entry.time, dict(entry.attributes), list(entry.tags), list(entry.later)]
+    row.append(entry.speaker)
+    while len(row) > NUMBERS and not row[-1]:
         row.pop()
     return row
 

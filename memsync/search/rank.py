@@ -1,0 +1,250 @@
+"""Candidates of both retrievers -> scored entries. Pure.
+
+Both retrievers' scores mean the same for every query (model.Candidate), so they are added as they are: scaling each
+list to its own best and worst did as well at ranking, but made the best hit of a hopeless query look like that of a
+good one. What is added to them are small amounts for what can be told of an entry; each was kept only because it helps
+on several kinds of notes (docs/benchmarks.md).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, Trait, is_remembered
+from memsync.notes.utterance import stem_number, stems
+
+OPENING = 0.1
+"""For a text whose first words are all those of the question, weighed by how rare they are."""
+NOTE_BONUS = 0.05
+"""Of the scores of a note's second and third best entries: a note about a thing comes before a mention."""
+LOG_NOTE_BONUS = 0.025
+"""The same in logs and lists of facts, whose items have less to do with each other."""
+SPEAKER = 0.04
+"""For a line by somebody whom the question names; taken off a line by somebody else."""
+NAMED_TIME = 0.04
+"""For an item that names a time, when the question asks for one."""
+FACT_LENGTH = 0.08
+LINE_LENGTH = 0.02
+"""For each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
+USUAL_TOKENS, MOST_TOKENS = 11, 40
+QUESTION = 0.04
+"""Taken off a line of a conversation that asks: it answers less."""
+ANSWER = 0.2
+"""Of the cosine, above ASKED_ALREADY, of the line before, if that one asks: the next line is its answer."""
+ASKED_ALREADY = 0.3
+OWN_SHARE = 0.3
+"""In a conversation: of a line by itself, the rest is of the windows that hold it."""
+WINDOW_WORDS = 0.8
+
+_ASKS_WHEN = re.compile(
+    r"\b(?:when|how long|(?:what|which) (?:day|date|week|month|year|time)|wann|wie lange|seit wann)\b", re.IGNORECASE
+)
+
+_Key = tuple[NotePath, int, int]
+"""path, section, position: one entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What words count against meaning, from 0 to 1, in reference notes and in logs and lists of facts."""
+
+    reference: float
+    memory: float
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a question asks about, as far as its words tell.
+
+    `stems` maps the number of each stem to how much it tells (idf), `words` are all its words in lower case.
+    """
+
+    stems: Mapping[int, float]
+    words: frozenset[str]
+    asks_when: bool
+
+    @classmethod
+    def of(cls, text: str, weights: Mapping[str, float]) -> Question:
+        """Read a question; `weights` has the idf of each word that is looked up."""
+        numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
+        words = frozenset(re.sub(r"['’]s\b", "", text.lower()).replace("?", " ").replace(",", " ").split())
+        return cls(numbers, words, _ASKS_WHEN.search(text) is not None)
+
+    def share_in(self, numbers: Iterable[int]) -> float:
+        """Return which share of the question's words, weighed, is among these stems."""
+        total = sum(self.stems.values())
+        present = set(numbers)
+        return sum(weight for number, weight in self.stems.items() if number in present) / total if total else 0.0
+
+    def speakers(self, found: Iterable[Found]) -> tuple[set[str], set[str]]:
+        """Return the speakers that the question names, by any part of their names, and all others.
+
+        Both are empty when it names none of them or all.
+        """
+        speakers = {one.entry.speaker for one in found} - {""}
+        named = {speaker for speaker in speakers if not self.words.isdisjoint(speaker.split())}
+        return (named, speakers - named) if named and named != speakers else (set(), set())
+
+
+@dataclass(slots=True)
+class Found:
+    """One entry that was found, with the chunk to show it from and everything that its score is made of.
+
+    `cosine` is None where its own vector was not among the nearest. `plain` is its score by the retrievers alone.
+    """
+
+    entry: Entry
+    chunk: IndexedChunk
+    chunks: list[IndexedChunk] = field(default_factory=list)
+    keyword: float = 0.0
+    cosine: float | None = None
+    windows: list[tuple[IndexedChunk, float]] = field(default_factory=list)
+    plain: float = 0.0
+    score: float = 0.0
+
+    @property
+    def in_conversation(self) -> bool:
+        """Whether windows hold it."""
+        return self.entry.window_count > 0
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it is an item of a log or a list of facts."""
+        item = self.entry.traits & Trait.ITEM and self.chunk.form != Form.BLOCK
+        return bool(item) and is_remembered(self.chunk.kind, self.chunk.tier)
+
+
+class Pool(NamedTuple):
+    """The candidates of both retrievers, the chunks that contribute, and which of their entries may be shown.
+
+    Both lists are best first; of each only the first `contributed` count. `keyword` may be longer, so that chunks found
+    by meaning have their keyword score too; beyond its end that is 0. A chunk that `near` did not return gets its last
+    score: it cannot have more.
+    """
+
+    keyword: Sequence[Candidate]
+    near: Sequence[Candidate]
+    chunks: Mapping[int, IndexedChunk]
+    contributed: int
+    allows: Callable[[IndexedChunk, Entry, int], bool]
+
+
+def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
+    """Return the entries that were found with their scores, best first; ties go to path, then line."""
+    found = _collect(pool)
+    farthest = pool.near[: pool.contributed][-1].score if pool.near else None
+    named, others = question.speakers(found.values())
+    for key, one in found.items():
+        one.plain = _plain(key, one, found, weights, farthest)
+        one.score = one.plain + _told(key, one, found, question) + prior(one.chunk)
+        one.score += SPEAKER * ((one.entry.speaker in named) - (one.entry.speaker in others))
+    _add_note_bonus(found.values())
+    _lower_headings(found.values())
+    return _best_first(found.values())
+
+
+def in_order(pool: Pool) -> list[Found]:
+    """Return the entries of candidates that have an order and no scores: the answer to a query of filters alone."""
+    found = _collect(pool)
+    for one in found.values():
+        one.score = one.keyword
+    return _best_first(found.values())
+
+
+def _best_first(found: Iterable[Found]) -> list[Found]:
+    return sorted(found, key=lambda one: (-round(one.score, 9), one.chunk.path, one.entry.start_line))
+
+
+def _collect(pool: Pool) -> dict[_Key, Found]:
+    """Return the entries of the chunks that contribute, each with its scores."""
+    words = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
+    cosines = {candidate.chunk_id: candidate.score for candidate in pool.near[: pool.contributed]}
+    contributing = dict.fromkeys(
+        [candidate.chunk_id for candidate in (*pool.keyword[: pool.contributed], *pool.near[: pool.contributed])]
+    )
+    found: dict[_Key, Found] = {}
+    for chunk in (pool.chunks[number] for number in contributing if number in pool.chunks):
+        cosine = cosines.get(chunk.chunk_id)
+        for number, entry in enumerate(chunk.entries, 1):
+            if not pool.allows(chunk, entry, number):
+                continue
+            one = found.setdefault((chunk.path, chunk.section, entry.position), Found(entry, chunk))
+            one.chunks.append(chunk)
+            if chunk.form == Form.WINDOW:
+                one.windows.append((chunk, cosine or 0.0))
+            else:
+                one.chunk, one.cosine = chunk, cosine
+                item = number if chunk.form == Form.BLOCK else 0
+                one.keyword = words.get((chunk.chunk_id, item), words.get((chunk.chunk_id, 0), 0.0))
+    return found
+
+
+def _plain(key: _Key, one: Found, found: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
+    """Return what the retrievers say of an entry; of a line of a conversation also what they say of its windows.
+
+    `farthest` is the cosine of a vector that is not among the nearest, None where none was looked for.
+    """
+    if farthest is None:
+        return one.keyword
+    is_log = one.is_fact or one.in_conversation
+    weight = weights.memory if is_log else weights.reference
+    own = weight * one.keyword + (1.0 - weight) * (farthest if one.cosine is None else one.cosine)
+    if not one.in_conversation:
+        return own
+    missing = max(0, one.entry.window_count - len(one.windows))
+    cosine = (sum(score for _, score in one.windows) + missing * farthest) / one.entry.window_count
+    words = sum(_window_words(key, window, found) for window, _ in one.windows) / one.entry.window_count
+    both = OWN_SHARE * own + (1.0 - OWN_SHARE) * (weight * words + (1.0 - weight) * cosine)
+    return 0.5 * max(own, both) + 0.5 * both
+
+
+def _window_words(key: _Key, window: IndexedChunk, found: Mapping[_Key, Found]) -> float:
+    """Return the keyword score of a window, of those of its lines: about what it would have as one text."""
+    path, section, _ = key
+    lines = (found.get((path, section, entry.position)) for entry in window.entries)
+    return WINDOW_WORDS * math.sqrt(sum(line.keyword**2 for line in lines if line is not None))
+
+
+def _told(key: _Key, one: Found, found: Mapping[_Key, Found], question: Question) -> float:
+    """Return what is added for what can be told of an entry itself."""
+    entry = one.entry
+    length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
+    added = NAMED_TIME if question.asks_when and entry.traits & Trait.NAMES_TIME and _is_log(one) else 0.0
+    if one.in_conversation:
+        added += LINE_LENGTH * length - (QUESTION if entry.traits & Trait.QUESTION else 0.0)
+        path, section, position = key
+        before = found.get((path, section, position - 1))
+        if before is not None and before.entry.traits & Trait.QUESTION:
+            added += ANSWER * max(0.0, (before.cosine or 0.0) - ASKED_ALREADY)
+        return added
+    added += OPENING * question.share_in(one.chunk.opening)
+    return added + FACT_LENGTH * length if one.is_fact else added
+
+
+def _is_log(one: Found) -> bool:
+    return one.is_fact or one.in_conversation or bool(one.entry.speaker)
+
+
+def _add_note_bonus(found: Iterable[Found]) -> None:
+    """Add to each entry what the next best entries of its note are worth."""
+    by_note: dict[NotePath, list[Found]] = defaultdict(list)
+    for one in found:
+        by_note[one.chunk.path].append(one)
+    for entries in by_note.values():
+        following = sum(sorted((one.score for one in entries), reverse=True)[1:3])
+        for one in entries:
+            one.score += (LOG_NOTE_BONUS if _is_log(one) else NOTE_BONUS) * following
+
+
+def _lower_headings(found: Iterable[Found]) -> None:
+    """Let no heading that has no text come before a text that has its words, nor before all others."""
+    texts = [one for one in found if one.chunk.form != Form.HEADING]
+    for heading in (one for one in found if one.chunk.form == Form.HEADING):
+        alike = [one.score for one in texts if one.keyword >= 0.5 * heading.keyword > 0.0]
+        if texts:
+            heading.score = min(heading.score, min(alike) if alike else max(one.score for one in texts)) - 1e-6
