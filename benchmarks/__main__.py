@@ -23,6 +23,8 @@ from benchmarks.report import Row
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "cold": cold.throughput,
     "rfcs": quality.rfcs,
+    "facts": quality.facts,
+    "faq": quality.faq,
     "size": cold.size_and_memory,
     "locomo": quality.locomo,
     "context": context.evidence,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 Range = tuple[str, int, int]
+Line = tuple[str, int]
 CITATION_TOKENS = 12
+RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +26,62 @@ class Question:
     root: str
     kind: str
     text: str
-    relevant: tuple[Range, ...]
+    relevant: tuple[Range, ...] = ()
+    evidence: tuple[frozenset[Line], ...] = ()
+    """For each piece of evidence, the lines that state it, any one of which will do."""
 
 
 def read_questions(path: Path) -> list[Question]:
     """Read a .jsonl file of questions."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
-        Question(row["qid"], row.get("root", ""), row["kind"], row["question"], tuple(map(tuple, row["relevant"])))
+        Question(
+            row["qid"],
+            row.get("root", ""),
+            row["kind"],
+            row["question"],
+            tuple(map(tuple, row.get("relevant", ()))),
+            tuple(frozenset(map(tuple, lines)) for lines in row.get("any_of", ())),
+        )
         for row in rows
     ]
 
 
-def recall_in_budget(
-    hits: Sequence[Range], relevant: Sequence[Range], budget: int, line_cost: Callable[[str, int], int]
-) -> float:
-    """Return the share of `relevant` that the hits cover within `budget` tokens."""
-    taken: set[tuple[str, int]] = set()
+def taken_in_budget(hits: Sequence[Range], budget: int, line_cost: Callable[[str, int], int]) -> set[Line]:
+    """Return the lines of the hits that fit into `budget` tokens, in rank order; one that does not is passed over."""
+    taken: set[Line] = set()
     for path, first, last in hits:
         lines = [(path, line) for line in range(first, last + 1)]
         cost = CITATION_TOKENS + sum(line_cost(*line) for line in lines if line not in taken)
         if cost <= budget:
             budget -= cost
             taken.update(lines)
+    return taken
+
+
+def recall_in_budget(
+    hits: Sequence[Range], relevant: Sequence[Range], budget: int, line_cost: Callable[[str, int], int]
+) -> float:
+    """Return the share of `relevant` that the hits cover within `budget` tokens."""
+    taken = taken_in_budget(hits, budget, line_cost)
     return sum(all((path, line) in taken for line in range(a, b + 1)) for path, a, b in relevant) / len(relevant)
+
+
+def evidence_in_budget(
+    hits: Sequence[Range], evidence: Sequence[Set[Line]], budget: int, line_cost: Callable[[str, int], int]
+) -> float:
+    """Return the share of the pieces of evidence of which the hits give a line within `budget` tokens."""
+    taken = taken_in_budget(hits, budget, line_cost)
+    return sum(not taken.isdisjoint(lines) for lines in evidence) / len(evidence)
+
+
+def holds_evidence(hits: Sequence[Range], evidence: Sequence[Set[Line]], most_lines: int) -> bool:
+    """Tell whether a hit of at most so many lines has one that states a piece of evidence."""
+    wanted = {line for lines in evidence for line in lines}
+    return any(
+        last - first < most_lines and any((path, line) in wanted for line in range(first, last + 1))
+        for path, first, last in hits
+    )
 
 
 def gains(hits: Sequence[Range], relevant: Sequence[Range]) -> list[int]:
@@ -77,6 +111,26 @@ def file_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
     """Return the rank (from 1) of the first hit in an answering file, 0 for none."""
     files = {path for path, _, _ in relevant}
     return next((rank for rank, hit in enumerate(hits, 1) if hit[0] in files), 0)
+
+
+def answer_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
+    """Return the rank (from 1) of the first hit that overlaps an answering range, 0 for none."""
+    return next((rank for rank in range(1, len(hits) + 1) if line_hit_at(hits[rank - 1 : rank], relevant, 1)), 0)
+
+
+def reciprocal(rank: int) -> float:
+    """Return what a rank gives to MRR@10."""
+    return 1 / rank if 0 < rank <= 10 else 0.0
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of a mean over questions, from resamples with a fixed seed."""
+    import numpy as np
+
+    draw = np.random.default_rng(1)
+    means = np.asarray(values)[draw.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def line_hit_at(hits: Sequence[Range], relevant: Sequence[Range], k: int) -> bool:

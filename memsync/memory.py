@@ -52,7 +52,16 @@ if TYPE_CHECKING:
     from memsync.daemon.remote import RemoteMemory
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
-_RANKING_SETTINGS = ("keyword_weight", "memory_keyword_weight", "candidates", "recency", "recency_days", "importance", "pinned")
+_RANKING_SETTINGS = (
+    "keyword_weight",
+    "memory_keyword_weight",
+    "candidates",
+    "recency",
+    "recency_days",
+    "importance",
+    "pinned",
+    "min_score",
+)
 WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0
 """Whoever only wants to look is told who works on the index, and does not wait until it is done."""
@@ -197,6 +206,7 @@ class Memory(Exchange, Calls):
         filters: Filters | None = None,
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
+        min_score: float | None = None,
         fresh: Fresh | str = Fresh.STRICT,
         generation: int = 0,
     ) -> SearchResult:
@@ -204,14 +214,19 @@ class Memory(Exchange, Calls):
 
         `query` is text in the syntax of docs/search.md, or a Query; `limit` and `mode` default to the settings;
         `filter_pairs` are filters as (name, value) of that syntax; `tokens` keeps as many hits as fit a budget of word
-        pieces. With `fresh` strict, changed files are indexed first, as far as the deadline allows; what the answer
-        then lacks is said in `freshness` and `warnings`. `generation`, from a SyncReport, names a state of the index
-        that the answer must not be older than. Raises UsageError, RootError, IndexFailure.
+        pieces; `min_score` leaves out hits with a lower score, unless they hold all the words. With `fresh` strict,
+        changed files are indexed first, as far as the deadline allows; what the answer then lacks is said in
+        `freshness` and `warnings`. `generation`, from a SyncReport, names a state of the index that the answer must
+        not be older than. Raises UsageError, RootError, IndexFailure.
         """
         if fresh not in list(Fresh):
             raise UsageError(f"fresh {fresh!r} is not known", hint=f"Write {', '.join(Fresh)}.")
         if isinstance(query, str):
             query = self.parse(query, limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs, tokens=tokens)
+        if min_score is not None:
+            if not 0.0 <= min_score <= 1.0:
+                raise UsageError(f"min_score {min_score} is not from 0 to 1", hint="Scores are probabilities.")
+            query = replace(query, min_score=min_score)
         asked = query
         return self._answered(
             lambda: self.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)

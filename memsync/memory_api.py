@@ -23,6 +23,7 @@ class MemoryApi(Calls, Protocol):
         filters: Filters | None = None,
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
+        min_score: float | None = None,
         fresh: Fresh | str = "strict",
         generation: int = 0,
     ) -> SearchResult:

@@ -88,6 +88,12 @@ SETTINGS = (
     Setting(
         "search.memory_keyword_weight", 0.35, "The same in logs, threads, MEMORY.md and preferences.", *_between(0, 1)
     ),
+    Setting(
+        "search.min_score",
+        0.1,
+        "Hits with a lower score are left out unless they hold every word of the question.",
+        *_between(0, 1),
+    ),
     Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),
     Setting("search.recency", 0.01, "How much of the score newness may decide at most.", *_between(0, 0.5)),
     Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_between(1, 100_000)),

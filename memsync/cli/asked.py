@@ -23,7 +23,10 @@ NOT_KNOWN_YET_EXIT_CODE = 13
 
 
 class Option(NamedTuple):
-    """One option. With neither `choices`, `least` nor `metavar` it is a flag; `many` may be given several times."""
+    """One option. With neither `choices`, `least` nor `metavar` it is a flag; `many` may be given several times.
+
+    `is_share` is a number from 0 to 1.
+    """
 
     name: str
     explanation: str
@@ -34,6 +37,7 @@ class Option(NamedTuple):
     most: int | None = None
     many: bool = False
     default: Any = None
+    is_share: bool = False
 
     @property
     def is_flag(self) -> bool:
@@ -45,6 +49,8 @@ class Option(NamedTuple):
         if self.least is not None:
             plain = text.isascii() and text.isdigit() and len(text) < 10
             return int(text) if plain and self.least <= int(text) <= (self.most or int(text)) else None
+        if self.is_share:
+            return float(text) if re.fullmatch(r"0?\.\d{1,9}|[01]", text, re.ASCII) else None
         return text if not self.choices or text in self.choices else None
 
 
@@ -64,6 +70,7 @@ OPTIONS = (
     Option("limit", "How many hits. [default: search.limit, 10]", "-n", least=1, most=1000),
     Option("mode", "Which retrievers answer.", choices=("hybrid", "keyword", "vector")),
     Option("tokens", "Return as many hits as fit into N tokens.", metavar="N", least=1),
+    Option("min-score", "Leave out hits with a lower score, from 0 to 1.", metavar="P", is_share=True),
     Option("where", "Only where an attribute or front matter key has this value.", metavar="KEY=VALUE", many=True),
     Option("archived", "Search retired notes too."),
     Option(
@@ -119,6 +126,7 @@ class Asked(NamedTuple):
             mode=options.get("mode"),
             filter_pairs=pairs,
             tokens=options.get("tokens"),
+            min_score=options.get("min-score"),
             fresh=options.get("fresh", "strict"),
             generation=options.get("generation", 0),
         )

@@ -24,6 +24,8 @@ def _click_option(option: Option, explanation: str) -> click.Option:
         kind = click.Choice(option.choices)
     elif option.least is not None:
         kind = click.IntRange(option.least, option.most)
+    elif option.is_share:
+        kind = click.FloatRange(0, 1)
     return click.Option(
         [*filter(None, (option.short, f"--{option.name}")), f"option_{option.name}"],
         type=kind,

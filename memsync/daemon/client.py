@@ -71,12 +71,19 @@ class Client:
         filters: Filters | None = None,
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
+        min_score: float | None = None,
         fresh: Fresh | str = "strict",
         generation: int = 0,
     ) -> SearchResult:
         """Answer a question, as Memory.search does."""
         params: dict[str, Any] = {"query": query if isinstance(query, str) else _plain(query), "fresh": fresh}
-        given = {"limit": limit, "mode": mode, "tokens": tokens, "generation": generation or None}
+        given = {
+            "limit": limit,
+            "mode": mode,
+            "tokens": tokens,
+            "min_score": min_score,
+            "generation": generation or None,
+        }
         params.update((name, value) for name, value in given.items() if value is not None)
         if filters is not None:
             params["filters"] = _plain(filters)

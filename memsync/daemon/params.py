@@ -88,6 +88,15 @@ class Params:
             raise self._wrong(name, f"a whole number from {least:,} to {most:,}")
         return value
 
+    def share(self, name: str) -> float | None:
+        """Return a number from 0 to 1; None when it is left out."""
+        value = self.value(name)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1
+        ):
+            raise self._wrong(name, "a number from 0 to 1")
+        return value
+
     def number(self, name: str, *, most: float, default: float) -> float:
         """Return a number from 0, however large it is given no larger than `most`."""
         value = self.value(name)
@@ -133,6 +142,7 @@ def search_arguments(params: Params) -> dict[str, Any]:
         "limit": params.whole("limit", 1, MOST_HITS),
         "tokens": params.whole("tokens", 1, MOST_TOKENS),
         "generation": params.whole("generation", 0, LATEST_GENERATION),
+        "min_score": params.share("min_score"),
         "mode": params.text("mode") or None,
         "fresh": params.text("fresh") or None,
         "filters": _filters(params),
@@ -156,6 +166,7 @@ def _query(params: Params) -> Query:
             limit=params.whole("limit", 1, MOST_HITS) or 10,
             mode=Mode(mode),
             warnings=params.texts("warnings"),
+            min_score=params.share("min_score"),
         )
 
 

@@ -66,7 +66,8 @@ class Query:
     """What a person asked, understood.
 
     `text` is what the model embeds, `words` what the word index looks up, both without the filters. Each phrase must
-    stand in a hit word for word; no exclusion may.
+    stand in a hit word for word; no exclusion may. Hits whose score is under `min_score` are left out unless they hold
+    all the words; None: under the setting, where a model answers.
     """
 
     text: str
@@ -77,6 +78,7 @@ class Query:
     limit: int = 10
     mode: Mode = Mode.HYBRID
     warnings: tuple[str, ...] = ()
+    min_score: float | None = None
 
 
 class Candidate(NamedTuple):

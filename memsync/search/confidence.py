@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from memsync.search.rank import Found, Question
 
-FIRST = 5
-_BEST, _FIRST_FEW, _OTHERS, _NAMED, _NAMES, _BASE = 12.4, 14.1, -15.8, -4.6, 7.1, -10.2
+FIRST = 3
+_BASE, _BEST, _FIRST_FEW = -8.9, 10.4, 10.4
+_BY_OTHERS, _BY_NAMED, _NAMES_A_SPEAKER, _FIRST_BY_NAMED = -9.0, -9.5, 5.1, 1.8
 
 
 def probability(ranked: Sequence[Found], question: Question) -> float:
@@ -26,5 +27,6 @@ def probability(ranked: Sequence[Found], question: Question) -> float:
     if named:
         by_named = max(one.plain for one in ranked if one.entry.speaker in named)
         by_others = max(one.plain for one in ranked if one.entry.speaker in others)
-        logit += _NAMES + _OTHERS * by_others + _NAMED * by_named
+        logit += _NAMES_A_SPEAKER + _BY_OTHERS * by_others + _BY_NAMED * by_named
+        logit += _FIRST_BY_NAMED * (ranked[0].entry.speaker in named)
     return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit))))

@@ -29,21 +29,22 @@ SPEAKER = 0.04
 NAMED_TIME = 0.04
 """For an item that names a time, when the question asks for one."""
 FACT_LENGTH = 0.08
-LINE_LENGTH = 0.02
+LINE_LENGTH = 0.03
 """For each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
 USUAL_TOKENS, MOST_TOKENS = 11, 40
 QUESTION = 0.04
 """Taken off a line of a conversation that asks: it answers less."""
-ANSWER = 0.2
-"""Of the cosine, above ASKED_ALREADY, of the line before, if that one asks: the next line is its answer."""
-ASKED_ALREADY = 0.3
 OWN_SHARE = 0.3
 """In a conversation: of a line by itself, the rest is of the windows that hold it."""
-WINDOW_WORDS = 0.8
+NEARBY_LINES = 5
+"""Lines of a conversation whose words count for one another, the nearer ones more."""
 
 _ASKS_WHEN = re.compile(
     r"\b(?:when|how long|(?:what|which) (?:day|date|week|month|year|time)|wann|wie lange|seit wann)\b", re.IGNORECASE
 )
+
+_WORD = re.compile(r"[^\W_]+")
+_POSSESSIVE = re.compile(r"['’]s\b")
 
 _Key = tuple[NotePath, int, int]
 """path, section, position: one entry."""
@@ -72,7 +73,7 @@ class Question:
     def of(cls, text: str, weights: Mapping[str, float]) -> Question:
         """Read a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
-        words = frozenset(re.sub(r"['’]s\b", "", text.lower()).replace("?", " ").replace(",", " ").split())
+        words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
         return cls(numbers, words, _ASKS_WHEN.search(text) is not None)
 
     def share_in(self, numbers: Iterable[int]) -> float:
@@ -103,7 +104,7 @@ class Found:
     chunks: list[IndexedChunk] = field(default_factory=list)
     keyword: float = 0.0
     cosine: float | None = None
-    windows: list[tuple[IndexedChunk, float]] = field(default_factory=list)
+    windows: list[float] = field(default_factory=list)
     plain: float = 0.0
     score: float = 0.0
 
@@ -141,7 +142,7 @@ def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[Inde
     named, others = question.speakers(found.values())
     for key, one in found.items():
         one.plain = _plain(key, one, found, weights, farthest)
-        one.score = one.plain + _told(key, one, found, question) + prior(one.chunk)
+        one.score = one.plain + _told(one, question) + prior(one.chunk)
         one.score += SPEAKER * ((one.entry.speaker in named) - (one.entry.speaker in others))
     _add_note_bonus(found.values())
     _lower_headings(found.values())
@@ -176,7 +177,7 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
             one = found.setdefault((chunk.path, chunk.section, entry.position), Found(entry, chunk))
             one.chunks.append(chunk)
             if chunk.form == Form.WINDOW:
-                one.windows.append((chunk, cosine or 0.0))
+                one.windows.append(cosine or 0.0)
             else:
                 one.chunk, one.cosine = chunk, cosine
                 item = number if chunk.form == Form.BLOCK else 0
@@ -197,31 +198,30 @@ def _plain(key: _Key, one: Found, found: Mapping[_Key, Found], weights: Weights,
     if not one.in_conversation:
         return own
     missing = max(0, one.entry.window_count - len(one.windows))
-    cosine = (sum(score for _, score in one.windows) + missing * farthest) / one.entry.window_count
-    words = sum(_window_words(key, window, found) for window, _ in one.windows) / one.entry.window_count
-    both = OWN_SHARE * own + (1.0 - OWN_SHARE) * (weight * words + (1.0 - weight) * cosine)
+    cosine = (sum(one.windows) + missing * farthest) / one.entry.window_count
+    around = weight * _words_nearby(key, found) + (1.0 - weight) * cosine
+    both = OWN_SHARE * own + (1.0 - OWN_SHARE) * around
     return 0.5 * max(own, both) + 0.5 * both
 
 
-def _window_words(key: _Key, window: IndexedChunk, found: Mapping[_Key, Found]) -> float:
-    """Return the keyword score of a window, of those of its lines: about what it would have as one text."""
-    path, section, _ = key
-    lines = (found.get((path, section, entry.position)) for entry in window.entries)
-    return WINDOW_WORDS * math.sqrt(sum(line.keyword**2 for line in lines if line is not None))
+def _words_nearby(key: _Key, found: Mapping[_Key, Found]) -> float:
+    """Return about the keyword score that an entry and the lines around it would have as one text."""
+    path, section, position = key
+    total = 0.0
+    for distance in range(1 - NEARBY_LINES, NEARBY_LINES):
+        line = found.get((path, section, position + distance))
+        if line is not None:
+            total += (1.0 - abs(distance) / NEARBY_LINES) * line.keyword**2
+    return math.sqrt(total)
 
 
-def _told(key: _Key, one: Found, found: Mapping[_Key, Found], question: Question) -> float:
+def _told(one: Found, question: Question) -> float:
     """Return what is added for what can be told of an entry itself."""
     entry = one.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
     added = NAMED_TIME if question.asks_when and entry.traits & Trait.NAMES_TIME and _is_log(one) else 0.0
     if one.in_conversation:
-        added += LINE_LENGTH * length - (QUESTION if entry.traits & Trait.QUESTION else 0.0)
-        path, section, position = key
-        before = found.get((path, section, position - 1))
-        if before is not None and before.entry.traits & Trait.QUESTION:
-            added += ANSWER * max(0.0, (before.cosine or 0.0) - ASKED_ALREADY)
-        return added
+        return added + LINE_LENGTH * length - (QUESTION if entry.traits & Trait.QUESTION else 0.0)
     added += OPENING * question.share_in(one.chunk.opening)
     return added + FACT_LENGTH * length if one.is_fact else added
 

@@ -53,6 +53,7 @@ class Ranking:
     recency_days: int
     importance: float
     pinned: float
+    min_score: float
 
 
 class Near(NamedTuple):
@@ -121,6 +122,7 @@ class Searcher:
         timer.lap("rank")
         anchored = list(islice(self._anchored(form_spans(ranked)), query.limit))
         hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
+        hits = [hit for hit in hits if self._is_likely(hit, query, mode)]
         fitting = hits if tokens is None else self._within(hits, tokens)
         warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
         timer.lap("hits")
@@ -216,6 +218,14 @@ class Searcher:
             _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
             for span, place in anchored
         ]
+
+    def _is_likely(self, hit: Hit, query: Query, mode: Mode) -> bool:
+        """Tell whether a hit is to be shown: its score is high enough, or it holds all that was asked for."""
+        least = query.min_score
+        if least is None:
+            least = self._ranking.min_score if query.text and mode is not Mode.KEYWORD else 0.0
+        stems = stems_of(query.words)
+        return hit.score >= least or (bool(stems) and {stem for _, _, stem in mark(hit.text, stems).words} == stems)
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
         """Return the hits that fit a budget of word pieces, citations included, in order."""
