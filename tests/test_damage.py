@@ -216,16 +216,17 @@ def run(memory: Memory, *statements: str) -> None:
 
 CHUNKS = "SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE n.path = 'n03.md'"
 CHUNK = f"({CHUNKS} AND c.ordinal = 1)"
+ROW = f"(256 * {CHUNK})"
 INSERT = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk)"
 
 
 @pytest.mark.parametrize(
     "statements",
     [
-        [f"DELETE FROM chunk_fts WHERE rowid = {CHUNK}"],
-        [f"DELETE FROM chunk_fts WHERE rowid = {CHUNK}", f"{INSERT} VALUES ({CHUNK}, 'heron', '', '', '')"],
-        [f"DELETE FROM chunk_fts WHERE rowid = {CHUNK}", f"{INSERT} VALUES ({CHUNK}, 'The heron nests', 'x', '', '')"],
-        [f"UPDATE chunk_fts_docsize SET sz = x'01010101' WHERE id = {CHUNK}"],
+        [f"DELETE FROM chunk_fts WHERE rowid = {ROW}"],
+        [f"DELETE FROM chunk_fts WHERE rowid = {ROW}", f"{INSERT} VALUES ({ROW}, 'heron', '', '', '')"],
+        [f"DELETE FROM chunk_fts WHERE rowid = {ROW}", f"{INSERT} VALUES ({ROW}, 'The heron nests', 'x', '', '')"],
+        [f"UPDATE chunk_fts_docsize SET sz = x'01010101' WHERE id = {ROW}"],
         [f"DELETE FROM tag WHERE chunk IN ({CHUNKS})"],
         [f"UPDATE chunk SET heading_path = '[\"Another\"]' WHERE id = {CHUNK}"],
         ["UPDATE note SET pinned = 1 WHERE path = 'n03.md'"],
@@ -438,13 +439,13 @@ def test_words_of_no_note_are_found_by_verify(synced: Memory) -> None:
     assert synced.verify() is None
 
 
-@pytest.mark.parametrize("table", ["chunk_fts", "vec_1"])
+@pytest.mark.parametrize(("table", "row"), [("chunk_fts", 512), ("vec_1", 2)])
 def test_sync_finds_that_rows_are_missing_and_puts_them_back(
-    table: str, synced: Memory, embedder: FakeEmbedder, make_memory: MakeMemory
+    table: str, row: int, synced: Memory, embedder: FakeEmbedder, make_memory: MakeMemory
 ) -> None:
     """Counting is cheap; the report says what was found, so that the command exits with 1, and nothing is embedded."""
     before, embedded = dump(synced), len(embedder.seen)
-    run(synced, f"DELETE FROM {table} WHERE rowid = 2")
+    run(synced, f"DELETE FROM {table} WHERE rowid = {row}")
     memory = make_memory()
     (failure,) = memory.sync().failed
     assert "set aside" in failure.reason

@@ -140,11 +140,10 @@ def test_a_moment_cuts_a_log_between_its_entries(memory: Memory, write: Write, m
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_moment_within_a_short_log_finds_it(memory: Memory, write: Write, mode: str) -> None:
-    """Its items are one passage, which is found by the time of each, in whatever order they stand."""
+    """Each item by its own, in whatever order they are; items too large for that by that of each in the passage."""
     write("daily/2026-11-20.md", "# 2026-11-20\n\n- 11:00 The heron rests.\n- 09:00 The heron nests.\n")
-    place = ["daily/2026-11-20.md:1-4"]
-    assert found(memory, "heron after:2026-11-20T10:00", mode) == place
-    assert found(memory, "heron before:2026-11-20T10:00", mode) == place
+    assert found(memory, "heron after:2026-11-20T10:00", mode) == ["daily/2026-11-20.md:3"]
+    assert found(memory, "heron before:2026-11-20T10:00", mode) == ["daily/2026-11-20.md:4"]
     assert found(memory, "heron after:2026-11-20T09:01 before:2026-11-20T10:59", mode) == []
     assert found(memory, "heron after:2026-11-20T11:01", mode) == []
     assert found(memory, "heron before:2026-11-20T08:59", mode) == []

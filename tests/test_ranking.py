@@ -6,40 +6,81 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Candidate, Entry, IndexedChunk, NotePath
+from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, Trait
+from memsync.notes.utterance import stem_number
 from memsync.search.age import age_in_days
-from memsync.search.fuse import NOTE_BONUS, add_note_bonus, fuse
+from memsync.search.confidence import probability
+from memsync.search.rank import NOTE_BONUS, OPENING, OWN_SHARE, Found, Pool, Question, Weights, in_order, rank
 from memsync.search.searcher import CITATION_TOKENS
 from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
-from memsync.search.spans import OWN_SHARE, ScoredChunk, Span, form_spans
+from memsync.search.spans import Span, form_spans
 from memsync.settings import load_settings
 from tests.conftest import FakeEmbedder
 
 Write = Callable[[str, str], Path]
 
 
-def ranked(*scores: tuple[int, float]) -> list[Candidate]:
+QUESTION = Question({}, frozenset(), asks_when=False)
+WEIGHTS = Weights(reference=0.25, memory=0.5)
+
+
+def candidates(*scores: tuple[int, float]) -> list[Candidate]:
     return [Candidate(chunk_id, rank, score) for rank, (chunk_id, score) in enumerate(scores, 1)]
 
 
-def chunk(chunk_id: int, entries: list[Entry], path: str = "a.md", section: int = 0, role: str = "") -> IndexedChunk:
+def chunk(
+    chunk_id: int,
+    entries: list[Entry],
+    path: str = "a.md",
+    section: int = 0,
+    role: str = "",
+    kind: str = "note",
+    form: Form = Form.TEXT,
+) -> IndexedChunk:
     return IndexedChunk(
         chunk_id, NotePath(path), section, entries[0].start_line, entries[-1].end_line, 0, 0, b"", ["H"], role, entries,
-        "note", "project", "A", "2026-11-21", 0.5, False, 0, (0, 0, 0, 0),
+        kind, "project", "A", "2026-11-21", 0.5, False, 0, (0, 0, 0, 0), form,
     )  # fmt: skip
 
 
-def entry(position: int, windows: int = 0, tokens: int = 10, line: int | None = None) -> Entry:
+def entry(position: int, windows: int = 0, tokens: int = 10, line: int | None = None, **more: Any) -> Entry:
     line = position + 1 if line is None else line
-    return Entry(line, line, position, windows, tokens)
+    return Entry(line, line, position, windows, tokens, **more)
+
+
+def line(position: int, windows: int = 0, tokens: int = 10, speaker: str = "", traits: Trait = Trait.ITEM) -> Entry:
+    """Return a line of a log, said by somebody if it is one of a conversation."""
+    return entry(position, windows, tokens, speaker=speaker, traits=int(traits))
+
+
+def pool(
+    chunks: list[IndexedChunk],
+    keyword: list[Candidate] | None = None,
+    near: list[Candidate] | None = None,
+    contributed: int = 10,
+) -> Pool:
+    by_id = {one.chunk_id: one for one in chunks}
+    return Pool(keyword or [], near or [], by_id, contributed, lambda chunk, entry, number: True)
+
+
+def scores_of(found: list[Found]) -> dict[int, float]:
+    """Return each entry's score by the chunk that shows it."""
+    return {one.chunk.chunk_id: one.score for one in found}
+
+
+def ranked(of: Pool, question: Question = QUESTION) -> list[Found]:
+    return rank(of, question, WEIGHTS, lambda chunk: 0.0)
 
 
 def spans(*scored: tuple[IndexedChunk, float]) -> list[Span]:
-    return list(form_spans([ScoredChunk(one, score) for one, score in scored]))
+    """Return the spans of entries by the scores that they have, whatever they have them for."""
+    found = in_order(pool([one for one, _ in scored], candidates(*((one.chunk_id, score) for one, score in scored))))
+    return list(form_spans(found))
 
 
 def snippet_of(text: str, *words: str) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -47,32 +88,166 @@ def snippet_of(text: str, *words: str) -> tuple[str, tuple[tuple[int, int], ...]
     return make_snippet(mark(text, stems), stems)
 
 
-def test_fused_score_weighs_both_and_bounds_what_is_unknown() -> None:
+def texts(*paths: str) -> list[IndexedChunk]:
+    """Return chunks of one entry each, numbered from 1."""
+    return [chunk(number, [entry(0)], path) for number, path in enumerate(paths, 1)]
+
+
+def test_score_weighs_both_retrievers_and_bounds_what_is_unknown() -> None:
     """A chunk not found by words has 0 there; one not found by meaning cannot be nearer than the last that was."""
-    scores = fuse(ranked((1, 0.8), (2, 0.4)), ranked((2, 0.9), (3, 0.5)), keyword_weight=0.25, contributed=10)
+    keyword, near = candidates((1, 0.8), (2, 0.4)), candidates((2, 0.9), (3, 0.5))
+    scores = scores_of(ranked(pool(texts("a", "b", "c"), keyword, near)))
     assert scores == pytest.approx({1: 0.25 * 0.8 + 0.75 * 0.5, 2: 0.25 * 0.4 + 0.75 * 0.9, 3: 0.75 * 0.5})
 
 
 def test_keyword_candidates_beyond_the_contributed_still_lend_their_score() -> None:
     """What was found by meaning has its own words counted, however many others have more of them."""
-    keyword = ranked((1, 0.9), (2, 0.8), (3, 0.7))
-    scores = fuse(keyword, ranked((3, 0.6)), keyword_weight=0.5, contributed=1)
-    assert scores == pytest.approx({1: 0.5 * 0.9 + 0.5 * 0.6, 3: 0.5 * 0.7 + 0.5 * 0.6})
+    keyword = candidates((1, 0.9), (2, 0.8), (3, 0.7))
+    scores = scores_of(ranked(pool(texts("a", "b", "c"), keyword, candidates((3, 0.6)), contributed=1)))
+    assert scores == pytest.approx({1: 0.25 * 0.9 + 0.75 * 0.6, 3: 0.25 * 0.7 + 0.75 * 0.6})
 
 
-def test_one_retriever_alone_decides_by_its_own_scores() -> None:
-    """Keyword mode, or a model that failed."""
-    assert fuse(ranked((1, 0.8)), [], keyword_weight=0.3, contributed=10) == {1: 0.8}
-    assert fuse([], ranked((2, 0.6)), keyword_weight=0.3, contributed=10) == {2: 0.6}
+def test_words_alone_decide_where_no_model_was_asked() -> None:
+    """Keyword mode, or a model that failed: weights are for two that disagree."""
+    assert scores_of(ranked(pool(texts("a"), candidates((1, 0.8))))) == {1: 0.8}
 
 
-def test_note_bonus_comes_from_the_second_and_third_best_chunk() -> None:
-    """A single mention gets none; a chunk that has gone is left out."""
-    paths = {1: NotePath("a"), 2: NotePath("a"), 3: NotePath("a"), 4: NotePath("a"), 5: NotePath("b")}
-    scores = add_note_bonus({1: 0.5, 2: 0.4, 3: 0.3, 4: 0.2, 5: 0.5, 6: 0.9}, paths)
+def test_words_count_for_more_in_a_log_than_in_a_reference_note() -> None:
+    """Each has a weight of its own."""
+    log = chunk(1, [line(0, tokens=11)], "daily/a.md", kind="daily")
+    scores = scores_of(
+        ranked(pool([log, *texts("x", "b")[1:]], candidates((1, 0.8), (2, 0.8)), candidates((1, 0.4), (2, 0.4))))
+    )
+    assert scores == pytest.approx({1: 0.5 * 0.8 + 0.5 * 0.4, 2: 0.25 * 0.8 + 0.75 * 0.4})
+
+
+def test_a_chunk_that_has_just_gone_is_left_out() -> None:
+    """It was found, but the index has no chunk of that number any more."""
+    assert scores_of(ranked(pool(texts("a"), candidates((1, 0.5), (6, 0.9))))) == {1: 0.5}
+
+
+def test_note_bonus_comes_from_the_second_and_third_best_entry() -> None:
+    """A note about a thing comes before a mention, which gets none."""
+    own = [chunk(number, [entry(number)], "a.md") for number in (1, 2, 3, 4)]
+    keyword = candidates((1, 0.5), (5, 0.5), (2, 0.4), (3, 0.3), (4, 0.2))
+    scores = scores_of(ranked(pool([*own, chunk(5, [entry(0)], "b.md")], keyword)))
     assert scores[1] == pytest.approx(0.5 + NOTE_BONUS * 0.7)
     assert scores[5] == 0.5
-    assert 6 not in scores
+
+
+def conversation(*speakers: str, traits: Trait = Trait.ITEM) -> list[IndexedChunk]:
+    """Return the lines of a conversation, numbered from 1, and a window over all of them, numbered 9."""
+    lines = [line(number, 1, 11, speaker, traits) for number, speaker in enumerate(speakers)]
+    own = [chunk(number, [one], "daily/a.md", kind="daily") for number, one in enumerate(lines, 1)]
+    return [*own, chunk(9, lines, "daily/a.md", kind="daily", form=Form.WINDOW)]
+
+
+def test_a_line_of_a_conversation_is_scored_by_itself_and_by_its_window() -> None:
+    """Half of it is by itself alone where it answers better than the lines around it."""
+    near = candidates((1, 0.8), (9, 0.4), (2, 0.1))
+    (best, *_) = ranked(pool(conversation("anna", "ben"), near=near))
+    both = OWN_SHARE * 0.8 + (1 - OWN_SHARE) * 0.4
+    assert best.chunk.chunk_id == 1
+    assert best.plain == pytest.approx(0.5 * (0.5 * 0.8 + 0.5 * both))
+
+
+def test_a_window_that_was_not_found_counts_as_the_farthest_that_was() -> None:
+    """It cannot be nearer."""
+    (best, *_) = ranked(pool(conversation("anna", "ben"), near=candidates((1, 0.8), (2, 0.1))))
+    assert best.plain == pytest.approx(0.5 * (0.5 * 0.8 + 0.5 * (OWN_SHARE * 0.8 + (1 - OWN_SHARE) * 0.1)))
+
+
+def test_words_of_nearby_lines_count_in_a_conversation() -> None:
+    """The nearer the more; so the line between two that hold the words comes before one at the end."""
+    keyword = candidates((2, 0.6), (4, 0.6))
+    near = candidates(*((number, 0.5) for number in (1, 2, 3, 4, 5)))
+    scores = scores_of(ranked(pool(conversation("anna", "ben", "anna", "ben", "anna"), keyword, near)))
+    assert scores[3] > scores[1]
+    assert scores[3] > scores[5]
+    assert scores[2] > scores[3]
+
+
+def test_a_fact_does_not_care_for_its_neighbours() -> None:
+    """In a list of facts a line is worth what it says itself."""
+    facts = [chunk(number, [line(number, tokens=11)], "daily/a.md", kind="daily") for number in (1, 2)]
+    alone = ranked(pool(facts[:1], near=candidates((1, 0.8), (2, 0.1))))
+    both = ranked(pool(facts, candidates((2, 0.1)), candidates((1, 0.8), (2, 0.1))))
+    assert both[0].plain == alone[0].plain
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [("what did anna say", 1), ("what did Ben's boat cost", 2), ("what did anna tell ben", 3), ("who spoke", 3)],
+)
+def test_lines_by_whom_the_question_names_come_first(asked: str, first: int) -> None:
+    """Only where it names some of the speakers and not all; line 3, by carla, is a little nearer."""
+    question = Question.of(asked, {})
+    near = candidates((3, 0.52), (1, 0.5), (2, 0.5), (9, 0.5))
+    names = ("anna", "ben", "carla") if first != 3 or "who" in asked else ("anna", "ben", "anna")
+    assert ranked(pool(conversation(*names), near=near), question)[0].chunk.chunk_id == first
+
+
+def test_a_line_that_names_a_time_comes_first_when_one_is_asked_for() -> None:
+    """`When did …` is answered by a date."""
+    plain = chunk(1, [line(0, tokens=11)], "daily/a.md", kind="daily")
+    dated_line = chunk(2, [line(0, tokens=11, traits=Trait.ITEM | Trait.NAMES_TIME)], "daily/b.md", kind="daily")
+    near = candidates((1, 0.52), (2, 0.5))
+    for asked, first in (("When did we move?", 2), ("Where did we move?", 1)):
+        assert ranked(pool([plain, dated_line], near=near), Question.of(asked, {}))[0].chunk.chunk_id == first
+
+
+def test_a_line_that_asks_comes_after_one_that_says() -> None:
+    """In a conversation; the question of a FAQ is no worse for being one."""
+    asks, says = conversation("anna", "ben", traits=Trait.ITEM | Trait.QUESTION)[0], conversation("anna", "ben")[1]
+    near = candidates((1, 0.52), (2, 0.5))
+    assert ranked(pool([asks, says], near=near))[0].chunk.chunk_id == 2
+
+
+def test_a_text_that_begins_with_the_words_of_the_question_comes_first() -> None:
+    """The share of them, weighed by how rare they are."""
+    question = Question.of("how do herons nest", {"herons": 3.0, "nest": 1.0})
+    late = chunk(1, [entry(0)], "a.md")
+    early = chunk(2, [entry(0)], "b.md")._replace(opening=[stem_number("heron")])
+    scores = scores_of(ranked(pool([late, early], near=candidates((1, 0.5), (2, 0.5))), question))
+    assert scores[2] - scores[1] == pytest.approx(OPENING * 0.75)
+
+
+def test_a_bare_heading_comes_after_every_text_that_has_its_words() -> None:
+    """And before those that have not, but never first while there is any text."""
+    bare = chunk(1, [entry(0)], "a.md", form=Form.HEADING)
+    chunks = [bare, *(chunk(number, [entry(0)], f"{number}.md") for number in (2, 3, 4))]
+    near = candidates((4, 0.3), (2, 0.2), (3, 0.1))
+    assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0), (2, 1.2), (3, 1.1)), near))] == [
+        2,
+        3,
+        1,
+        4,
+    ]
+    assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0)), near))][:2] == [4, 1]
+
+
+def test_items_of_a_block_have_the_meaning_of_all_and_their_own_words() -> None:
+    """So the one that holds the word is shown first, and alone."""
+    block = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.BLOCK)
+    found = ranked(pool([block], [Candidate(1, 1, 0.9, item=3)], candidates((1, 0.5))))
+    assert (found[0].entry.position, found[0].plain) == (2, pytest.approx(0.25 * 0.9 + 0.75 * 0.5))
+    assert next((span.start_line, span.end_line) for span in form_spans(found)) == (3, 3)
+
+
+def test_items_of_a_block_that_only_its_meaning_found_are_one_hit() -> None:
+    """No line is better than another."""
+    block = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.BLOCK)
+    (span,) = form_spans(ranked(pool([block], near=candidates((1, 0.5)))))
+    assert (span.start_line, span.end_line) == (1, 4)
+
+
+def test_an_answer_by_the_one_who_was_asked_about_is_surer_than_one_by_another() -> None:
+    """What Ben said does not tell what Anna said, however near it is."""
+    question = Question.of("what did anna say", {})
+    sure = ranked(pool(conversation("anna", "ben"), near=candidates((1, 0.8), (9, 0.7), (2, 0.4))), question)
+    unsure = ranked(pool(conversation("ben", "anna"), near=candidates((1, 0.8), (9, 0.7), (2, 0.4))), question)
+    assert 0.0 < probability(unsure, question) < probability(sure, question) < 1.0
+    assert probability([], question) == 0.0
 
 
 def test_neighbouring_entries_become_one_span() -> None:
@@ -80,14 +255,6 @@ def test_neighbouring_entries_become_one_span() -> None:
     found = spans((chunk(1, [entry(0)]), 0.8), (chunk(2, [entry(1)]), 0.9), (chunk(3, [entry(5)]), 0.7))
     assert [(span.start_line, span.end_line, span.score) for span in found] == [(1, 2, 0.9), (6, 6, 0.7)]
     assert len(spans((chunk(1, [entry(0)]), 0.5), (chunk(2, [entry(1)]), 0.9))) == 2
-
-
-def test_an_entry_is_scored_by_itself_and_by_its_windows() -> None:
-    """A window that was not found counts as the lowest score that was."""
-    window = chunk(9, [entry(0, 2), entry(1, 2)])
-    found = spans((chunk(1, [entry(0, 2)]), 0.8), (window, 0.6), (chunk(3, [entry(7, line=30)]), 0.2))
-    expected = OWN_SHARE * 0.8 + (1 - OWN_SHARE) * (0.6 + 0.2) / 2
-    assert found[0].score == pytest.approx(expected)
 
 
 def test_a_span_never_grows_beyond_its_limit() -> None:
@@ -115,7 +282,7 @@ def test_equal_scores_go_by_path_then_line() -> None:
     ]
     expected = [("a.md", 3), ("b.md", 1), ("b.md", 5)]
     for order in (scored, scored[::-1]):
-        assert [(span.chunks[0].path, span.start_line) for span in spans(*order)] == expected
+        assert [(span.shown.path, span.start_line) for span in spans(*order)] == expected
 
 
 def test_snippet_shows_the_best_line_and_marks_related_words() -> None:
@@ -163,7 +330,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def dated(note_date: str = "", moment: str = "", mtime: datetime | None = None) -> IndexedChunk:
     ns = int(mtime.timestamp()) * 10**9 if mtime else 0
-    return chunk(1, [Entry(1, 1, 0, 0, 5, moment)])._replace(
+    return chunk(1, [Entry(1, 1, 0, 0, 5, time=moment)])._replace(
         note_date=note_date, identity=(1, ns, ns, 1), changed_ns=ns
     )
 

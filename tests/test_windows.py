@@ -1,18 +1,21 @@
-"""Logs: small entries are found by themselves and in overlapping windows."""
+"""Lists: items of a log by themselves, those of a conversation also in windows, those of a reference list in blocks."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from memsync.model import Chunk, NotePath
+from memsync.model import Chunk, Form, NotePath, Trait
 from memsync.notes.chunk import ChunkLimits, chunk_note
 from memsync.notes.parse import parse_note
 from tests.conftest import COUNTER, RULES
 
 LIMITS = ChunkLimits(max_tokens=64, small_tokens=16, run_tokens=40, window_entries=3, window_stride=2)
+LOG, REFERENCE = "daily/2026-11-21.md", "note.md"
 
 
-def cut(text: str, limits: ChunkLimits = LIMITS, path: str = "note.md") -> list[Chunk]:
+def cut(text: str, limits: ChunkLimits = LIMITS, path: str = LOG) -> list[Chunk]:
     return chunk_note(parse_note(NotePath(path), text.encode(), RULES, 2_000_000), COUNTER.count, limits)
 
 
@@ -20,68 +23,186 @@ def items(count: int, words: str = "one two three four five six seven") -> str:
     return "".join(f"- {words}\n" for _ in range(count))
 
 
+def talk(count: int, first: int = 0) -> str:
+    """Return lines of a conversation, each of them another."""
+    return "".join(
+        f"- **{'Anna' if number % 2 else 'Ben'}**: two {number} four\n" for number in range(first, first + count)
+    )
+
+
+def spans(chunks: list[Chunk], form: Form) -> list[tuple[int, int]]:
+    return [(chunk.start_line, chunk.end_line) for chunk in chunks if chunk.form is form]
+
+
 def singles(chunks: list[Chunk]) -> list[tuple[int, int]]:
-    return [(chunk.start_line, chunk.end_line) for chunk in chunks if len(chunk.entries) == 1]
+    return spans(chunks, Form.TEXT)
 
 
 def windows(chunks: list[Chunk]) -> list[tuple[int, int]]:
-    return [(chunk.start_line, chunk.end_line) for chunk in chunks if len(chunk.entries) > 1]
+    return spans(chunks, Form.WINDOW)
 
 
-def test_each_entry_of_a_log_has_a_chunk_of_its_own_and_windows_overlap() -> None:
-    """Windows of three begin two further on, until one reaches the end."""
-    chunks = cut(items(8))
-    assert singles(chunks) == [(line, line) for line in range(1, 9)]
-    assert windows(chunks) == [(1, 3), (3, 5), (5, 7), (7, 8)]
+def blocks(chunks: list[Chunk]) -> list[tuple[int, int]]:
+    return spans(chunks, Form.BLOCK)
+
+
+# ------------------------------------------------------------------------------------------ logs
+
+
+@pytest.mark.parametrize("path", ["daily/2026-11-21.md", "MEMORY.md", "SOUL.md", "preferences.md", "threads/a.md"])
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_each_item_of_a_log_is_a_chunk_of_its_own(path: str, count: int) -> None:
+    """However short the list: its neighbours are about something else, so there are no windows."""
+    chunks = cut(items(count), path=path)
+    assert singles(chunks) == [(line, line) for line in range(1, count + 1)]
+    assert [entry.window_count for chunk in chunks for entry in chunk.entries] == [0] * count
+
+
+def test_the_passage_of_a_log_line_is_what_it_says() -> None:
+    """Neither its marker nor its clock time says anything of the matter; the word index has both."""
+    chunks = cut(
+        "- 10:02 saw a heron\n- [ ] 2026-11-21T10:04 [fed](https://x.org) it\n- **10:05** – left\n1. 10:06:07 slept\n"
+    )
+    assert [chunk.text for chunk in chunks] == ["saw a heron", "fed it", "left", "slept"]
+    assert chunks[0].words == "- 10:02 saw a heron"
+
+
+def test_a_heading_over_a_log_is_found_by_its_words_alone() -> None:
+    """It is no part of the first item, and has no vector: its words are known of each item below it."""
+    chunks = cut("## Log\n\n" + items(3))
+    assert spans(chunks, Form.HEADING) == [(1, 1)]
+    assert singles(chunks) == [(3, 3), (4, 4), (5, 5)]
+    assert {chunk.heading_path for chunk in chunks} == {("Log",)}
+
+
+@pytest.mark.parametrize("path", [LOG, REFERENCE])
+def test_a_section_without_text_is_a_heading(path: str) -> None:
+    """In any note."""
+    chunks = cut("# Plan\n\n## pricing\n\n## staff\n\nTwo people.\n", path=path)
+    assert spans(chunks, Form.HEADING) == [(1, 1), (3, 3)]
+    assert singles(chunks) == [(5, 7)]
+
+
+# ------------------------------------------------------------------------------------------ conversations
+
+
+def test_windows_of_a_conversation_overlap_and_cover_it() -> None:
+    """They hold three lines, begin one to three further on, and each line is in one at least."""
+    chunks = cut(talk(40))
+    found = windows(chunks)
+    assert singles(chunks) == [(line, line) for line in range(1, 41)]
+    assert {last - first + 1 for first, last in found[:-1]} == {3}
+    assert {later[0] - earlier[0] for earlier, later in pairwise(found)} <= {1, 2, 3}
+    assert {line for first, last in found for line in range(first, last + 1)} == set(range(1, 41))
+    assert [chunk.indexed_words for chunk in chunks if chunk.form is Form.WINDOW] == [()] * len(found)
+
+
+@pytest.mark.parametrize("at", [0, 1, 20])
+def test_a_line_that_is_inserted_changes_the_windows_around_it_and_no_others(at: int) -> None:
+    """Those before it and, a little further on, those after it are of the same text as before."""
+    lines = talk(900).splitlines(keepends=True)
+    before = {chunk.text for chunk in cut("".join(lines))}
+    after = {chunk.text for chunk in cut("".join([*lines[:at], "- **Carla**: a new line\n", *lines[at:]]))}
+    assert 0 < len(after - before) < 10
+
+
+def test_one_speaker_makes_no_conversation() -> None:
+    """Two do."""
+    assert windows(cut("- **Anna**: one two\n" * 8)) == []
+    assert windows(cut("- **Anna**: one two\n" * 8 + "- **Ben:** three\n")) != []
+
+
+def test_lines_know_their_speaker_and_whether_they_ask_or_name_a_time() -> None:
+    """In a thread the messages do, by the user's name and the agent's."""
+    chunks = cut("- 10:02 **Anna Lee**: Where to?\n- **Ben:** To Rome, last week\n- ordinary line\n")
+    entries = [entry for chunk in chunks if chunk.form is Form.TEXT for entry in chunk.entries]
+    assert [entry.speaker for entry in entries] == ["anna lee", "ben", ""]
+    assert [Trait(entry.traits) for entry in entries] == [
+        Trait.ITEM | Trait.QUESTION,
+        Trait.ITEM | Trait.NAMES_TIME,
+        Trait.ITEM,
+    ]
+    thread = (
+        "---\nuser: Ada\n---\n## user @ 2026-11-21 10:00\n\nhi\n\n## agent:Planner\n\nhello\n\n## assistant\n\nyes\n"
+    )
+    assert [chunk.entries[0].speaker for chunk in cut(thread, path="threads/a.md")] == ["ada", "planner", "assistant"]
 
 
 def test_entries_count_their_positions_and_windows() -> None:
     """Equal in the entry's own chunk and in each window that holds it."""
-    chunks = cut(items(7))
+    chunks = cut(talk(7))
     entries = {entry.start_line: entry for chunk in chunks for entry in chunk.entries}
-    assert windows(chunks) == [(1, 3), (3, 5), (5, 7)]
     assert [entries[line].position for line in range(1, 8)] == list(range(7))
-    assert [entries[line].window_count for line in range(1, 8)] == [1, 1, 2, 1, 2, 1, 1]
     assert all(entry == entries[entry.start_line] for chunk in chunks for entry in chunk.entries)
     for entry in entries.values():
-        holding = [chunk for chunk in chunks if len(chunk.entries) > 1 and entry in chunk.entries]
-        assert len(holding) == entry.window_count
+        holding = [chunk for chunk in chunks if chunk.form is Form.WINDOW and entry in chunk.entries]
+        assert len(holding) == entry.window_count > 0
+
+
+# ------------------------------------------------------------------------------------------ reference lists
+
+
+def test_long_list_of_a_reference_note_is_cut_into_blocks() -> None:
+    """Each has one vector, covers whole items, and has the words of each item for itself."""
+    chunks = cut(
+        "".join(f"- [Tool {number}](https://x.org/{number}) does this\n" for number in range(60)), path=REFERENCE
+    )
+    found = blocks(chunks)
+    assert [chunk.form for chunk in chunks] == [Form.BLOCK] * len(chunks)
+    assert [line for first, last in found for line in range(first, last + 1)] == list(range(1, 61))
+    assert max(COUNTER.count([chunk.text for chunk in chunks])) <= LIMITS.max_tokens
+    tokens = sum(entry.token_count for chunk in chunks for entry in chunk.entries)
+    assert tokens / len(chunks) > LIMITS.max_tokens / 2
+    assert chunks[0].indexed_words[0] == "- [Tool 0](https://x.org/0) does this"
+    assert [len(chunk.indexed_words) for chunk in chunks] == [last - first + 1 for first, last in found]
+
+
+@pytest.mark.parametrize("at", [0, 1, 450])
+def test_an_item_that_is_inserted_changes_the_blocks_around_it_and_no_others(at: int) -> None:
+    """Blocks end where the text of the items says so."""
+    lines = [f"- Tool {number} does this\n" for number in range(900)]
+    before = {chunk.text for chunk in cut("".join(lines), path=REFERENCE)}
+    after = {chunk.text for chunk in cut("".join([*lines[:at], "- A new tool\n", *lines[at:]]), path=REFERENCE)}
+    assert len(before) > 50
+    assert 0 < len(after - before) < 10
+
+
+def test_short_list_of_a_reference_note_is_text() -> None:
+    """Up to `run_tokens`."""
+    (chunk,) = cut(items(4), path=REFERENCE)
+    assert (chunk.start_line, chunk.end_line, chunk.form) == (1, 4, Form.TEXT)
+
+
+# ------------------------------------------------------------------------------------------ all lists
 
 
 def test_entries_cover_their_window() -> None:
     """A window's span is that of its entries."""
-    for chunk in cut(items(9)):
+    for chunk in cut(talk(9)):
         assert chunk.start_line == chunk.entries[0].start_line
         assert chunk.end_line == chunk.entries[-1].end_line
 
 
-def test_positions_go_on_over_what_is_no_log() -> None:
-    """The section's entries are counted through, logs and paragraphs alike."""
+def test_positions_go_on_over_what_is_no_list() -> None:
+    """The section's entries are counted through, its heading, its items and its paragraphs."""
     chunks = cut("# A\n\nintro\n\n" + items(6) + "\nthe end\n")
     positions = {entry.position: entry.start_line for chunk in chunks for entry in chunk.entries}
     assert positions == {0: 1, 1: 5, 2: 6, 3: 7, 4: 8, 5: 9, 6: 10, 7: 12}
 
 
 def test_window_never_exceeds_the_limit() -> None:
-    """Where three entries do not fit, a window has two or there is none."""
+    """Where three lines do not fit, a window has two or there is none."""
     limits = ChunkLimits(max_tokens=20, small_tokens=16, run_tokens=40, window_entries=3, window_stride=2)
-    chunks = cut(items(8), limits)
-    assert {last - first + 1 for first, last in windows(chunks)} == {2}
+    chunks = cut(talk(8), limits)
     assert max(COUNTER.count([chunk.text for chunk in chunks])) <= 20
-    assert windows(cut(items(8, "one two three four five six seven eight nine ten"), limits)) == []
-
-
-def test_short_list_is_no_log() -> None:
-    """Up to `run_tokens` a list is text like any other."""
-    (chunk,) = cut(items(4))
-    assert (chunk.start_line, chunk.end_line, len(chunk.entries)) == (1, 4, 1)
-    assert chunk.entries[0].window_count == 0
+    assert {last - first + 1 for first, last in windows(chunks)} == {2}
+    wide = "".join(f"- **{name}**: one two three four five six seven\n" for name in ("Anna", "Ben") * 4)
+    assert windows(cut(wide, limits)) == []
 
 
 def test_large_items_are_no_entries() -> None:
     """An item over `small_tokens` is packed as a paragraph would be."""
     chunks = cut(items(6, "one two three four five six seven eight nine ten " * 2))
-    assert windows(chunks) == []
     assert len(chunks) == 2
 
 
@@ -91,16 +212,9 @@ def test_entry_with_nested_items_is_one_entry() -> None:
     assert singles(chunks)[0] == (1, 3)
 
 
-def test_log_under_a_heading_begins_with_it() -> None:
-    """The heading is part of the first entry."""
-    chunks = cut("## Log\n\n" + items(8))
-    assert singles(chunks)[0] == (1, 3)
-    assert {chunk.heading_path for chunk in chunks} == {("Log",)}
-
-
 def test_windows_do_not_cross_sections() -> None:
     """The last line of one day is no neighbour of the first of the next."""
-    chunks = cut("# A\n\n" + items(7) + "\n# B\n\n" + items(7))
+    chunks = cut("# A\n\n" + talk(7) + "\n# B\n\n" + talk(7))
     assert not [chunk for chunk in chunks if chunk.start_line < 10 < chunk.end_line]
     assert next(chunk.entries[0].position for chunk in chunks if chunk.section == 1) == 0
 
@@ -118,8 +232,8 @@ def test_entries_have_their_own_time_attributes_and_tags() -> None:
 
 
 @pytest.mark.parametrize("count", [500, 20_000])
-def test_long_log_is_cut_in_proportion(count: int) -> None:
-    """Entries and windows grow with the log, not with its square."""
-    chunks = cut(items(count, "one two"))
+def test_long_conversation_is_cut_in_proportion(count: int) -> None:
+    """Entries and windows grow with it, not with its square."""
+    chunks = cut(talk(count))
     assert len(singles(chunks)) == count
-    assert len(windows(chunks)) == (count - 2) // 2 + (count % 2 == 0)
+    assert 0.4 < len(windows(chunks)) / count < 0.6

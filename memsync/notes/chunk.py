@@ -208,9 +208,7 @@ class _Chunker:
         item_words: Sequence[str] = (),
     ) -> None:
         first, last = units[0], units[-1]
-        words = self._text(first.start, last.end)
-        if last.end_column:
-            words = words[first.start_column : last.end_column]
+        words = self._words(units)
         is_log = self._note.is_remembered and first.is_item
         passage = words if last.end_column else passage_text(said(words) if is_log else words)
         section = parts.section
@@ -244,7 +242,7 @@ class _Chunker:
         for unit in units:
             attributes.update(unit.attributes or {})
         time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
-        traits = traits_of(self._text(first, last)) | (Trait.ITEM if units[0].is_item else Trait(0))
+        traits = traits_of(self._words(units)) | (Trait.ITEM if units[0].is_item else Trait(0))
         parts.entries += 1
         return Entry(
             first,
@@ -265,6 +263,11 @@ class _Chunker:
         if section.role == "user":
             return str(self._note.front_matter.get("user") or "user").strip().lower()
         return section.role.removeprefix("agent:").lower()
+
+    def _words(self, units: Sequence[_Unit]) -> str:
+        """Return the text of neighbouring units, or of a single piece of a line."""
+        text = self._text(units[0].start, units[-1].end)
+        return text[units[0].start_column : units[-1].end_column] if units[-1].end_column else text
 
     def _text(self, first: int, last: int) -> str:
         """Return the lines `first`..`last` without the attribute braces at their ends."""
