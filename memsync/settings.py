@@ -90,7 +90,7 @@ SETTINGS = (
     ),
     Setting(
         "search.min_score",
-        0.1,
+        0.01,
         "Hits with a lower score are left out unless they hold every word of the question.",
         *_between(0, 1),
     ),

@@ -44,7 +44,7 @@ def notes(memory: Memory, write: Write) -> Memory:
         ("tier:task role:user", ["threads/t.md:4-6"]),
         ("role:agent", ["threads/t.md:8-10"]),
         ("session:s1 role:agent:r", ["threads/t.md:8-10"]),
-        ("tag:birds", ["daily/2026-11-20.md:1-3"]),
+        ("tag:birds", ["daily/2026-11-20.md:1"]),
         ("tag:water", ["projects/pond.md:5-7"]),
         ("in:projects/", ["projects/pond.md:5-7"]),
         ("path:*pond*", ["projects/pond.md:5-7"]),
@@ -65,7 +65,7 @@ def test_dates_of_entries_and_messages_count_not_only_of_notes(notes: Memory) ->
     both = ["threads/t.md:4-6", "threads/t.md:8-10"]
     assert sorted(citations(notes, "heron kind:thread before:2026-11-19T10:00")) == both
     assert citations(notes, "heron kind:thread after:2026-11-19T10:00") == ["threads/t.md:4-6"]
-    assert citations(notes, "heron kind:daily after:2026-11-20") == ["daily/2026-11-20.md:1-3"]
+    assert citations(notes, "heron kind:daily after:2026-11-20") == ["daily/2026-11-20.md:3", "daily/2026-11-20.md:1"]
     assert citations(notes, "heron kind:daily after:2026-11-21") == []
 
 

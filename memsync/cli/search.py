@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _click_option(option: Option, explanation: str) -> click.Option:
     if option.is_flag:
-        return click.Option([f"--{option.name}", f"option_{option.name}"], is_flag=True, help=explanation)
+        return click.Option([f"--{option.name}", f"option_{option.name.replace('-', '_')}"], is_flag=True, help=explanation)
     kind: click.ParamType[Any] = click.STRING
     if option.choices:
         kind = click.Choice(option.choices)
@@ -27,7 +27,7 @@ def _click_option(option: Option, explanation: str) -> click.Option:
     elif option.is_share:
         kind = click.FloatRange(0, 1)
     return click.Option(
-        [*filter(None, (option.short, f"--{option.name}")), f"option_{option.name}"],
+        [*filter(None, (option.short, f"--{option.name}")), f"option_{option.name.replace('-', '_')}"],
         type=kind,
         metavar=option.metavar or None,
         multiple=option.many,
@@ -54,7 +54,7 @@ def search(context: click.Context, /, words: tuple[str, ...], **options: Any) ->
     the words; after -- nothing is an option, so -exclusions come there. Exits with 1 when nothing matches, with 13 when
     nothing was found and files are still to be indexed.
     """
-    asked = Asked(words, {name.removeprefix("option_"): value for name, value in options.items()})
+    asked = Asked(words, {name.removeprefix("option_").replace("_", "-"): value for name, value in options.items()})
     with opened(context) as memory:
         result = asked.of(memory, load(context).root_name)
         around = _around(memory, result, asked.options.get("context") or 0)

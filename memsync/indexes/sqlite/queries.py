@@ -136,9 +136,9 @@ SELECT c.id, c.passage FROM chunk c JOIN note n ON n.id = c.note
 WHERE c.passage IN (SELECT value FROM json_each(:passages)) AND {_CONDITIONS}
 """
 
-# Ids of the chunks but windows that the filters leave, latest first: the answer to a query of filters alone.
+# Ids of the texts and blocks that the filters leave, latest first: the answer to a query of filters alone.
 LATEST = f"""
-SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE c.form <> 'window' AND {_CONDITIONS}
+SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE c.form IN ('text', 'block') AND {_CONDITIONS}
 ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 """
 
