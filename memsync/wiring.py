@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from memsync.memory_api import MemoryApi
     from memsync.model import EmbeddingSpace
     from memsync.ports import Embedder, Index, TokenCounter
+    from memsync.vector_cache.cache import SqliteVectorCache
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
+VECTOR_CACHE = "memsync.vector_cache.cache:SqliteVectorCache"
 TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
 # How a model's name begins -> what loads it, given the rest of the name and the number of threads.
@@ -50,6 +52,19 @@ def make_index(settings: Settings) -> Index:
     """Open the index of the settings' memory root, creating it when there is none yet."""
     index: Index = _load(INDEXES["sqlite"])(settings.index_dir / INDEX_FILES["sqlite"])
     return index
+
+
+def make_vector_cache(settings: Settings) -> SqliteVectorCache | None:
+    """Return the cache of vectors of all of the user's memory roots; None where it is switched off."""
+    from pathlib import Path
+
+    from memsync.user_folders import state_folder
+
+    most_bytes = settings["index.vector_cache_mb"] * 1_000_000
+    if not most_bytes:
+        return None
+    cache: SqliteVectorCache = _load(VECTOR_CACHE)(Path(state_folder()) / "vectors" / "vectors.db", most_bytes)
+    return cache
 
 
 def backend_versions() -> tuple[str, str]:
@@ -121,6 +136,7 @@ def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make
         make_token_counter(),
         lambda: make(settings["embedder.model"], settings["embedder.threads"]),
         lambda space: make(model_of(space), settings["embedder.threads"]),
+        cache=make_vector_cache(settings),
     )
 
 
