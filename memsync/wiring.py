@@ -10,6 +10,8 @@ from memsync.errors import DaemonUnavailable
 from memsync.settings import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memsync.daemon.client import Client
     from memsync.daemon.remote import RemoteMemory
     from memsync.memory import Memory
@@ -50,7 +52,11 @@ def model_of(space: EmbeddingSpace) -> str:
 
 def make_index(settings: Settings) -> Index:
     """Open the index of the settings' memory root, creating it when there is none yet."""
-    index: Index = _load(INDEXES["sqlite"])(settings.index_dir / INDEX_FILES["sqlite"])
+    return _open_index(settings.index_dir / INDEX_FILES["sqlite"])
+
+
+def _open_index(path: Path) -> Index:
+    index: Index = _load(INDEXES["sqlite"])(path)
     return index
 
 
@@ -123,6 +129,20 @@ def connect_to_search(settings: Settings) -> Client:
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
+def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:
+    """Take over what was kept of the settings' memory root if the root was moved, and say so in a sentence.
+
+    Raises IndexBusy while another process uses it, IndexFailure, FilesystemError.
+    """
+    from memsync.moved_root import recognise
+
+    is_placed = settings["index.dir"] != ""
+    moved = recognise(settings.root_name, settings.index_name, INDEX_FILES["sqlite"], _open_index, is_placed=is_placed)
+    if moved is not None:
+        stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
+        notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")
+
+
 def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make_embedder) -> Memory:
     """Return the memory of these settings in this process, whether or not there is a daemon.
 
@@ -130,6 +150,7 @@ def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make
     """
     from memsync.memory import Memory
 
+    recognise_root(settings)
     return Memory(
         settings,
         make_index(settings),
