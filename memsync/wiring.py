@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory
     from memsync.memory_api import MemoryApi
     from memsync.model import EmbeddingSpace
-    from memsync.ports import Embedder, Index, TokenCounter
-    from memsync.vector_cache.cache import SqliteVectorCache
+    from memsync.ports import Embedder, Index, TokenCounter, VectorCache
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
@@ -60,17 +59,27 @@ def _open_index(path: Path) -> Index:
     return index
 
 
-def make_vector_cache(settings: Settings) -> SqliteVectorCache | None:
+def make_vector_cache(settings: Settings) -> VectorCache | None:
     """Return the cache of vectors of all of the user's memory roots; None where it is switched off."""
+    most_bytes = vector_cache_bytes(settings)
+    if not most_bytes:
+        return None
+    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), most_bytes)
+    return cache
+
+
+def vector_cache_path() -> Path:
+    """Return where the user's cache of vectors is, whether or not there is one."""
     from pathlib import Path
 
     from memsync.user_folders import state_folder
 
-    most_bytes = settings["index.vector_cache_mb"] * 1_000_000
-    if not most_bytes:
-        return None
-    cache: SqliteVectorCache = _load(VECTOR_CACHE)(Path(state_folder()) / "vectors" / "vectors.db", most_bytes)
-    return cache
+    return Path(state_folder()) / "vectors" / "vectors.db"
+
+
+def vector_cache_bytes(settings: Settings) -> int:
+    """Return how large the cache of vectors may become; 0 where it is switched off."""
+    return int(settings["index.vector_cache_mb"]) * 1_000_000
 
 
 def backend_versions() -> tuple[str, str]:

@@ -25,6 +25,7 @@ from tests.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
     "index.dir": '[index]\ndir = "../app"\n',
+    "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
     "embedder.threads": "[embedder]\nthreads = 200\n",
     "usage.queries": "[usage]\nqueries = true\n",

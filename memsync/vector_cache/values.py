@@ -42,4 +42,5 @@ def cosines(ours: Sequence[bytes], theirs: Sequence[bytes], dimension: int) -> l
         np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
         for values in (ours, theirs)
     )
-    return [float(value) for value in (one * other).sum(axis=1)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [float(value) for value in (one * other).sum(axis=1)]
