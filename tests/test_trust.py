@@ -31,7 +31,7 @@ LEADS_SOMEWHERE = {
     "usage.queries": "[usage]\nqueries = true\n",
     "git.commit": "[git]\ncommit = true\n",
 }
-VALUES = {"index.dir": "index", "embedder.model": "BAAI/bge-small-en-v1.5"}
+VALUES = {"index.dir": "index", "index.vector_cache_mb": "1", "embedder.model": "BAAI/bge-small-en-v1.5"}
 
 
 def config(folder: Path, text: str = "", root: str = ".") -> Path:
