@@ -301,6 +301,15 @@ def test_index_of_another_folder_is_not_taken_even_if_notes_are_equal(indexed: P
     assert said(stranger) == [RECOGNISED.format(indexed)], "the identity alone made the difference"
 
 
+def test_stamps_without_the_content_prove_nothing(indexed: Path) -> None:
+    """A disk can be made on which sizes, times and inodes are any."""
+    with closing(apsw.Connection(str(Path(default_index_dir(str(indexed)), "index.db")))) as connection:
+        connection.execute("UPDATE note SET digest = zeroblob(32)")
+    new = moved(indexed, "renamed")
+    assert said(new) == []
+    assert states(indexed) == (True, True)
+
+
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_record_that_others_can_write_is_not_believed(indexed: Path, mode: int) -> None:
     """Nor one that is a link."""
