@@ -69,7 +69,7 @@ SETTINGS = (
     Setting(
         "index.vector_cache_mb",
         512,
-        "How much disk the vectors may take that all your memories share; 0: none are shared.",
+        "MB of disk for the vectors that all your memories share; 0: share none.",
         *_between(0, 1_000_000),
     ),
     Setting("search.limit", 10, "Hits a search returns.", *_between(1, 1000)),

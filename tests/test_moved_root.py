@@ -17,6 +17,7 @@ import pytest
 
 from memsync import moved_root
 from memsync.errors import IndexBusy
+from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.ports import Embedder
 from memsync.setting_paths import default_index_dir, keep_dir
@@ -299,6 +300,16 @@ def test_index_of_another_folder_is_not_taken_even_if_notes_are_equal(indexed: P
     assert states(indexed) == (True, True)
     reuse_identity(indexed, stranger)
     assert said(stranger) == [RECOGNISED.format(indexed)], "the identity alone made the difference"
+
+
+def test_folder_that_two_paths_lead_to_has_not_moved(indexed: Path, tmp_path: Path) -> None:
+    """As after a bind mount; the first path goes on, and what is written down stays."""
+    other = tmp_path / "other"
+    other.symlink_to(indexed)
+    index = default_index_dir(str(other))
+    assert moved_root.recognise(str(other), index, "index.db", SqliteIndex, is_placed=False) is None
+    assert states(indexed) == (True, True)
+    assert Path(moved_root._place(indexed.stat())).read_bytes() == os.fsencode(indexed)
 
 
 def test_stamps_without_the_content_prove_nothing(indexed: Path) -> None:

@@ -292,7 +292,7 @@ def _opened(path: Path) -> Iterator[VectorDatabase]:
     except NewerVersion as error:
         raise IndexTooNew(f"the vector cache {path} is of a later memsync", hint="Upgrade memsync.") from error
     except (apsw.Error, UnicodeDecodeError) as error:
-        hint = "Run: memsync sync. It sets the cache aside and begins a new one."
+        hint = "Remove that file: memsync sync makes a new one, and fills it from the index."
         raise IndexDamaged(f"the vector cache {path} is damaged: {error}", hint=hint) from error
     finally:
         if database is not None:

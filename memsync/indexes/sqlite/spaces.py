@@ -86,6 +86,8 @@ class SpaceWriter(SqliteReader):
         known = [
             (passage_id, digest, value) for passage_id, digest, value in vectors if waiting.get(passage_id) == digest
         ]
+        if not known:
+            return 0
         cached = [(digest, number, value) for _, digest, value in known]
         self._db.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", cached)
         done = [(number, passage_id) for passage_id, _, _ in known]
