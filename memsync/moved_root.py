@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from memsync.errors import FilesystemError
 from memsync.setting_paths import default_index_dir, keep_dir
 from memsync.user_folders import own_folder, state_folder
 
@@ -183,8 +184,6 @@ def _rename(old: str, new: str) -> None:
     """Move a folder to a name; what has that name already stays beside it under another one."""
     import time
 
-    from memsync.errors import FilesystemError
-
     try:
         with suppress(OSError):  # it is not there, or not empty
             os.rmdir(new)
@@ -228,7 +227,7 @@ def _remember(root: str) -> None:
 
     What cannot be written costs no more than that a moved root is not recognised.
     """
-    with suppress(OSError):
+    with suppress(OSError, FilesystemError):
         place = _place(os.stat(root))
         known = _recorded(place)
         if known == root or (known and not _former_path(root)):

@@ -435,6 +435,20 @@ def test_finding_a_root_reads_no_folder_of_others(indexed: Path, opened: Open, m
     assert not {state, f"{state}/kept", f"{state}/roots"} & set(listed)
 
 
+@pytest.mark.parametrize("what", ["a link in it", "a file in its place"])
+def test_paths_that_cannot_be_written_down_cost_no_command(notes: Path, opened: Open, what: str) -> None:
+    """The root is not recognised when it moves, and that is all."""
+    folder = Path(moved_root._place(notes.stat())).parent
+    folder.parent.mkdir(parents=True, mode=0o700)
+    if what == "a link in it":
+        folder.mkdir(mode=0o700)
+        (folder / "link").symlink_to("/etc")
+    else:
+        folder.write_text("no folder")
+    assert synced(opened, notes) == (NOTES, 0)
+    assert synced(opened, moved(notes, "renamed")) == (NOTES, 0)
+
+
 def test_known_root_costs_no_write(indexed: Path, opened: Open) -> None:
     """Only a new path is written down."""
     place = Path(moved_root._place(indexed.stat()))

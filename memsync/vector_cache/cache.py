@@ -31,6 +31,8 @@ REST_SECONDS = 10.0
 """How long the cache is left alone after a fault, and not written to after another process held its lock: an import
 may take as long."""
 KEPT_DAMAGED = 1
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError)
+"""What SQLite raises for a database that is damaged, or whose tables are not as they were made."""
 
 _Result = TypeVar("_Result")
 
@@ -116,20 +118,14 @@ class SqliteVectorCache:
                 return work(self._opened())
             except (apsw.BusyError, apsw.LockedError):  # another process writes; that is no fault
                 self._busy_until = time.monotonic() + REST_SECONDS
-            except (
-                apsw.FullError,
-                apsw.ReadOnlyError,
-                apsw.CantOpenError,
-                apsw.PermissionsError,
-                apsw.IOError,
-            ) as error:
-                self._fault(str(error))
-            except (FilesystemError, OSError) as error:
-                self._fault(error.message if isinstance(error, FilesystemError) else str(error))
+            except (*_DAMAGE, UnicodeDecodeError) as error:
+                self._begin_anew(str(error))
             except NewerVersion:
                 self._fault("it was written by a later version of memsync")
-            except (apsw.Error, UnicodeDecodeError) as error:
-                self._begin_anew(str(error))
+            except FilesystemError as error:
+                self._fault(error.message)
+            except (apsw.Error, OSError) as error:
+                self._fault(str(error))
             return otherwise
 
     def _opened(self) -> VectorDatabase:

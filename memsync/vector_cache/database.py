@@ -78,6 +78,7 @@ class VectorDatabase:
 
     def __init__(self, path: Path, busy_ms: int) -> None:
         create_private(path)
+        self._numbers: dict[str, int] = {}
         self._db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             self._db.set_busy_timeout(busy_ms)
