@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memsync.errors import MemsyncError
-    from memsync.ports import Index
+    from memsync.ports import Index, IndexReader
 
 WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
@@ -53,8 +53,8 @@ def recognise(
     """
     moved = None
     if before := _former_path(root):
-        move = _Move(before, root, index_dir, index_file, is_placed=is_placed)
-        if move.folders() and move.is_of_this_root(open_index):
+        move = _Move(before, root, index_dir, index_file, open_index, is_placed=is_placed)
+        if move.folders() and move.is_of_this_root():
             moved = move.make()
     _remember(root)
     return moved
@@ -63,26 +63,60 @@ def recognise(
 class _Move:
     """What is to be moved for a root that was at `before` and is at `root` now."""
 
-    def __init__(self, before: str, root: str, index_dir: str, index_file: str, *, is_placed: bool) -> None:
+    def __init__(
+        self,
+        before: str,
+        root: str,
+        index_dir: str,
+        index_file: str,
+        open_index: Callable[[Path], Index],
+        *,
+        is_placed: bool,
+    ) -> None:
         self._before = before
         self._root = root
         self._index_file = index_file
+        self._open_index = open_index
         self._old_index = index_dir if is_placed else default_index_dir(before)
         self._new_index = index_dir
         self._old_keep = keep_dir(before)
         self._new_keep = keep_dir(root)
 
     def folders(self) -> list[tuple[str, str]]:
-        """Return (old, new) of each folder that is to be moved, in order; none if the root has an index by now."""
+        """Return (old, new) of each folder that is to be moved, in order; none if the root has an index of its own.
+
+        An index of the new path that is of another folder, which was there before, does not count.
+        """
         is_placed = self._old_index == self._new_index
         if not os.path.exists(f"{self._old_index}/{self._index_file}"):
             return []
         if not is_placed and os.path.exists(f"{self._new_index}/{self._index_file}"):
-            return []
+            with self._read(self._new_index) as reader:
+                if reader.meta("root") in ("", self._identity()):
+                    return []
         kept = [(self._old_keep, self._new_keep)] if os.path.isdir(self._old_keep) else []
         return [*kept, *([] if is_placed else [(self._old_index, self._new_index)])]
 
-    def is_of_this_root(self, open_index: Callable[[Path], Index]) -> bool:
+    @contextmanager
+    def _read(self, folder: str) -> Iterator[IndexReader]:
+        """Yield a view of the index in a folder."""
+        from pathlib import Path
+
+        index = self._open_index(Path(folder) / self._index_file)
+        try:
+            with index.reading() as reader:
+                yield reader
+        finally:
+            index.close()
+
+    def _identity(self) -> str:
+        from pathlib import Path
+
+        from memsync.notes.files import NoteFiles
+
+        return NoteFiles(Path(self._root)).root_identity()
+
+    def is_of_this_root(self) -> bool:
         """Tell whether the index at the old place is this very folder's: some note is as it was indexed."""
         from pathlib import Path
 
@@ -90,14 +124,10 @@ class _Move:
         from memsync.notes.files import NoteFiles
 
         files = NoteFiles(Path(self._root))
-        index = open_index(Path(self._old_index) / self._index_file)
-        try:
-            with index.reading() as reader:
-                if reader.meta("root") != files.root_identity():
-                    return False
-                known = list(islice(reader.stamps().items(), COMPARED_NOTES))
-        finally:
-            index.close()
+        with self._read(self._old_index) as reader:
+            if reader.meta("root") != files.root_identity():
+                return False
+            known = list(islice(reader.stamps().items(), COMPARED_NOTES))
         for path, stamp in known:
             if files.identity(path) == tuple(stamp[:4]):
                 with suppress(FileNotFoundError, NoteError):  # opened without following links, unlike what `stat` saw

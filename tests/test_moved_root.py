@@ -418,6 +418,20 @@ def test_what_stands_at_the_new_place_is_kept_beside_it(indexed: Path, opened: O
     assert len(aside) == 2
 
 
+def test_index_of_a_folder_that_had_the_new_path_before_gives_way(indexed: Path, opened: Open) -> None:
+    """It is set aside; the root that is there now keeps its own index."""
+    new = indexed.with_name("renamed")
+    new.mkdir()
+    (new / "other.md").write_text("The bittern booms.\n")
+    assert synced(opened, new) == (1, 0)
+    shutil.rmtree(new)
+    moved(indexed, "renamed")
+    assert said(new) == [RECOGNISED.format(indexed)]
+    assert synced(opened, new) == (0, NOTES + 1)
+    (aside,) = Path(state_folder()).glob("renamed-*.before-*")
+    assert (aside / "index.db").exists()
+
+
 def test_finding_a_root_reads_no_folder_of_others(indexed: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine may have tens of thousands of index folders."""
     new = moved(indexed, "renamed")
