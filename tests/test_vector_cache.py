@@ -222,21 +222,23 @@ def test_index_from_before_the_cache_fills_it_once(notes: Path, opened: Open, mo
 
 
 def test_what_was_embedded_while_the_cache_was_locked_is_shared_later(
-    notes: Path, opened: Open, cache_path: Path, cache: SqliteVectorCache, monkeypatch: pytest.MonkeyPatch
+    notes: Path, opened: Open, cache_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process holds its lock for too long: the sync is complete without a word, and the next one makes up."""
     monkeypatch.setattr("memsync.vector_cache.cache.BUSY_MS", 10)
-    cache.identity()
     memory = opened(notes)
+    memory.sync()
+    shared = stored(memory)
+    (notes / "new.md").write_text("The stork nests.\n")
     with closing(apsw.Connection(str(cache_path))) as holder:
         holder.execute("BEGIN IMMEDIATE")
         report = memory.sync()
-        assert (report.vectors_computed, report.failed, report.warnings) == (NOTES, (), ())
+        assert (report.vectors_computed, report.failed, report.warnings) == (1, (), ())
         holder.execute("ROLLBACK")
-    assert rows(cache_path) == {}
-    monkeypatch.setattr("memsync.vector_cache.cache.REST_SECONDS", 0.0)
+    assert rows(cache_path) == shared
     opened(notes).sync()
     assert rows(cache_path) == stored(memory)
+    assert len(stored(memory)) == NOTES + 1
 
 
 def test_the_cache_is_never_asked_inside_of_a_transaction_of_the_index(notes: Path, opened: Open) -> None:
