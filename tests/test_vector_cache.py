@@ -27,7 +27,7 @@ from memsync.vector_cache.cache import SqliteVectorCache
 from memsync.vector_cache.database import VectorDatabase
 from memsync.wiring import connect_here, vector_cache_path
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.index_checks import assert_sound, database, value
+from tests.index_checks import assert_sound, database, orphans, value
 
 NOTES = 12
 LARGE = 1_000_000_000
@@ -179,24 +179,25 @@ class Spy:
         self._name = name
         self.vectors: dict[bytes, bytes] = {}
         self.asked = 0
-        self._at = at
+        self.is_over = False
+        self.at = at
 
     def identity(self) -> str:
         return self._name
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        self._at()
+        self.at()
         self.asked += 1
         return {digest: self.vectors[digest] for digest in hashes if digest in self.vectors}
 
     def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Any]], *, replace: bool = False) -> bool:
-        self._at()
+        self.at()
         for digest, vector in vectors:
             self.vectors[digest] = vector if isinstance(vector, bytes) else to_float16(vector, space.dimension)
         return True
 
     def trim(self) -> None:
-        self._at()
+        self.at()
 
     def take_warnings(self) -> list[str]:
         return []
@@ -260,6 +261,28 @@ def test_the_cache_is_never_asked_inside_of_a_transaction_of_the_index(notes: Pa
     (notes / "new.md").write_text("The stork nests.\n")
     memory.search("stork", mode="vector")
     assert written > 6
+
+
+def test_notes_that_change_while_the_cache_is_asked_get_no_vector_of_another_text(notes: Path, opened: Open) -> None:
+    """Another process has replaced every passage by the time the answer comes."""
+    spy, other = Spy(), opened(notes, cache=None)
+    opened(copied(notes), cache=spy).sync()
+
+    def change() -> None:
+        if not spy.is_over:
+            spy.is_over = True
+            for number, path in enumerate(sorted(notes.iterdir())):
+                path.write_text(f"The bittern booms for the {number}th time in reed {number * 5}.\n")
+            other.syncer.refresh()
+
+    spy.at = change
+    memory = opened(notes, cache=spy)
+    memory.sync()
+    assert spy.is_over
+    assert orphans(database(memory)) == {}
+    report = memory.sync()
+    assert (report.failed, report.vectors_pending) == ((), 0)
+    assert memory.verify(recompute=True) is None
 
 
 def test_a_change_of_model_does_not_mix_vectors(notes: Path, opened: Open) -> None:
