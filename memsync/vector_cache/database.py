@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -107,7 +106,7 @@ class VectorDatabase:
                     raise apsw.CorruptError("its tables are not the cache's")
                 for _ in self._db.execute(_SCHEMA):
                     pass
-                self._db.execute("INSERT INTO about VALUES ('identity', ?)", (secrets.token_hex(8),))
+                self._db.execute("INSERT INTO about VALUES ('identity', ?)", (os.urandom(8).hex(),))
                 self._db.pragma("user_version", VERSION)
 
     def close(self) -> None:
