@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.indexes import index_dir
+from benchmarks.indexes import own_variables
 from memsync.daemon.remote import RemoteMemory
 from memsync.settings import load_settings
 from memsync.wiring import connect_daemon
@@ -23,7 +23,7 @@ class RunningDaemon:
 
     def __init__(self, root: Path, state: Path, settings: dict[str, str]) -> None:
         own = {f"MEMSYNC_{name.upper()}": value for name, value in settings.items()}
-        own["MEMSYNC_INDEX_DIR"] = str(index_dir(root, state))
+        own.update(own_variables(root, state))
         self.environ = {**os.environ, **own}
         self.command = [*MEMSYNC, "--root", str(root)]
         self._settings = load_settings(root=root, environ=own, cwd=state)

@@ -20,9 +20,14 @@ def index_dir(root: Path, state: Path) -> Path:
     return state / f"{root.name}-{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:8]}"
 
 
+def own_variables(root: Path, state: Path) -> dict[str, str]:
+    """Return the variables that keep a root's index in `state`, and the user's own vectors out of what is measured."""
+    return {"MEMSYNC_INDEX_DIR": str(index_dir(root, state)), "MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}
+
+
 def _settings(root: Path, state: Path, settings: dict[str, str]) -> Settings:
     environ = {f"MEMSYNC_{name.upper()}": value for name, value in settings.items()}
-    environ["MEMSYNC_INDEX_DIR"] = str(index_dir(root, state))
+    environ.update(own_variables(root, state))
     return load_settings(root=root, environ=environ, cwd=state)
 
 

@@ -35,7 +35,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.notes.repository import commit_in
 from memsync.notes.rules import PathRules
-from memsync.ports import Clock, Embedder, Index, Progress, TokenCounter
+from memsync.ports import Clock, Embedder, Index, Progress, TokenCounter, VectorCache
 from memsync.search.excerpt import read_excerpt
 from memsync.search.query_syntax import parse_query
 from memsync.search.searcher import Ranking, Searcher
@@ -88,6 +88,7 @@ class Memory(Exchange, Calls):
         *,
         files: NoteFiles | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        cache: VectorCache | None = None,
     ) -> None:
         """Put the parts together; `wiring.connect` and `Memory.open` are what callers use.
 
@@ -95,6 +96,7 @@ class Memory(Exchange, Calls):
         """
         self.settings = settings
         self._index = index
+        self._cache = cache
         self._files = files or NoteFiles(settings.root, settings["files.exclude"])
         self._reader = NoteReader(
             counter.count,
@@ -103,7 +105,7 @@ class Memory(Exchange, Calls):
             settings["files.max_structured_bytes"],
         )
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
-        self.syncer = Syncer(self._files, index, self._reader, self.models, settings.index_dir, clock)
+        self.syncer = Syncer(self._files, index, self._reader, self.models, settings.index_dir, clock, cache)
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
         searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
@@ -147,6 +149,8 @@ class Memory(Exchange, Calls):
         self.models.close()  # first: whoever waits for it then waits no longer
         self._pool.shutdown()
         self._index.close()
+        if self._cache is not None:
+            self._cache.close()
 
     def __enter__(self) -> Self:
         return self

@@ -140,6 +140,18 @@ class IndexReader(Protocol):
         """Return passages that wait for their vector in `space`, by id, beginning behind id `after`."""
         ...
 
+    def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return (id, content hash) of passages that wait for their vector in `space`, by id, beginning behind one."""
+        ...
+
+    def spaces(self) -> list[EmbeddingSpace]:
+        """Return every space that the index has vectors of, those included that answer no search any more."""
+        ...
+
+    def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (content hash, float16 vector) of a space, by hash, beginning behind one."""
+        ...
+
     def counts(self) -> IndexCounts:
         """Return what the index holds."""
         ...
@@ -248,12 +260,22 @@ class IndexWriter(IndexReader, Protocol):
         """
         ...
 
+    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
+        """Store vectors that were computed before, each with its passage's id and hash; return how many were wanted.
+
+        They are float16 as `VectorCache.get` gives them. A passage that has gone meanwhile gets none.
+        """
+        ...
+
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
         """Let `space` answer searches if nothing is pending in it; return whether it is active now."""
         ...
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Store a small value of the caller's under a name."""
+    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
+        """Store a small value of the caller's under a name.
+
+        If `quiet`, alone in its transaction: no generation changes, since no reader keeps what it is about.
+        """
         ...
 
     def set_last_sync(self, moment: str) -> None:
@@ -301,6 +323,39 @@ class Index(Protocol):
 
     def discard(self) -> None:
         """Close an index made by `beside` and remove it."""
+        ...
+
+    def close(self) -> None:
+        """Close every connection."""
+        ...
+
+
+class VectorCache(Protocol):
+    """Vectors of all of a user's memory roots, by space and content hash. No method raises for a fault of the cache."""
+
+    def identity(self) -> str:
+        """Return what tells this cache from one that takes its place; empty while it cannot be used."""
+        ...
+
+    def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Return the vectors that are known of these hashes, as little-endian float16 of unit length."""
+        ...
+
+    def put(
+        self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
+    ) -> bool:
+        """Store vectors by hash, as computed or as `get` gives them; those that are there stay, unless `replace`.
+
+        What is no vector is left out. Returns False when nothing could be stored.
+        """
+        ...
+
+    def trim(self) -> None:
+        """Forget the vectors that were used longest ago where they have become too many."""
+        ...
+
+    def take_warnings(self) -> list[str]:
+        """Return what was wrong with the cache since this was last asked."""
         ...
 
     def close(self) -> None:

@@ -58,11 +58,16 @@ def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
     Raises ConfigError where the root lies in it.
     """
     if not named:
-        return os.path.join(state_folder(), _state_name(root))
+        return default_index_dir(root)
     found = real(os.path.join(base, expanded(named, where)))
     if is_beneath(root, found):
         raise ConfigError(f"the memory root {root} lies inside the index {found}", hint="Set index.dir elsewhere.")
     return found
+
+
+def default_index_dir(root: str) -> str:
+    """Return the folder of a memory root's index where no setting names another."""
+    return os.path.join(state_folder(), _state_name(root))
 
 
 def keep_dir(root: str) -> str:

@@ -76,6 +76,12 @@ SETTINGS = (
     Setting("embedder.model", BUILT_IN_MODEL, "minilm (built in), the name of a fastembed model, or openai:MODEL."),
     Setting("embedder.threads", 0, "Texts embedded at once; 0: as many as there are processors.", *_between(0, 256)),
     Setting("index.dir", "", "The folder of the index; empty: the platform's folder for such state."),
+    Setting(
+        "index.vector_cache_mb",
+        512,
+        "MB of disk for the vectors that all your memories share; 0: share none.",
+        *_between(0, 1_000_000),
+    ),
     Setting("search.limit", 10, "Hits a search returns.", *_between(1, 1000)),
     Setting(
         "search.mode",

@@ -101,19 +101,20 @@ def _mode_if_ours(folder: str) -> int:
 def _names_of_files(folder: str) -> list[str]:
     """Return the names in a folder. Raises FilesystemError for a link of either kind, and for another user's file."""
     names = []
-    for entry in os.scandir(folder):
-        try:
-            found = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # another process has removed it meanwhile
-            continue
-        is_linked = stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
-        if is_linked or found.st_uid != os.geteuid():
-            reason = "a link" if is_linked else "another user's"
-            raise FilesystemError(
-                f"{folder} cannot be used for memsync's files: {entry.name} in it is {reason}",
-                hint="Remove it, or set index.dir to an empty or a new folder.",
-            )
-        names.append(entry.name)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # another process has removed it meanwhile
+                continue
+            is_linked = stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
+            if is_linked or found.st_uid != os.geteuid():
+                reason = "a link" if is_linked else "another user's"
+                raise FilesystemError(
+                    f"{folder} cannot be used for memsync's files: {entry.name} in it is {reason}",
+                    hint="Remove it, or set index.dir to an empty or a new folder.",
+                )
+            names.append(entry.name)
     return names
 
 

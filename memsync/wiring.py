@@ -10,15 +10,18 @@ from memsync.errors import DaemonUnavailable
 from memsync.settings import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memsync.daemon.client import Client
     from memsync.daemon.remote import RemoteMemory
     from memsync.memory import Memory
     from memsync.memory_api import MemoryApi
     from memsync.model import EmbeddingSpace
-    from memsync.ports import Embedder, Index, TokenCounter
+    from memsync.ports import Embedder, Index, TokenCounter, VectorCache
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
+VECTOR_CACHE = "memsync.vector_cache.cache:SqliteVectorCache"
 TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
 # How a model's name begins -> what loads it, given the rest of the name and the number of threads.
@@ -48,8 +51,35 @@ def model_of(space: EmbeddingSpace) -> str:
 
 def make_index(settings: Settings) -> Index:
     """Open the index of the settings' memory root, creating it when there is none yet."""
-    index: Index = _load(INDEXES["sqlite"])(settings.index_dir / INDEX_FILES["sqlite"])
+    return _open_index(settings.index_dir / INDEX_FILES["sqlite"])
+
+
+def _open_index(path: Path) -> Index:
+    index: Index = _load(INDEXES["sqlite"])(path)
     return index
+
+
+def make_vector_cache(settings: Settings) -> VectorCache | None:
+    """Return the cache of vectors of all of the user's memory roots; None where it is switched off."""
+    most_bytes = vector_cache_bytes(settings)
+    if not most_bytes:
+        return None
+    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), most_bytes)
+    return cache
+
+
+def vector_cache_path() -> Path:
+    """Return where the user's cache of vectors is, whether or not there is one."""
+    from pathlib import Path
+
+    from memsync.user_folders import state_folder
+
+    return Path(state_folder()) / "vectors" / "vectors.db"
+
+
+def vector_cache_bytes(settings: Settings) -> int:
+    """Return how large the cache of vectors may become; 0 where it is switched off."""
+    return int(settings["index.vector_cache_mb"]) * 1_000_000
 
 
 def backend_versions() -> tuple[str, str]:
@@ -108,6 +138,20 @@ def connect_to_search(settings: Settings) -> Client:
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
+def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:
+    """Take over what was kept of the settings' memory root if the root was moved, and say so in a sentence.
+
+    Raises IndexBusy while another process uses it, IndexFailure, FilesystemError.
+    """
+    from memsync.moved_root import recognise
+
+    is_placed = settings["index.dir"] != ""
+    moved = recognise(settings.root_name, settings.index_name, INDEX_FILES["sqlite"], _open_index, is_placed=is_placed)
+    if moved is not None:
+        stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
+        notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")
+
+
 def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make_embedder) -> Memory:
     """Return the memory of these settings in this process, whether or not there is a daemon.
 
@@ -115,12 +159,14 @@ def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make
     """
     from memsync.memory import Memory
 
+    recognise_root(settings)
     return Memory(
         settings,
         make_index(settings),
         make_token_counter(),
         lambda: make(settings["embedder.model"], settings["embedder.threads"]),
         lambda space: make(model_of(space), settings["embedder.threads"]),
+        cache=make_vector_cache(settings),
     )
 
 

@@ -19,6 +19,7 @@ from memsync.errors import EmbedderError, MemsyncError
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings import Settings, load_settings
+from memsync.wiring import make_vector_cache
 from tests.conftest import COUNTER, FakeEmbedder
 
 
@@ -38,7 +39,8 @@ def connect(settings: Settings, make: object = None) -> Memory:
     """Return the memory of these settings with the quick embedder, whatever `make` would give."""
     embedder = SlowEmbedder()
     index = SqliteIndex(settings.index_dir / "index.db")
-    return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder)
+    cache = make_vector_cache(settings)
+    return Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, cache=cache)
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parent.parent
 SUBCOMMANDS = (
     *("service install", "service uninstall", "service status", "note new", "note list"),
     "mcp install",
+    *("vectors status", "vectors export", "vectors import"),
     *("pref list", "pref get", "pref set", "pattern list", "pattern observe"),
     *("thread new", "thread append", "thread show", "thread list", "thread archive", "thread resume"),
 )

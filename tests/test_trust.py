@@ -25,12 +25,13 @@ from tests.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
     "index.dir": '[index]\ndir = "../app"\n',
+    "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
     "embedder.threads": "[embedder]\nthreads = 200\n",
     "usage.queries": "[usage]\nqueries = true\n",
     "git.commit": "[git]\ncommit = true\n",
 }
-VALUES = {"index.dir": "index", "embedder.model": "BAAI/bge-small-en-v1.5"}
+VALUES = {"index.dir": "index", "index.vector_cache_mb": "1", "embedder.model": "BAAI/bge-small-en-v1.5"}
 
 
 def config(folder: Path, text: str = "", root: str = ".") -> Path:

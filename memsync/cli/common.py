@@ -24,10 +24,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def load(context: click.Context) -> Settings:
-    """Return the settings that the global options name; they are read, and warned about, once a command."""
+    """Return the settings that the global options name; they are read, and warned about, once a command.
+
+    A memory root that was moved is recognised here, before anything looks for what is kept of it.
+    """
+    from memsync.wiring import recognise_root
+
     settings: Settings | None = context.meta.get(_SETTINGS)
     if settings is None:
         settings = context.meta[_SETTINGS] = load_again(context)
+        recognise_root(settings, lambda text: say(f"memsync: {printable(text)}", err=True))
     return settings
 
 

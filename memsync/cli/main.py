@@ -41,6 +41,7 @@ COMMANDS = {
     "sync": "memsync.cli.sync:sync",
     "rebuild": "memsync.cli.sync:rebuild",
     "verify": "memsync.cli.sync:verify",
+    "vectors": "memsync.cli.vectors:vectors",
     "status": "memsync.cli.status:status",
     "doctor": "memsync.cli.status:doctor",
     "config": "memsync.cli.config:config",

@@ -227,6 +227,16 @@ class Client:
         return DaemonUnavailable(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
 
 
+def end(path: str) -> None:
+    """Ask the daemon at a socket to end, whatever its settings and its version. Raises DaemonUnavailable."""
+    with _connected(path) as connection:
+        try:
+            connection.sendall(wire.encode({"id": 1, "method": "shutdown", "params": {}}))
+            connection.recv(_BLOCK_BYTES)
+        except OSError as error:
+            raise DaemonUnavailable(f"the daemon at {path} does not answer", hint="See memsync logs.") from error
+
+
 def _connected(path: str) -> socket.socket:
     """Return a socket connected to a daemon that this same user runs. Raises DaemonUnavailable."""
     if os.path.dirname(path) == wire.runtime_folder():

@@ -11,6 +11,7 @@ from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.ports import Embedder, Index, Progress
+from memsync.sync.sharing import Sharing
 
 BATCH_PASSAGES = 32
 """Passages between two commits: what an interruption costs at most."""
@@ -39,10 +40,11 @@ class VectorReport:
 class EmbeddingQueue:
     """Gives vectors to the passages of one index that wait for one."""
 
-    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader) -> None:
+    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader, sharing: Sharing) -> None:
         self._files = files
         self._index = index
         self._reader = reader
+        self._sharing = sharing
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
@@ -60,7 +62,7 @@ class EmbeddingQueue:
         report = self.embed(embedder, progress=progress, pause=pause)
         with self._index.writing() as writer:
             writer.activate_complete_space(space)
-        return replace(report, reused=reused)
+        return replace(report, reused=report.reused + reused)
 
     def embed(
         self,
@@ -70,8 +72,12 @@ class EmbeddingQueue:
         progress: Progress | None = None,
         pause: Callable[[], None] = lambda: None,
     ) -> VectorReport:
-        """Embed what waits in the embedder's space, at most `limit` passages; `pause` as in Embedder."""
+        """Embed what waits in the embedder's space, at most `limit` passages; `pause` as in Embedder.
+
+        What another index has embedded before is taken from there, and does not count for the limit.
+        """
         space = embedder.space
+        reused = self._sharing.take(space, progress)
         computed = tried = last_id = 0
         error: EmbedderError | None = None
         unusable: EmbedderError | None = None
@@ -95,7 +101,7 @@ class EmbeddingQueue:
             if progress is not None:
                 progress("computing vectors", tried, total)
         with self._index.reading() as reader:
-            return VectorReport(computed, 0, reader.pending(space), error, unusable)
+            return VectorReport(computed, reused, reader.pending(space), error, unusable)
 
     def _embed_batch(
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
@@ -103,6 +109,7 @@ class EmbeddingQueue:
         """Commit the vectors of one batch; return how many there are, and what is wrong with the unusable ones."""
         known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known], pause)
+        self._sharing.put(space, [(p.content_hash, vector) for (p, _), vector in zip(known, vectors, strict=True)])
         with self._index.writing() as writer:
             pairs = [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)]
             unusable = writer.put_vectors(space, pairs)

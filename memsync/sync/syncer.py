@@ -15,13 +15,14 @@ from memsync.model import Difference, EmbeddingSpace, Failure, NotePath, SyncRep
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
-from memsync.ports import Clock, Index, Progress
+from memsync.ports import Clock, Index, Progress, VectorCache
 from memsync.sync.difference import first_difference
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
 from memsync.sync.lock import sync_lock
 from memsync.sync.models import EmbeddingModels
+from memsync.sync.sharing import Sharing
 
 BULK_NOTES = 100
 """Changed notes after which the word index is merged into one segment."""
@@ -40,7 +41,7 @@ class Syncer:
     """Keeps one index equal to the files of one memory root. Safe to call from several threads.
 
     `gate` is what searches hold background work back with; `stepped_at` (monotonic clock) tells when background
-    embedding last began a text.
+    embedding last began a text. `cache` has the vectors of all of the user's memory roots, unless that is switched off.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class Syncer:
         models: EmbeddingModels,
         lock_folder: Path,
         clock: Clock,
+        cache: VectorCache | None = None,
     ) -> None:
         self._files = files
         self._index = index
+        self._cache = cache
         self._reader = reader
         self._models = models
         self._lock_folder = lock_folder
@@ -139,7 +142,8 @@ class Syncer:
         if space is None or not 0 < pending <= EMBED_ON_SEARCH or not self._embedding.acquire(blocking=False):
             return  # when another thread is at it, it is sooner done than this one would be
         try:
-            self._queue(self._index).embed(self._models.of_space(space), limit=EMBED_ON_SEARCH)
+            sharing = Sharing(self._index, self._cache)
+            self._queue(self._index, sharing).embed(self._models.of_space(space), limit=EMBED_ON_SEARCH)
         finally:
             self._embedding.release()
 
@@ -156,7 +160,7 @@ class Syncer:
             return VectorReport()
         with self._embedding, sync_lock(self._lock_folder, 0.0):
             try:
-                report = self._embed(self._index, None, self._pause)
+                report = self._embed(self._index, None, self._pause, stand_aside=self._stand_aside)
             except _Claimed:
                 return VectorReport(pending=1)
         if report.error is None and not report.pending:
@@ -164,8 +168,11 @@ class Syncer:
         return report
 
     def _pause(self) -> None:
-        self.stepped_at = self._clock.monotonic()
         self._models.note_use()
+        self._stand_aside()
+
+    def _stand_aside(self) -> None:
+        self.stepped_at = self._clock.monotonic()
         self.gate.pause()
         if self._claims:
             raise _Claimed
@@ -235,7 +242,7 @@ class Syncer:
                 text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
                     accept_root=True, progress=progress
                 )
-                vectors = self._embed(other, progress, self.gate.pause)
+                vectors = self._embed(other, progress, self.gate.pause, is_anew=not keep_vectors)
                 if vectors.problem is not None and not keep_vectors:
                     raise vectors.problem  # an index without any vectors must not replace one that has them
                 with other.writing() as writer:
@@ -301,7 +308,9 @@ class Syncer:
                 accept_root=True, progress=progress
             )
             if space is not None and recompute:
-                if error := self._queue(other).build_space(self._models.of_space(space), progress=progress).error:
+                sharing = Sharing(other, self._cache, is_anew=True)
+                queue = self._queue(other, sharing)
+                if error := queue.build_space(self._models.of_space(space), progress=progress).error:
                     raise error  # the vectors that are missing for it are no difference between index and files
             elif space is not None:
                 with other.writing() as writer:
@@ -317,22 +326,38 @@ class Syncer:
             return reader.active_space()
         return None
 
-    def _queue(self, index: Index) -> EmbeddingQueue:
-        return EmbeddingQueue(self._files, index, self._reader)
+    def _queue(self, index: Index, sharing: Sharing) -> EmbeddingQueue:
+        return EmbeddingQueue(self._files, index, self._reader, sharing)
 
-    def _embed(self, index: Index, progress: Progress | None, pause: Callable[[], None] = lambda: None) -> VectorReport:
-        """Embed what waits; a model that cannot even be loaded leaves everything pending and is reported."""
+    def _embed(
+        self,
+        index: Index,
+        progress: Progress | None,
+        pause: Callable[[], None] = lambda: None,
+        *,
+        stand_aside: Callable[[], None] | None = None,
+        is_anew: bool = False,
+    ) -> VectorReport:
+        """Embed what waits; a model that cannot even be loaded leaves everything pending and is reported.
+
+        The cache then has all vectors of the index; `is_anew` as in Sharing. `stand_aside` is called before each step
+        that needs no model, `pause` before each other one.
+        """
+        sharing = Sharing(index, self._cache, stand_aside or pause, is_anew=is_anew)
         try:
-            return self._queue(index).build_space(self._models.configured(), progress=progress, pause=pause)
+            report = self._queue(index, sharing).build_space(self._models.configured(), progress=progress, pause=pause)
         except EmbedderError as error:
             with index.reading() as reader:
-                return VectorReport(pending=reader.counts().pending, error=error)
+                report = VectorReport(pending=reader.counts().pending, error=error)
+        sharing.fill()
+        return report
 
     def _report(self, text: TextReport, vectors: VectorReport, seconds: float) -> SyncReport:
         failed = list(text.failed)
         if vectors.problem is not None:
             failed.append(Failure("(model)", vectors.problem.sentences()))
         damage, warnings = self._index.take_damage(), self._index.take_warnings()
+        warnings += self._cache.take_warnings() if self._cache is not None else []
         if damage:
             failed.append(Failure("(index)", damage))
             warnings.remove(damage)

@@ -17,6 +17,7 @@ from memsync.memory import Memory
 from memsync.model import WatcherState
 from memsync.settings import Settings
 from memsync.sync.gate import LONGEST_PAUSE_SECONDS, Gate
+from memsync.vector_cache.cache import SqliteVectorCache
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.convergence.clock import SimulatedClock, Worker
 from tests.convergence.watcher import SimulatedWatcher
@@ -37,10 +38,17 @@ class InlineExecutor(Executor):
         return done
 
 
+CACHE_BYTES = 100_000
+"""Little enough that the vector cache is trimmed now and then."""
+
+
 def open_memory(settings: Settings, path: Path, embedder: FakeEmbedder, clock: SimulatedClock) -> Memory:
     """Open an index as a process would that has one thread."""
+    cache = SqliteVectorCache(path.parent.with_name("vectors") / "vectors.db", CACHE_BYTES)
     with mock.patch("memsync.memory.ThreadPoolExecutor", InlineExecutor):
-        return Memory(settings, SqliteIndex(path), COUNTER, lambda: embedder, lambda space: embedder, clock=clock)
+        return Memory(
+            settings, SqliteIndex(path), COUNTER, lambda: embedder, lambda space: embedder, clock=clock, cache=cache
+        )
 
 
 @contextmanager

@@ -51,22 +51,25 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged database and its log out of the way, and return the new name. Raises FilesystemError."""
+def set_aside(path: Path, *, kept: int = KEPT_COPIES) -> Path:
+    """Rename a damaged database and its log out of the way, and return the new name. Raises FilesystemError.
+
+    The last `kept` damaged copies stay.
+    """
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
     with _told(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."):
         for suffix in ("", *SIDE_FILES):
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
         _sync_folder(path.parent)
-    _remove_old_copies(path)
+    _remove_old_copies(path, kept)
     return aside
 
 
-def _remove_old_copies(path: Path) -> None:
+def _remove_old_copies(path: Path, kept: int) -> None:
     """Remove all but the last damaged copies of a database: a failing disk would fill up with them."""
     copies = sorted(one for one in path.parent.glob(f"{path.name}.damaged-*") if not one.name.endswith(SIDE_FILES))
-    for copy in copies[:-KEPT_COPIES]:
+    for copy in copies[:-kept]:
         for suffix in (*SIDE_FILES, ""):
             with suppress(OSError):
                 Path(f"{copy}{suffix}").unlink()

@@ -190,6 +190,15 @@ FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND p.id > :after ORDER BY p.id LIMIT :limit
 """
 
+# (id, hash) of passages that wait for their vector in a space, by id, behind one id.
+PENDING_HASHES = """
+SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
+WHERE w.space = :space AND w.passage > :after ORDER BY w.passage LIMIT :limit
+"""
+
+# (hash, float16 vector) of a space's vectors, by hash, behind one hash.
+VECTORS = "SELECT hash, value FROM vector WHERE space = :space AND hash > :after ORDER BY hash LIMIT :limit"
+
 # One row of figures: notes, chunks, passages.
 COUNTS = "SELECT (SELECT count(*) FROM note), (SELECT count(*) FROM chunk), (SELECT count(*) FROM passage)"
 

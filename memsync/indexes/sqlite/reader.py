@@ -206,6 +206,21 @@ class SqliteReader(ThreadReader, OverviewReader):
             for number, digest, text, path in rows
         ]
 
+    def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return (id, content hash) of passages that wait for their vector, by id, beginning behind id `after`."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        return [(number, digest) for number, digest in self._rows(queries.PENDING_HASHES, parameters)]
+
+    def spaces(self) -> list[EmbeddingSpace]:
+        """Return every space, the retired ones included."""
+        rows = self._rows("SELECT description FROM space ORDER BY id")
+        return [EmbeddingSpace(**json.loads(description)) for (description,) in rows]
+
+    def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (content hash, float16 vector) of a space, by hash, beginning behind `after`."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        return [(digest, value) for digest, value in self._rows(queries.VECTORS, parameters)]
+
     # ------------------------------------------------------------------------------------------ status
 
     def counts(self) -> IndexCounts:

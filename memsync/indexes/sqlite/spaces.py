@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,11 @@ _TRIM = """
 DELETE FROM vector WHERE rowid IN (
     SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
     ORDER BY v.rowid LIMIT ?)
+"""
+# (id, hash) of those of some passages that wait for their vector.
+_WAITING = """
+SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
+WHERE w.space = :space AND w.passage IN (SELECT value FROM json_each(:passages))
 """
 
 
@@ -69,6 +75,26 @@ class SpaceWriter(SqliteReader):
             if self._db.changes():
                 self._insert_nearest(number, passage.passage_id, value)
         return unusable
+
+    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
+        """Store float16 vectors, each with its passage's id and hash; return how many passages waited for theirs."""
+        number = self._space_number(space)
+        if number is None:
+            return 0
+        wanted = json.dumps([passage_id for passage_id, _, _ in vectors])
+        waiting = dict(self._rows(_WAITING, {"space": number, "passages": wanted}))
+        known = [
+            (passage_id, digest, value) for passage_id, digest, value in vectors if waiting.get(passage_id) == digest
+        ]
+        if not known:
+            return 0
+        cached = [(digest, number, value) for _, digest, value in known]
+        self._db.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", cached)
+        done = [(number, passage_id) for passage_id, _, _ in known]
+        self._db.executemany("DELETE FROM pending WHERE space = ? AND passage = ?", done)
+        nearest = [(passage_id, to_int8(value)) for passage_id, _, value in known]
+        self._db.executemany(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", nearest)
+        return len(known)
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
         """Let `space` answer searches if nothing is pending in it; the old one keeps only its cached vectors."""

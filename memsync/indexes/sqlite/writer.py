@@ -87,9 +87,9 @@ class SqliteWriter(SpaceWriter):
         self.quiet = True
         self._put_meta("last_sync", moment)
 
-    def set_meta(self, key: str, value: str) -> None:
-        """Store a small value under a name."""
-        self.quiet, self.notes_changed = False, True
+    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
+        """Store a small value under a name. If `quiet`, alone in its transaction, it leaves the generation as it is."""
+        self.quiet, self.notes_changed = quiet, not quiet
         self._put_meta(key, value)
 
     # ------------------------------------------------------------------------------------------- notes

@@ -1,0 +1,103 @@
+"""What an index and the user's vector cache have in common: vectors are taken from it, and put into it.
+
+The cache is asked before the model, and gets what the model computes before the index does. Each is a transaction of
+its own: nobody who waits for the index waits for the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from memsync.model import EmbeddingSpace
+from memsync.ports import Index, Progress, VectorCache
+
+if TYPE_CHECKING:
+    from memsync.ports import Vector
+
+LOOKED_UP = 1_000
+"""Passages that the cache is asked for at once, and vectors that it is given at once."""
+SHARED_WITH = "shared_with"
+"""Where the index keeps the identity of the cache that got its vectors."""
+
+
+class Sharing:
+    """One index and the cache, if there is one.
+
+    `pause` is called before each step; it may wait, or raise to end the work. With `is_anew` vectors are computed
+    again: the cache is not asked, and what is put takes the place of what it has.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        cache: VectorCache | None,
+        pause: Callable[[], None] = lambda: None,
+        *,
+        is_anew: bool = False,
+    ) -> None:
+        self._index = index
+        self._cache = cache
+        self._pause = pause
+        self._is_anew = is_anew
+
+    def take(self, space: EmbeddingSpace, progress: Progress | None = None) -> int:
+        """Give the passages that wait in `space` the vectors that are known; return how many got one."""
+        if self._cache is None or self._is_anew:
+            return 0
+        taken = asked = last_id = 0
+        with self._index.reading() as reader:
+            total = reader.pending(space)
+        while asked < total:
+            self._pause()
+            with self._index.reading() as reader:
+                waiting = reader.pending_hashes(space, last_id, LOOKED_UP)
+            if not waiting:
+                break
+            known = self._cache.get(space, [digest for _, digest in waiting])
+            if known:
+                found = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
+                with self._index.writing() as writer:
+                    taken += writer.put_known_vectors(space, found)
+            asked, last_id = asked + len(waiting), waiting[-1][0]
+            if progress is not None and taken:
+                progress("reusing vectors", min(asked, total), total)
+        return taken
+
+    def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector]]) -> None:
+        """Keep what was computed, by content hash, for every other index."""
+        if self._cache is not None and not self._cache.put(space, vectors, replace=self._is_anew):
+            self._remember("")  # the next `fill` makes up for it
+
+    def fill(self) -> None:
+        """Put all vectors of the index into the cache, unless it has got them; then let it forget the oldest."""
+        if self._cache is None:
+            return
+        identity = self._cache.identity()
+        with self._index.reading() as reader:
+            is_done = not identity or reader.meta(SHARED_WITH) == identity
+            spaces = [] if is_done else reader.spaces()
+        if not is_done and all(self._put_all(space) for space in spaces):
+            self._remember(identity)
+        self._cache.trim()
+
+    def _put_all(self, space: EmbeddingSpace) -> bool:
+        """Put all vectors of one space; return whether the cache took them."""
+        assert self._cache is not None
+        after = b""
+        while True:
+            self._pause()
+            with self._index.reading() as reader:
+                vectors = reader.vectors(space, after, LOOKED_UP)
+            if not vectors:
+                return True
+            if not self._cache.put(space, vectors, replace=self._is_anew):
+                return False
+            after = vectors[-1][0]
+
+    def _remember(self, identity: str) -> None:
+        with self._index.reading() as reader:
+            known = reader.meta(SHARED_WITH)
+        if known != identity:
+            with self._index.writing() as writer:
+                writer.set_meta(SHARED_WITH, identity, quiet=True)
