@@ -220,7 +220,7 @@ def test_wrong_parameter_is_named_with_what_it_should_be(served: Served) -> None
         )
         unknown = peer.ask("search", query="x", limits=3)["error"]
     assert unknown["message"] == "search has no parameter limits"
-    assert "limit, mode" in unknown["data"]["hint"]
+    assert "limit, min_score, mode" in unknown["data"]["hint"]
 
 
 @pytest.mark.parametrize(

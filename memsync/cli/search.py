@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def _click_option(option: Option, explanation: str) -> click.Option:
     if option.is_flag:
-        return click.Option([f"--{option.name}", f"option_{option.name.replace('-', '_')}"], is_flag=True, help=explanation)
+        return click.Option(
+            [f"--{option.name}", f"option_{option.name.replace('-', '_')}"], is_flag=True, help=explanation
+        )
     kind: click.ParamType[Any] = click.STRING
     if option.choices:
         kind = click.Choice(option.choices)
