@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -258,6 +258,8 @@ def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block,
     """Stretch children over their parent's lines, so that markers, delimiters and definitions stay with a child."""
     if not children:
         return ()
+    if len(children) == 1:
+        return (_stretched(children[0], first, last),)
     starts = [first] + [max(child.start_line, first) for child in children[1:]]
     ends = [max(start, following - 1) for start, following in pairwise(starts)] + [last]
     return tuple(_stretched(*each) for each in zip(children, starts, ends, strict=True))
@@ -266,7 +268,7 @@ def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block,
 def _stretched(block: Block, first: int, last: int) -> Block:
     if (block.start_line, block.end_line) == (first, last):
         return block
-    return replace(block, start_line=first, end_line=last, children=_partition(block.children, first, last))
+    return Block(first, last, block.entry, _partition(block.children, first, last), block.time, block.attributes)
 
 
 def _with_uncovered(

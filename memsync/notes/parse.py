@@ -200,7 +200,8 @@ def _dated(block: Block, date: str) -> Block:
     if not block.time and not block.children:
         return block
     time = f"{date}T{block.time}" if date and block.time else ""
-    return replace(block, time=time, children=tuple(_dated(child, date) for child in block.children))
+    children = tuple([_dated(child, date) for child in block.children])
+    return Block(block.start_line, block.end_line, block.entry, children, time, block.attributes)
 
 
 def _heading_text(markdown: MarkdownIt, source: str, tree: BlockTree) -> str:
