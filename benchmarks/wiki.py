@@ -37,7 +37,7 @@ def make_wiki(source: Path, target: Path, notes: int = NOTES, size: int = WIKI_B
     words = [word for file in sorted(source.rglob("*.md")) for word in _WORD.findall(file.read_text(errors="replace"))]
     written = 0
     for number, own_size in enumerate(_sizes(notes, size)):
-        chance = random.Random(number)  # noqa: S311 (because the same notes are wanted each time)
+        chance = random.Random(number)
         title = _title(words, chance)
         path = target / f"topic-{number % TOPICS:02d}" / f"{_slug(title)}-{number:04d}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def _sizes(notes: int, size: int) -> list[int]:
     """Return the bytes of each note: log-normal, in an order that is not that of the sizes."""
     normal = NormalDist()
     weights = [math.exp(SPREAD * normal.inv_cdf((number + 0.5) / notes)) for number in range(notes)]
-    random.Random(notes).shuffle(weights)  # noqa: S311 (because: as above)
+    random.Random(notes).shuffle(weights)
     return [int(size * weight / sum(weights)) for weight in weights]
 
 

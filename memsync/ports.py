@@ -189,16 +189,25 @@ class IndexReader(Protocol):
         ...
 
 
+class PreparedNote(Protocol):
+    """A note as one kind of index stores it, made without the index itself: plain values that can be pickled."""
+
+    @property
+    def path(self) -> NotePath:
+        """The note's path."""
+        ...
+
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks the note has."""
+        ...
+
+
 class IndexWriter(IndexReader, Protocol):
     """One write transaction: all of it is committed when its context ends, or none."""
 
     def put_note(
-        self,
-        note: Note,
-        chunks: Sequence[Chunk],
-        stamp: FileStamp,
-        parsed_by: str,
-        pause: Callable[[], None] = lambda: None,
+        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
     ) -> PutResult:
         """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one.
 
@@ -266,6 +275,10 @@ class Index(Protocol):
 
         Raises IndexDamaged, having begun it anew.
         """
+        ...
+
+    def prepare(self, note: Note, chunks: Sequence[Chunk]) -> PreparedNote:
+        """Return what `put_note` is to be given; needs no transaction."""
         ...
 
     def take_damage(self) -> str:

@@ -160,7 +160,7 @@ def test_int8_shortlist_ranked_by_float16_agrees_with_exact_cosine(tmp_path: Pat
         for number in range(len(vectors))
     ]  # fmt: skip
     with index.writing() as writer:
-        writer.put_note(note, many, stamp, "test")
+        writer.put_note(index.prepare(note, many), stamp, "test")
         writer.prepare_space(embedder.space)
         waiting = writer.pending_passages(embedder.space, 0, len(vectors))
         writer.put_vectors(embedder.space, list(zip(waiting, vectors, strict=True)))

@@ -114,7 +114,7 @@ class _BoundedState(StateBlock):
                 return False
             trials += is_inside + 2 * (4 + (line + 3 <= end and counts[line + 2] >= indent))
         self._count(trials)
-        content = mdTrim(self.getLines(line, following, indent, False))  # noqa: FBT003 (because markdown-it asks so)
+        content = mdTrim(self.getLines(line, following, indent, False))
         self.line, self.tight, self.parentType = following, True, "paragraph"
         self.push("paragraph_open", "p", 1).map = [line, following]
         inline = self.push("inline", "", 0)

@@ -141,10 +141,10 @@ def _plain_links(paragraph: Token) -> list[Link] | None:
     if not len(links) == content.count("[") == content.count("]"):
         return None
     found, line, counted = [], (paragraph.map or [0])[0] + 1, 0
-    for link in links:
-        line, counted = line + content.count("\n", counted, link.start()), link.start()
-        target, _, anchor = unquote(link[2]).partition("#")
-        found.append(Link(target, anchor, " ".join(link[1].split()), line, wiki=False))
+    for each in links:
+        line, counted = line + content.count("\n", counted, each.start()), each.start()
+        target, _, anchor = unquote(each[2]).partition("#")
+        found.append(Link(target, anchor, " ".join(each[1].split()), line, wiki=False))
     return found
 
 

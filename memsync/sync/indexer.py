@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
-from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
+from memsync.model import Change, ChangeType, Failure, FileStamp, IndexedFile, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
 from memsync.notes.repository import head_state
 from memsync.notes.settling import stillness_needed
-from memsync.ports import Clock, Index, IndexWriter, Progress
+from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
 from memsync.sync.dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
@@ -67,8 +67,7 @@ class _Parsed:
 
     change: Change
     stamp: FileStamp
-    note: Note | None = None
-    chunks: Sequence[Chunk] = ()
+    note: PreparedNote | None = None
     forget: bool = False
 
 
@@ -282,7 +281,7 @@ class Indexer:
         except NoteError as error:  # which may pass without the file's stamp changing: it is tried every time
             work.fail(path, error, "")
             return None
-        return _Parsed(change, stamp, note, chunks)
+        return _Parsed(change, stamp, self._index.prepare(note, chunks))
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
@@ -322,7 +321,7 @@ class Indexer:
         if parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
             return 0
-        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by, check).reused
+        return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
 
     def _remember(self, work: _Round) -> None:
         with self._index.writing() as writer:
@@ -370,7 +369,8 @@ class _Round:
     def is_heavy(self, parsed: _Parsed) -> bool:
         """Tell whether writing a change takes so long that it is committed alone."""
         known = self.outlook.known.stamps.get(parsed.change.path)
-        return len(parsed.chunks) > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
+        chunks = parsed.note.chunk_count if parsed.note else 0
+        return chunks > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
     def order(self, change: Change) -> tuple[bool, int, int, bool, int]:
         """Return what changes are sorted by: relevant ones first, the newest of these before the others.

@@ -95,7 +95,9 @@ class WordPieceCounter:
         long: dict[str, int] = {}
         for start in range(0, len(new), WORDS_AT_ONCE):
             some = new[start : start + WORDS_AT_ONCE]
-            for word, encoding in zip(some, self._load().encode_batch_fast(some, add_special_tokens=False), strict=True):
+            for word, encoding in zip(
+                some, self._load().encode_batch_fast(some, add_special_tokens=False), strict=True
+            ):
                 (known if len(word) <= MAX_WORD_CHARS else long)[word] = len(encoding)
         if len(known) > MAX_WORDS:
             self._known = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
@@ -67,7 +67,7 @@ class SpaceWriter(SqliteReader):
                 continue  # it has gone, and another that got its number waits for a vector of its own
             self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
             if self._db.changes():
-                self._insert_nearest(number, passage.passage_id, value)
+                self._insert_nearest(number, [(passage.passage_id, value)])
         return unusable
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
@@ -115,8 +115,7 @@ class SpaceWriter(SqliteReader):
         """Give every passage its cached vector in one space or queue it there; return how many had one."""
         cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
         rows = list(self._rows(cached, (number,)))
-        for passage_id, value in rows:
-            self._insert_nearest(number, passage_id, value)
+        self._insert_nearest(number, rows)
         self._run("DELETE FROM pending WHERE space = ?", (number,))
         self._run(
             "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p"
@@ -125,11 +124,18 @@ class SpaceWriter(SqliteReader):
         )
         return len(rows)
 
-    def _insert_nearest(self, number: int, passage_id: int, value: bytes) -> None:
-        self._run(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", (passage_id, to_int8(value)))
+    def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
+        """Let a KNN find passages by their float16 vectors."""
+        rows = ((passage_id, to_int8(value)) for passage_id, value in values)
+        self._many(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
 
     def _put_meta(self, key: str, value: str) -> None:
         self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+
+    def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Run a statement that returns nothing once for each row."""
+        for _ in self._db.executemany(statement, rows):
+            pass
 
     def _run(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
         for _ in self._db.execute(statement, parameters):
