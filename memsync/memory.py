@@ -45,6 +45,7 @@ from memsync.sync.dates import read_dates
 from memsync.sync.failures import read_failures
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.syncer import MODEL_FAILURE, Syncer
+from memsync.sync.workers import NoteWorkers
 from memsync.usage import Usage
 
 if TYPE_CHECKING:
@@ -79,9 +80,11 @@ class Memory(Exchange, Calls):
         *,
         files: NoteFiles | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        processes: int = 1,
     ) -> None:
         """Put the parts together; `wiring.connect` and `Memory.open` are what callers use.
 
+        Of `processes` more than 1 (0: as many as there are processors) parse notes where there are many to read.
         `syncer`, `models` and `answering` are what keeps the index live works with.
         """
         self.settings = settings
@@ -94,7 +97,15 @@ class Memory(Exchange, Calls):
             settings["files.max_structured_bytes"],
         )
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
-        self.syncer = Syncer(self._files, index, self._reader, self.models, settings.index_dir, clock)
+        self.syncer = Syncer(
+            self._files,
+            index,
+            self._reader,
+            self.models,
+            settings.index_dir,
+            clock,
+            NoteWorkers(self._reader, processes),
+        )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
         searcher = Searcher(self._files, index, self._reader, counter.count, ranking)

@@ -66,6 +66,12 @@ SETTINGS = (
     Setting("embedder.model", BUILT_IN_MODEL, "minilm (built in), the name of a fastembed model, or openai:MODEL."),
     Setting("embedder.threads", 0, "Texts embedded at once; 0: as many as there are processors.", *_between(0, 256)),
     Setting("index.dir", "", "The folder of the index; empty: the platform's folder for such state."),
+    Setting(
+        "index.processes",
+        0,
+        "Processes that read notes when many are new; 0: as many as there are processors, up to 4; 1: no others.",
+        *_between(0, 64),
+    ),
     Setting("search.limit", 10, "Hits a search returns.", *_between(1, 1000)),
     Setting(
         "search.mode",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import DaemonUnavailable
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from memsync.daemon.remote import RemoteMemory
     from memsync.memory import Memory
     from memsync.memory_api import MemoryApi
-    from memsync.model import EmbeddingSpace
-    from memsync.ports import Embedder, Index, TokenCounter
+    from memsync.model import Chunk, EmbeddingSpace, Note
+    from memsync.ports import Embedder, Index, PreparedNote, TokenCounter
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
+NOTE_PREPARERS = {"sqlite": "memsync.indexes.sqlite.rows:note_rows"}
 TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
 # How a model's name begins -> what loads it, given the rest of the name and the number of threads.
@@ -50,6 +51,12 @@ def make_index(settings: Settings) -> Index:
     """Open the index of the settings' memory root, creating it when there is none yet."""
     index: Index = _load(INDEXES["sqlite"])(settings.index_dir / INDEX_FILES["sqlite"])
     return index
+
+
+def note_preparer() -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
+    """Return what makes of a note what the index stores of it, without the index."""
+    prepare: Callable[[Note, Sequence[Chunk]], PreparedNote] = _load(NOTE_PREPARERS["sqlite"])
+    return prepare
 
 
 def backend_versions() -> tuple[str, str]:
@@ -121,6 +128,7 @@ def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make
         make_token_counter(),
         lambda: make(settings["embedder.model"], settings["embedder.threads"]),
         lambda space: make(model_of(space), settings["embedder.threads"]),
+        processes=settings["index.processes"],
     )
 
 

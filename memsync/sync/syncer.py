@@ -22,9 +22,12 @@ from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
 from memsync.sync.lock import sync_lock
 from memsync.sync.models import EmbeddingModels
+from memsync.sync.workers import NoteWorkers
 
 BULK_NOTES = 100
 """Changed notes after which the word index is merged into one segment."""
+LOADING_SECONDS = 0.05
+"""How often embedding looks whether the text of many notes has been read."""
 EMBED_ON_SEARCH = 16
 """Passages that a search embeds itself before it answers by meaning: what one edit leaves behind, not a backlog."""
 MODEL_FAILURE = "model_failure"
@@ -51,6 +54,7 @@ class Syncer:
         models: EmbeddingModels,
         lock_folder: Path,
         clock: Clock,
+        workers: NoteWorkers,
     ) -> None:
         self._files = files
         self._index = index
@@ -59,7 +63,8 @@ class Syncer:
         self._lock_folder = lock_folder
         self._clock = clock
         self.gate = Gate()
-        self._indexer = Indexer(files, index, reader, clock, self.gate)
+        self._workers = workers
+        self._indexer = self._indexer_of(index)
         self._embedding = threading.Lock()
         self._claims = 0
         self.stepped_at = 0.0
@@ -167,6 +172,10 @@ class Syncer:
         self.stepped_at = self._clock.monotonic()
         self._models.note_use()
         self.gate.pause()
+        while self._indexer.is_loading and not self._claims:  # words first: they take seconds, vectors minutes
+            self._clock.sleep(LOADING_SECONDS)
+            self.stepped_at = self._clock.monotonic()
+            self.gate.pause()
         if self._claims:
             raise _Claimed
 
@@ -232,9 +241,7 @@ class Syncer:
                 if space is not None:  # it goes on answering until the vectors of another model are complete
                     with other.writing() as writer:
                         writer.prepare_space(space)
-                text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
-                    accept_root=True, progress=progress
-                )
+                text = self._indexer_of(other).refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress, self.gate.pause)
                 if vectors.problem is not None and not keep_vectors:
                     raise vectors.problem  # an index without any vectors must not replace one that has them
@@ -297,9 +304,7 @@ class Syncer:
             space = reader.active_space()
         other = self._index.beside(keep_vectors=not recompute)
         try:
-            Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
-                accept_root=True, progress=progress
-            )
+            self._indexer_of(other).refresh(accept_root=True, progress=progress)
             if space is not None and recompute:
                 if error := self._queue(other).build_space(self._models.of_space(space), progress=progress).error:
                     raise error  # the vectors that are missing for it are no difference between index and files
@@ -316,6 +321,9 @@ class Syncer:
         with suppress(IndexFailure), self._index.reading() as reader:
             return reader.active_space()
         return None
+
+    def _indexer_of(self, index: Index) -> Indexer:
+        return Indexer(self._files, index, self._reader, self._clock, self.gate, self._workers)
 
     def _queue(self, index: Index) -> EmbeddingQueue:
         return EmbeddingQueue(self._files, index, self._reader)
