@@ -25,6 +25,7 @@ from memsync.model import (
     Query,
     Thread,
     ThreadMessage,
+    WaitingNote,
     WatcherState,
 )
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
     """One unit-length vector; shape (space.dimension,)."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done and how many there are in all."""
+"""Called with what is being done, how many are done and how many there are in all.
+
+With none in all it is an announcement: a sentence about what comes next, to be shown as a line of its own.
+"""
 
 
 class Clock(Protocol):
@@ -125,8 +129,15 @@ class IndexReader(Protocol):
         """Return how many passages wait for their vector in `space`."""
         ...
 
-    def pending_passages(self, space: EmbeddingSpace, after: int, limit: int) -> list[PendingPassage]:
-        """Return passages that wait for their vector in `space`, by id, beginning behind id `after`."""
+    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
+        """Return the notes that have passages without a vector in `space`, in no order.
+
+        A passage that stands in several notes comes with each of them.
+        """
+        ...
+
+    def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
+        """Return those of some passages, given by id, that wait for their vector in `space`, in the order given."""
         ...
 
     def counts(self) -> IndexCounts:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         PendingPassage,
         PutResult,
         SyncReport,
+        WaitingNote,
     )
     from memsync.model.threads import (
         Conversation,
@@ -67,6 +68,7 @@ _HOMES = {
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
+        "WaitingNote",
     ),
     "threads": (
         "Conversation", "Cost", "Costs", "Messages", "Neighbours", "Session", "Sessions", "Thread", "ThreadMessage",
@@ -152,6 +154,7 @@ __all__ = [
     "Threads",
     "Tier",
     "Usage",
+    "WaitingNote",
     "WatcherState",
     "Written",
     "names_tag",

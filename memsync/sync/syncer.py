@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -55,7 +55,10 @@ class Syncer:
         lock_folder: Path,
         clock: Clock,
         workers: NoteWorkers,
+        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
     ) -> None:
+        """Take the parts; `retrievals` tells how often searches retrieved each note: such notes are embedded first."""
+        self._retrievals = retrievals
         self._files = files
         self._index = index
         self._reader = reader
@@ -216,6 +219,7 @@ class Syncer:
             started = time.perf_counter()
             with suppress(IndexDamaged):  # it was begun anew, and is filled now
                 self._index.check(is_quick=True)
+            self._begin_space(self._index)
             text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
@@ -241,6 +245,7 @@ class Syncer:
                 if space is not None:  # it goes on answering until the vectors of another model are complete
                     with other.writing() as writer:
                         writer.prepare_space(space)
+                self._begin_space(other)
                 text = self._indexer_of(other).refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress, self.gate.pause)
                 if vectors.problem is not None and not keep_vectors:
@@ -322,11 +327,25 @@ class Syncer:
             return reader.active_space()
         return None
 
+    def _begin_space(self, index: Index) -> None:
+        """Let an index without any vectors have its space before its text, which then waits there for the model.
+
+        Otherwise the text would have to be read from the files a second time. A model that cannot be had is told of
+        when there is something to embed.
+        """
+        with index.reading() as reader:
+            has_space = reader.active_space() is not None
+        if not has_space:
+            with suppress(EmbedderError):
+                space = self._models.configured().space
+                with index.writing() as writer:
+                    writer.prepare_space(space)
+
     def _indexer_of(self, index: Index) -> Indexer:
         return Indexer(self._files, index, self._reader, self._clock, self.gate, self._workers)
 
     def _queue(self, index: Index) -> EmbeddingQueue:
-        return EmbeddingQueue(self._files, index, self._reader)
+        return EmbeddingQueue(self._files, index, self._reader, self._clock, self._retrievals)
 
     def _embed(self, index: Index, progress: Progress | None, pause: Callable[[], None] = lambda: None) -> VectorReport:
         """Embed what waits; a model that cannot even be loaded leaves everything pending and is reported."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,11 @@ _TRIM = """
 DELETE FROM vector WHERE rowid IN (
     SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
     ORDER BY v.rowid LIMIT ?)
+"""
+# (id, hash) of those of some passages that wait for their vector.
+_WAITING = """
+SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
+WHERE w.space = :space AND w.passage IN (SELECT value FROM json_each(:passages))
 """
 
 
@@ -56,18 +62,23 @@ class SpaceWriter(SqliteReader):
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes them
             return []
         unusable = []
+        values: dict[tuple[int, bytes], bytes] = {}
         for passage, vector in vectors:
             try:
-                value = to_float16(vector, space.dimension)
+                values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
             except EmbedderError as error:
                 unusable.append(error)
-                continue
-            self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
-            if self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,)) != passage.content_hash:
-                continue  # it has gone, and another that got its number waits for a vector of its own
-            self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
-            if self._db.changes():
-                self._insert_nearest(number, [(passage.passage_id, value)])
+        self._many(
+            "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
+            ((digest, number, value) for (_, digest), value in values.items()),
+        )
+        # One that has gone leaves its number to another, which waits for a vector of its own.
+        wanted = json.dumps([passage_id for passage_id, _ in values])
+        waiting = [row for row in self._rows(_WAITING, {"space": number, "passages": wanted}) if row in values]
+        self._many(
+            "DELETE FROM pending WHERE space = ? AND passage = ?", ((number, passage_id) for passage_id, _ in waiting)
+        )
+        self._insert_nearest(number, [(row[0], values[row]) for row in waiting])
         return unusable
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
