@@ -308,9 +308,10 @@ class Indexer:
                 yield ahead.popleft()
             opened = _Opened(change)
             try:
-                self._read(opened, work)
+                work.breathe()
             except _OutOfTime:
                 break
+            self._read(opened, work)
             if opened.content is not None:
                 opened.note = pool.submit(change.path, opened.content)
             ahead.append(opened)
@@ -322,7 +323,6 @@ class Indexer:
         if opened.is_read:
             return
         change, path, opened.is_read = opened.change, opened.change.path, True
-        work.breathe()
         if change.type is ChangeType.DELETED:
             opened.done = _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
             return
@@ -345,6 +345,7 @@ class Indexer:
 
     def _parsed(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> _Parsed | None:
         """Return a file as it is now; None when it failed or vanished, which the next round will see."""
+        work.breathe()
         self._read(opened, work)
         if opened.stamp is None:
             return opened.done
