@@ -111,6 +111,7 @@ def test_passage_that_the_model_refuses_holds_up_no_other(
         write(f"{name}.md", note_of(name))
     real = embedder._vector
     monkeypatch.setattr(embedding, "ORDER_SECONDS", 0.0)
+    monkeypatch.setattr(embedding, "ORDER_REST", 0)
     monkeypatch.setattr(embedder, "_vector", lambda text: real(text) * ("a part" not in text))
     report = memory.sync()
     assert (report.vectors_pending, len(report.failed)) == (2, 1)
@@ -124,6 +125,7 @@ def test_note_saved_meanwhile_need_not_wait_for_the_rest(
     for name in ("a", "b", "c", "d"):
         os.utime(write(f"{name}.md", note_of(name, 6)), (1, 1))
     monkeypatch.setattr(embedding, "ORDER_SECONDS", 0.0)
+    monkeypatch.setattr(embedding, "ORDER_REST", 0)
     real = embedder.embed_passages
 
     def embed(texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Any]:
