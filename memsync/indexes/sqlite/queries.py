@@ -168,10 +168,10 @@ WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
 
 # (id, hash, compressed text or NULL, path of a note that holds it) of those of :passages that wait for a vector in
-# :space, in the order in which they are given.
+# :space, in the order in which they are given. CROSS JOIN, because otherwise SQLite reads all that waits each time.
 PENDING = """
 SELECT p.id, p.hash, w.text, (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id LIMIT 1)
-FROM json_each(:passages) i JOIN pending w ON w.space = :space AND w.passage = i.value
+FROM json_each(:passages) i CROSS JOIN pending w ON w.space = :space AND w.passage = i.value
 JOIN passage p ON p.id = w.passage ORDER BY i.key
 """
 
