@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.notes.reader import NoteReader
 from memsync.settings import Settings
-from memsync.sync import workers
+from memsync.sync import indexer, workers
 from memsync.sync.gate import Stopped
 from memsync.sync.workers import NoteWorkers
 from tests.conftest import COUNTER, FakeEmbedder
@@ -171,6 +172,28 @@ def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: p
     assert not any(is_alive(process) for process in seen)
 
 
+def test_vectors_wait_until_many_notes_are_loaded(
+    open_with: OpenWith, notes: int, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words take seconds and vectors minutes: what embeds in the background leaves the processors to what parses."""
+    memory = open_with(2)
+    monkeypatch.setattr(indexer, "BATCH_NOTES", 5)
+    embedding = threading.Thread(target=memory.syncer.embed_in_background)
+    seen: list[int] = []
+
+    def committed(done: int, pending: int) -> None:
+        if not seen:
+            embedding.start()
+        time.sleep(0.1)
+        seen.append(len(embedder.seen))
+
+    memory.syncer.refresh(on_commit=committed)
+    embedding.join(20)
+    assert len(seen) >= 7
+    assert set(seen) == {0}
+    assert embedder.seen
+
+
 def test_search_starts_no_process(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a deadline, which a process would have used up before its first note."""
     seen = processes_seen(monkeypatch)
@@ -191,7 +214,7 @@ def test_little_is_read_by_one_process(reader: NoteReader, monkeypatch: pytest.M
 SCRIPT = """
 import os, signal, sys
 from memsync import Memory
-from memsync.sync import workers
+from memsync.sync import indexer, workers
 workers.WORTH_BYTES = 0
 real = workers._Worker.parse
 def parse(worker, path, content):
