@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import queue
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -61,7 +59,9 @@ class WorkerPool:
     """Some workers, each with a thread that hands it notes. To be closed; used by one thread at a time."""
 
     def __init__(self, reader: NoteReader, count: int) -> None:
-        """Nothing is started before the first note is given."""
+        """Take what workers are told; none is started before the first note is given."""
+        import pickle
+
         rules = reader.rules
         self._setup = pickle.dumps(
             (dict(rules.kinds), dict(rules.tiers), reader.limits, reader.max_structured_bytes, reader.parsed_by)
@@ -166,6 +166,8 @@ class _Worker:
     """One process, and the pipes to it. Messages are pickles, each after its length in eight bytes."""
 
     def __init__(self, setup: bytes) -> None:
+        import subprocess
+
         # It finds what this process finds; nothing of the folder it is started in, which may be a stranger's, counts.
         paths = [path for path in sys.path if os.path.isabs(path)]
         package = str(Path(memsync.__file__).resolve().parent.parent)
@@ -183,6 +185,8 @@ class _Worker:
 
     def parse(self, path: NotePath, content: bytes) -> PreparedNote | None:
         """Return a note as the index stores it, None if that failed. Raises BinaryFileError, WorkerLost."""
+        import pickle
+
         try:
             if self._setup:
                 send(self._input, self._setup)
