@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memsync.cli.common import progress_on_stderr
 from memsync.memory import Memory
 from memsync.model import NotePath, WaitingNote
 from memsync.model.plain import duration
@@ -201,6 +205,22 @@ def test_sync_says_how_much_there_is_and_how_long_it_takes(
     said.clear()
     memory.sync(progress=progress)
     assert next(one for one in said if one[0] != "reading notes") == ("23 passages to embed, about 3 min 50 s", 0, 0)
+
+
+def test_announcement_is_a_line_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal; what is not a terminal gets nothing."""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress_on_stderr() as show:
+        assert show is not None
+        show("5 passages to embed, about 9 s", 0, 0)
+        show("computing vectors", 1, 5)
+    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", terminal.getvalue())
+    assert "5 passages to embed, about 9 s" in [line.strip() for line in re.split("[\r\n]+", shown)]
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress_on_stderr() as show:
+        assert show is None
 
 
 def test_short_work_is_not_announced(memory: Memory, write: Write) -> None:
