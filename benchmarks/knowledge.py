@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +31,7 @@ SIZE_OVER_MARKDOWN = 5.0
 DEADLINE_SECONDS = 2.0
 WATCHED_SECONDS = 45.0
 PAUSE_SECONDS = 0.1
+POLL_SECONDS = 0.2
 
 
 class _Enough(Exception):
@@ -86,23 +88,28 @@ def _bare_fill(root: Path, state: Path) -> float:
 
 
 def _until_found(memory: Memory) -> tuple[float, float, str]:
-    """Sync until every note has a vector; return when its words were found, when that was, and what was said."""
+    """Sync until every note has a vector; return when all were found by word, when that was, and what was said."""
     started = time.perf_counter()
-    words = 0.0
+    words: list[float] = []
     told = ""
 
-    def progress(what: str, done: int, total: int) -> None:
-        nonlocal words, told
-        if not total:
-            told = what
-        elif what != "reading notes":
-            words = words or time.perf_counter() - started
-            if done >= NOTES and told and _every_note_has_a_vector(memory):
-                raise _Enough
+    def watch() -> None:
+        while memory.status().notes < NOTES:
+            time.sleep(POLL_SECONDS)
+        words.append(time.perf_counter() - started)
 
+    def progress(what: str, done: int, total: int) -> None:
+        nonlocal told
+        told = told if total else what
+        if told and what == "computing vectors" and done >= NOTES and _every_note_has_a_vector(memory):
+            raise _Enough
+
+    watching = threading.Thread(target=watch)
+    watching.start()
     with contextlib.suppress(_Enough):
         memory.sync(progress=progress)
-    return words, time.perf_counter() - started, told
+    watching.join()
+    return words[0], time.perf_counter() - started, told
 
 
 def _every_note_has_a_vector(memory: Memory) -> bool:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from memsync.ports import PreparedNote
 
 _TEXT_LEVEL = 1
-_SHORT_TEXT_BYTES = 300
-"""A shorter text loses a tenth by zlib, and that takes longer than all the rest of queueing it."""
+_SHORT_TEXT_BYTES = 1_000
+"""zlib takes longer for a shorter text than all the rest of queueing it, and saves little of what is kept a while."""
 _CHUNKS_AT_ONCE = 200
 """Chunks between two calls of `pause`: a few milliseconds."""
 
