@@ -17,7 +17,21 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cold, context, edit, footprint, live, mcp, quality, search, served, start, unchanged, writing
+from benchmarks import (
+    cold,
+    context,
+    edit,
+    footprint,
+    knowledge,
+    live,
+    mcp,
+    quality,
+    search,
+    served,
+    start,
+    unchanged,
+    writing,
+)
 from benchmarks.report import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
@@ -35,6 +49,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "clients": served.clients,
     "while": served.while_indexing,
     "footprint": footprint.memory_and_idle,
+    "knowledge": knowledge.from_the_first_minute,
 }
 WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "unchanged": unchanged.ten_thousand,

@@ -24,7 +24,7 @@ def memory_and_idle(data: Path, state: Path) -> list[Row]:
             for text in questions:
                 memory.search(text)
             chunks = memory.status().chunks
-        loaded = _resident_mb(process)
+        loaded = resident_mb(process)
         time.sleep(5.0)
         before = _processor_seconds(process)
         time.sleep(IDLE_SECONDS)
@@ -37,7 +37,7 @@ def memory_and_idle(data: Path, state: Path) -> list[Row]:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and _is_loaded(daemon):
             time.sleep(2.0)
-        unloaded = _resident_mb(process)
+        unloaded = resident_mb(process)
     return [
         Row(
             f"daemon's resident memory, {chunks:,} chunks, model loaded", f"{loaded:.0f} MB", "≤ 300 MB", loaded <= 300
@@ -54,12 +54,13 @@ def _is_loaded(daemon: RunningDaemon) -> bool:
 
 
 def _processes(process: int) -> list[int]:
-    """Return a daemon and its children: the model has a process of its own."""
+    """Return a process and its children: the model has one of its own, and so has each worker that parses notes."""
     lists = Path(f"/proc/{process}/task").glob("*/children")
     return [process, *(int(child) for one in lists for child in one.read_text().split())]
 
 
-def _resident_mb(process: int) -> float:
+def resident_mb(process: int) -> float:
+    """Return what a process and its children hold in memory."""
     pages = sum(int(Path(f"/proc/{one}/statm").read_text().split()[1]) for one in _processes(process))
     return pages * os.sysconf("SC_PAGESIZE") / 1e6
 

@@ -41,7 +41,7 @@ def large(data: Path, state: Path) -> list[Row]:
     """The same on 100,000 chunks: notes of sentences drawn from the RFCs, random vectors."""
     root = state / "large"
     _make_notes(data / "rfcs", root)
-    embedder = _RandomVectors()
+    embedder = RandomVectors()
     with connected(root, state, embedder) as memory:
         memory.sync()
         memory.search("warm up")
@@ -92,7 +92,7 @@ class _Parts:
         list(self._db.execute(near, (vector,)))
 
 
-class _RandomVectors:
+class RandomVectors:
     """Passages get a random vector each, quickly and always the same; questions are embedded by the built-in model."""
 
     def __init__(self) -> None:

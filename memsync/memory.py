@@ -44,7 +44,9 @@ from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.dates import read_dates
 from memsync.sync.failures import read_failures
 from memsync.sync.models import EmbeddingModels
+from memsync.sync.order import pending_seconds
 from memsync.sync.syncer import MODEL_FAILURE, Syncer
+from memsync.sync.workers import NoteWorkers
 from memsync.usage import Usage
 
 if TYPE_CHECKING:
@@ -89,9 +91,11 @@ class Memory(Exchange, Calls):
         files: NoteFiles | None = None,
         clock: Clock = SYSTEM_CLOCK,
         cache: VectorCache | None = None,
+        processes: int = 1,
     ) -> None:
         """Put the parts together; `wiring.connect` and `Memory.open` are what callers use.
 
+        Of `processes` more than 1 (0: as many as there are processors) parse notes where there are many to read.
         `syncer`, `models` and `answering` are what keeps the index live works with.
         """
         self.settings = settings
@@ -105,14 +109,17 @@ class Memory(Exchange, Calls):
             settings["files.max_structured_bytes"],
         )
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
-        self.syncer = Syncer(self._files, index, self._reader, self.models, settings.index_dir, clock, cache)
+        self._usage = Usage(
+            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
+        )
+        workers, retrievals = NoteWorkers(self._reader, processes), self._usage.retrievals
+        self.syncer = Syncer(
+            self._files, index, self._reader, self.models, settings.index_dir, clock, workers, retrievals, cache
+        )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
         ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
         searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
-        self._usage = Usage(
-            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
-        )
         self.answering = Answering(index, self.syncer, searcher, self.models, limits, clock, self._pool, self._usage)
         self._beginning = threading.Lock()
         self._acts: Acts | None = None
@@ -357,6 +364,7 @@ class Memory(Exchange, Calls):
                 passages=counts.passages,
                 vectors=counts.vectors,
                 pending_vectors=counts.pending,
+                pending_seconds=pending_seconds(reader, counts),
                 space=counts.active_space,
                 building_space=counts.building_space,
                 building_pending=counts.building_pending,

@@ -25,6 +25,7 @@ from memsync.model import (
     Query,
     Thread,
     ThreadMessage,
+    WaitingNote,
     WatcherState,
 )
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
     """One unit-length vector; shape (space.dimension,)."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done and how many there are in all."""
+"""Called with what is being done, how many are done and how many there are in all.
+
+With none in all it is an announcement: a sentence about what comes next, to be shown as a line of its own.
+"""
 
 
 class Clock(Protocol):
@@ -136,8 +140,15 @@ class IndexReader(Protocol):
         """Return how many passages wait for their vector in `space`."""
         ...
 
-    def pending_passages(self, space: EmbeddingSpace, after: int, limit: int) -> list[PendingPassage]:
-        """Return passages that wait for their vector in `space`, by id, beginning behind id `after`."""
+    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
+        """Return the notes that have passages without a vector in `space`, in no order.
+
+        A passage that stands in several notes comes with each of them.
+        """
+        ...
+
+    def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
+        """Return those of some passages, given by id, that wait for their vector in `space`, in the order given."""
         ...
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
@@ -212,16 +223,25 @@ class IndexReader(Protocol):
         ...
 
 
+class PreparedNote(Protocol):
+    """A note as one kind of index stores it, made without the index itself: plain values that can be pickled."""
+
+    @property
+    def path(self) -> NotePath:
+        """The note's path."""
+        ...
+
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks the note has."""
+        ...
+
+
 class IndexWriter(IndexReader, Protocol):
     """One write transaction: all of it is committed when its context ends, or none."""
 
     def put_note(
-        self,
-        note: Note,
-        chunks: Sequence[Chunk],
-        stamp: FileStamp,
-        parsed_by: str,
-        pause: Callable[[], None] = lambda: None,
+        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
     ) -> PutResult:
         """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one.
 
@@ -299,6 +319,10 @@ class Index(Protocol):
 
         Raises IndexDamaged, having begun it anew.
         """
+        ...
+
+    def prepare(self, note: Note, chunks: Sequence[Chunk]) -> PreparedNote:
+        """Return what `put_note` is to be given; needs no transaction."""
         ...
 
     def take_damage(self) -> str:

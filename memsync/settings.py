@@ -82,6 +82,12 @@ SETTINGS = (
         "MB of disk for the vectors that all your memories share; 0: share none.",
         *_between(0, 1_000_000),
     ),
+    Setting(
+        "index.processes",
+        0,
+        "Processes that read notes when many are new; 0: as many as there are processors, up to 4; 1: no others.",
+        *_between(0, 64),
+    ),
     Setting("search.limit", 10, "Hits a search returns.", *_between(1, 1000)),
     Setting(
         "search.mode",

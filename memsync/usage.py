@@ -180,6 +180,12 @@ class Usage:
         except (OSError, sqlite3.Error, TypeError, ValueError) as error:
             raise self._unreadable(error) from error
 
+    def retrievals(self) -> dict[NotePath, int]:
+        """Return how often each note was retrieved; nothing when that cannot be read."""
+        with suppress(FilesystemError):
+            return {path: use.retrieved for path, use in self.used(_now()).notes.items()}
+        return {}
+
     def _unreadable(self, error: Exception) -> FilesystemError:
         hint = "Try again." if "locked" in str(error) else "If it is damaged, move it away: counting begins anew."
         return FilesystemError(f"{self.path} cannot be read: {error}", hint=hint)

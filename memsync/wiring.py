@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import DaemonUnavailable
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from memsync.daemon.remote import RemoteMemory
     from memsync.memory import Memory
     from memsync.memory_api import MemoryApi
-    from memsync.model import EmbeddingSpace
-    from memsync.ports import Embedder, Index, TokenCounter, VectorCache
+    from memsync.model import Chunk, EmbeddingSpace, Note
+    from memsync.ports import Embedder, Index, PreparedNote, TokenCounter, VectorCache
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
+NOTE_PREPARERS = {"sqlite": "memsync.indexes.sqlite.rows:note_rows"}
 VECTOR_CACHE = "memsync.vector_cache.cache:SqliteVectorCache"
 TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
@@ -80,6 +81,12 @@ def vector_cache_path() -> Path:
 def vector_cache_bytes(settings: Settings) -> int:
     """Return how large the cache of vectors may become; 0 where it is switched off."""
     return int(settings["index.vector_cache_mb"]) * 1_000_000
+
+
+def note_preparer() -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
+    """Return what makes of a note what the index stores of it, without the index."""
+    prepare: Callable[[Note, Sequence[Chunk]], PreparedNote] = _load(NOTE_PREPARERS["sqlite"])
+    return prepare
 
 
 def backend_versions() -> tuple[str, str]:
@@ -167,6 +174,7 @@ def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make
         lambda: make(settings["embedder.model"], settings["embedder.threads"]),
         lambda space: make(model_of(space), settings["embedder.threads"]),
         cache=make_vector_cache(settings),
+        processes=settings["index.processes"],
     )
 
 

@@ -12,7 +12,9 @@ from memsync.memory import Memory
 # What each row counts must not exist: rows that point nowhere, and passages that nothing points to.
 _ORPHANS = {
     "chunk without note": "SELECT count(*) FROM chunk WHERE note NOT IN (SELECT id FROM note)",
-    "chunk without passage": "SELECT count(*) FROM chunk WHERE coalesce(passage IN (SELECT id FROM passage), 0) <> (form <> 'heading')",
+    "chunk without passage": (
+        "SELECT count(*) FROM chunk WHERE coalesce(passage IN (SELECT id FROM passage), 0) <> (form <> 'heading')"
+    ),
     "passage without chunk": (
         "SELECT count(*) FROM passage WHERE id NOT IN (SELECT passage FROM chunk WHERE passage IS NOT NULL)"
     ),

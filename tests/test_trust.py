@@ -28,6 +28,7 @@ LEADS_SOMEWHERE = {
     "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
     "embedder.threads": "[embedder]\nthreads = 200\n",
+    "index.processes": "[index]\nprocesses = 60\n",
     "usage.queries": "[usage]\nqueries = true\n",
     "git.commit": "[git]\ncommit = true\n",
 }
@@ -77,7 +78,8 @@ def test_user_decides_by_command_line_environment_or_own_file(
     assert load_settings(config=path, environ={})[name] != default
     assert load_settings(environ={"MEMSYNC_CONFIG": str(path)}, cwd="/")[name] != default
     variable = next(setting.variable for setting in SETTINGS if setting.name == name)
-    said = {"git.commit": "true", "usage.queries": "true", "embedder.threads": "2"}.get(name, VALUES.get(name, ""))
+    plain = {"git.commit": "true", "usage.queries": "true", "embedder.threads": "2", "index.processes": "2"}
+    said = plain.get(name, VALUES.get(name, ""))
     assert load_settings(environ={variable: said}, cwd=path.parent)[name] != default
     config(tmp_path / "config" / "memsync", text.replace("../app", "app"), root=str(path.parent))
     path.write_text('[other]\ntitle = "no memory"\n')

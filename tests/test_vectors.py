@@ -132,7 +132,7 @@ def test_putting_a_vector_twice_changes_nothing(memory: Memory, write: Write, em
     with index.writing() as writer:
         writer.prepare_space(embedder.space)
     with index.reading() as reader:
-        waiting = reader.pending_passages(embedder.space, 0, 10)
+        waiting = reader.pending_passages(embedder.space, [1])
     vectors = embedder.embed_passages(["The heron nests in the alder."])
     for _ in range(2):
         with index.writing() as writer:
@@ -160,9 +160,9 @@ def test_int8_shortlist_ranked_by_float16_agrees_with_exact_cosine(tmp_path: Pat
         for number in range(len(vectors))
     ]  # fmt: skip
     with index.writing() as writer:
-        writer.put_note(note, many, stamp, "test")
+        writer.put_note(index.prepare(note, many), stamp, "test")
         writer.prepare_space(embedder.space)
-        waiting = writer.pending_passages(embedder.space, 0, len(vectors))
+        waiting = writer.pending_passages(embedder.space, range(1, len(vectors) + 1))
         writer.put_vectors(embedder.space, list(zip(waiting, vectors, strict=True)))
     found = 0
     questions = random_vectors(50, 64)[::-1]

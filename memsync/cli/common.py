@@ -89,6 +89,9 @@ def progress_on_stderr() -> Iterator[Progress | None]:
         tasks: dict[str, Any] = {}
 
         def show(what: str, done: int, total: int) -> None:
+            if not total:
+                bar.console.print(printable(what), markup=False, highlight=False)
+                return
             if what not in tasks:
                 tasks[what] = bar.add_task(what, total=total)
             bar.update(tasks[what], completed=done, total=total)

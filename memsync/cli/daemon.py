@@ -191,7 +191,7 @@ def _await_model(settings: Settings, limit: float) -> str:
                 if time.monotonic() >= limit:
                     return "the first vectors are still being computed"
                 found = memory.status()
-                if progress is not None:
+                if progress is not None and found.passages:
                     progress("computing vectors", found.passages - found.building_pending, found.passages)
     except MemsyncError as error:  # it was started all the same; what is wrong with it, `status` and the log tell
         return error.message

@@ -9,7 +9,7 @@ import click
 
 from memsync import __version__
 from memsync.cli.common import json_option, load, opened
-from memsync.cli.text import printable, say, say_json
+from memsync.cli.text import duration, printable, say, say_json
 from memsync.errors import MemsyncError
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ def status(context: click.Context, as_json: bool) -> None:
     space = printable(found.space or "none yet")
     if found.building_space:
         space += f"\n  building    {printable(found.building_space)} ({found.building_pending} vectors to go)"
+    left = f", about {duration(found.pending_seconds)}" if found.pending_seconds else ""
     say(
         f"memory root   {printable(found.root)}\n"
         f"notes         {found.notes:,} ({found.chunks:,} chunks, {found.passages:,} passages)\n"
-        f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending)\n"
+        f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending{left})\n"
         f"space         {space}\n"
         f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
         f"last sync     {found.last_sync or 'never'}"

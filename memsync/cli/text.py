@@ -6,9 +6,9 @@ import json
 import sys
 from typing import TextIO
 
-from memsync.model.plain import json_line, plain, printable, still_indexing, visible
+from memsync.model.plain import duration, json_line, plain, printable, still_indexing, visible
 
-__all__ = ["json_line", "printable", "say", "say_as_it_is", "say_json", "say_pending", "visible"]
+__all__ = ["duration", "json_line", "printable", "say", "say_as_it_is", "say_json", "say_pending", "visible"]
 
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:

@@ -90,7 +90,7 @@ class _Counted:
         self._done += size
         if self._most and self._done > self._most:
             raise zipfile.BadZipFile(f"it expands to more than {self._most:,} bytes")
-        if self._progress is not None:
+        if self._progress is not None and self._total:
             self._progress(READING, min(self._done, self._total), self._total)
 
 

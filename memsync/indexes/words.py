@@ -5,6 +5,7 @@ None of it is embedded: renaming a file or a heading changes words, never a vect
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from pathlib import PurePosixPath
 
@@ -27,10 +28,9 @@ _MONTHS = [
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
-def heading_words(note: Note, chunk: Chunk) -> str:
+def heading_words(heading_path: Sequence[str], moment: str) -> str:
     """Return the headings above a chunk, outermost first, and its date in figures and in words."""
-    moment = next((entry.time for entry in chunk.entries if entry.time), note.date)
-    return " ".join(part for part in (*chunk.heading_path, date_words(moment)) if part)
+    return " ".join(part for part in (*heading_path, date_words(moment)) if part)
 
 
 def context_words(note: Note, chunk: Chunk) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         PendingPassage,
         PutResult,
         SyncReport,
+        WaitingNote,
     )
     from memsync.model.threads import (
         Conversation,
@@ -79,6 +80,7 @@ _HOMES = {
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
+        "WaitingNote",
     ),
     "threads": (
         "Conversation", "Cost", "Costs", "Messages", "Neighbours", "Session", "Sessions", "Thread", "ThreadMessage",
@@ -178,6 +180,7 @@ __all__ = [
     "Tier",
     "Trait",
     "Usage",
+    "WaitingNote",
     "WatcherState",
     "Written",
     "is_remembered",

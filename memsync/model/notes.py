@@ -171,7 +171,7 @@ class Chunk:
     `text` is the passage, which is embedded unless the chunk is a heading: the span's words without attributes, link
     targets and URLs, and in a log without list markers and clock times. `words` has all of these but the attributes.
     `entries` cover the span; there is one unless `form` is a window or a block. `item_words` are the words of each
-    entry of a block. `opening` are the first words of a text. `start_column` and `end_column` (from 0, end exclusive)
+    entry of a block. `opening` has the stems of the first words of a text, as numbers. `start_column` and `end_column` (from 0, end exclusive)
     are set only where one line is too long for a chunk and had to be cut; they are both 0 otherwise.
     """
 
@@ -188,7 +188,7 @@ class Chunk:
     end_column: int = 0
     form: Form = Form.TEXT
     item_words: tuple[str, ...] = ()
-    opening: tuple[str, ...] = ()
+    opening: tuple[int, ...] = ()
 
     @property
     def indexed_words(self) -> Sequence[str]:

@@ -25,6 +25,18 @@ def plain(value: Any) -> Any:
     return value
 
 
+def duration(seconds: float) -> str:
+    """Return a length of time as one says it: `40 s`, `3 min 40 s`, `2 h 5 min`."""
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
 def still_indexing(pending: int, of_files: int | None = None) -> str:
     """Return the sentence on files that an answer lacks; `of_files` is how many there are."""
     if of_files is None:

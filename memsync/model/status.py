@@ -37,6 +37,7 @@ class Status:
 
     `last_sync`: when files and index were last known to be equal, whoever made them so (ISO 8601, UTC). `dated_by`: the
     commit whose history gives `dated_notes` notes their date, empty without one; `undated`: why it could not be read.
+    `pending_seconds`: about how long embedding what waits takes, by the speed it last had here; 0 when that is unknown.
     `daemon` is None when no daemon gave the answer.
     """
 
@@ -52,6 +53,7 @@ class Status:
     building_pending: int
     index_bytes: int
     last_sync: str
+    pending_seconds: float = 0.0
     warnings: tuple[Failure, ...] = ()
     failures: tuple[Failure, ...] = ()
     dated_by: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -80,6 +81,22 @@ class PendingPassage:
     content_hash: bytes
     path: NotePath
     text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingNote:
+    """A note with passages that wait for their vector: their ids in the order of the text.
+
+    `telling` is the passage that tells best what the note is about, whether or not it waits. `changed_ns`: when the
+    note was last changed, by git's history or its mtime.
+    """
+
+    path: NotePath
+    pinned: bool
+    importance: float
+    changed_ns: int
+    telling: int
+    passages: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)

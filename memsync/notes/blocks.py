@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import mdTrim
 from markdown_it.parser_block import ParserBlock
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
@@ -59,6 +60,10 @@ class BlockTree:
 
 
 CODE_INDENT = 4
+# The beginning of a line that can only be a paragraph's: a letter, or a bracket that no link definition begins with.
+_PARAGRAPH = re.compile(r"[A-Za-z]|\[(?!\^)[^\[\]\\\n]*\](?!:)")
+# A list item that holds text, and no table row: nothing but a list can begin so.
+_BULLET = re.compile(r"[-*+] +[A-Za-z\[][^|\n]*$")
 
 
 class _TooInvolvedError(Exception):
@@ -86,6 +91,45 @@ class _BoundedState(StateBlock):
             self.pause()
         return super().push(ttype, tag, nesting)
 
+    def takes_single_line(self, line: int, end: int) -> bool:
+        """Take the paragraph on `line` if it is one of a single line with a list item behind it; else do nothing.
+
+        Link lists are made of such lines. Before markdown-it knows what one is, it has tried ten rules on it and two
+        times five on the next. This must give what they give, down to the number of trials and to the type of the
+        parent, which markdown-it leaves as "paragraph".
+        """
+        begin, indent, counts = self.bMarks[line] + self.tShift[line], self.blkIndent, self.sCount
+        if end != self.lineMax or not 0 <= counts[line] - indent < CODE_INDENT:
+            return False
+        if not _PARAGRAPH.match(self.src, begin, self.eMarks[line]):
+            return False
+        trials = 10
+        if (following := line + 1) < end:
+            begin = self.bMarks[following] + self.tShift[following]
+            is_inside = counts[following] >= indent
+            is_nested_too_far = self.listIndent >= 0 and counts[following] - self.listIndent >= CODE_INDENT
+            if not 0 <= counts[following] < indent + CODE_INDENT or (is_nested_too_far and not is_inside):
+                return False
+            if not _BULLET.match(self.src, begin, self.eMarks[following]):
+                return False
+            trials += is_inside + 2 * (4 + (line + 3 <= end and counts[line + 2] >= indent))
+        self._count(trials)
+        content = mdTrim(self.getLines(line, following, indent, False))
+        self.line, self.tight, self.parentType = following, True, "paragraph"
+        self.push("paragraph_open", "p", 1).map = [line, following]
+        inline = self.push("inline", "", 0)
+        inline.content, inline.map, inline.children = content, [line, following], []
+        self.push("paragraph_close", "p", -1)
+        return True
+
+    def _count(self, trials: int) -> None:
+        steps = self.checks // CHECKS_PER_STEP
+        self.checks += trials
+        if self.checks > MAX_CHECKS:
+            raise _TooInvolvedError
+        if self.checks // CHECKS_PER_STEP > steps:
+            self.pause()
+
     def is_code_block(self, line: int) -> bool:
         """Count a trial; nearly every rule begins with this question, so it is answered here and not by `super()`."""
         self.checks += 1
@@ -108,6 +152,10 @@ class _BoundedBlocks(ParserBlock):
             following = range(startLine + 1, endLine)
             outside = (line for line in following if not state.isEmpty(line) and state.sCount[line] < state.blkIndent)
             endLine = next(outside, endLine)  # noqa: N806 (because it is the parameter)
+        elif isinstance(state, _BoundedState) and state.takes_single_line(startLine, endLine):
+            startLine += 1  # noqa: N806 (because: as above)
+            if startLine >= endLine or state.sCount[startLine] < state.blkIndent:
+                return
         super().tokenize(state, startLine, endLine)
 
 
@@ -258,6 +306,8 @@ def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block,
     """Stretch children over their parent's lines, so that markers, delimiters and definitions stay with a child."""
     if not children:
         return ()
+    if len(children) == 1:
+        return (_stretched(children[0], first, last),)
     starts = [first] + [max(child.start_line, first) for child in children[1:]]
     ends = [max(start, following - 1) for start, following in pairwise(starts)] + [last]
     return tuple(_stretched(*each) for each in zip(children, starts, ends, strict=True))
@@ -266,7 +316,7 @@ def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block,
 def _stretched(block: Block, first: int, last: int) -> Block:
     if (block.start_line, block.end_line) == (first, last):
         return block
-    return replace(block, start_line=first, end_line=last, children=_partition(block.children, first, last))
+    return Block(first, last, block.entry, _partition(block.children, first, last), block.time, block.attributes)
 
 
 def _with_uncovered(

@@ -147,9 +147,11 @@ def _parse_body(
         return None
     body = _Body([], [], "", tree, find_inline(markdown, tree.tokens, tree.env, pause))
     outline = _Outline(kind, date)
+    ends: list[int] = []
     for part in tree.parts:
         pause()
         if isinstance(part, Heading):
+            ends.append(part.end_line)
             text = _heading_text(markdown, part.text, tree)
             if part.level == 1 and not body.first_title:
                 body.first_title = text
@@ -160,10 +162,12 @@ def _parse_body(
             body.blocks.append([Block(part.start_line, part.end_line)])
         else:
             if not body.sections:
+                ends.append(part.end_line)
                 body.sections.append(Section((), part.start_line, part.end_line, time=date))
                 body.blocks.append([])
             body.blocks[-1].append(_dated(part, date))
-            body.sections[-1] = replace(body.sections[-1], end_line=part.end_line)
+            ends[-1] = part.end_line
+    body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     return body
 
 
@@ -200,7 +204,8 @@ def _dated(block: Block, date: str) -> Block:
     if not block.time and not block.children:
         return block
     time = f"{date}T{block.time}" if date and block.time else ""
-    return replace(block, time=time, children=tuple(_dated(child, date) for child in block.children))
+    children = tuple([_dated(child, date) for child in block.children])
+    return Block(block.start_line, block.end_line, block.entry, children, time, block.attributes)
 
 
 def _heading_text(markdown: MarkdownIt, source: str, tree: BlockTree) -> str:

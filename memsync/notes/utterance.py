@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 from memsync.model import Trait
 
@@ -65,20 +66,16 @@ def traits_of(text: str) -> Trait:
     return traits
 
 
-def opening_of(text: str) -> tuple[str, ...]:
-    """Return the stems of the first words of a text, its headings and list markers left out."""
-    words: list[str] = []
-    for line in text.split("\n"):
-        if not line.lstrip().startswith("#"):
-            words += stems(_said(line))
-        if len(words) >= OPENING_WORDS:
-            break
-    return tuple(words[:OPENING_WORDS])
+def opening_of(text: str) -> tuple[int, ...]:
+    """Return the stems of the first words of a text as numbers, its headings and list markers left out."""
+    lines = (_said(line) for line in text.split("\n") if not line.lstrip().startswith("#"))
+    words = (stem for line in lines for stem in stems(line))
+    return tuple(map(stem_number, islice(words, OPENING_WORDS)))
 
 
 def stems(text: str) -> Iterator[str]:
     """Yield the stem of each word of a text, in order, possessive endings left out."""
-    return (stem(word) for word in _WORD.findall(_POSSESSIVE.sub("", text)))
+    return (stem(found.group()) for found in _WORD.finditer(_POSSESSIVE.sub("", text)))
 
 
 @lru_cache(maxsize=20_000)

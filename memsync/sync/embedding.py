@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsync.errors import EmbedderError, NoteError
@@ -10,11 +10,21 @@ from memsync.model import EmbeddingSpace, NotePath, PendingPassage
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
-from memsync.ports import Embedder, Index, Progress
+from memsync.ports import Clock, Embedder, Index, IndexReader, Progress
+from memsync.sync.order import RATE_PASSAGES, RATES, announcement, embedding_order, known_rate, rates_with
 from memsync.sync.sharing import Sharing
 
 BATCH_PASSAGES = 32
-"""Passages between two commits: what an interruption costs at most."""
+"""Passages of the first batch."""
+MOST_AT_ONCE = 256
+BATCH_SECONDS = 0.5
+"""How long embedding goes on between two commits: what an interruption costs at most, and what a commit is spread over.
+"""
+ORDER_SECONDS = 2.0
+"""How often at most it looks whether notes changed meanwhile, whose passages are then to come first."""
+ORDER_REST = 20
+"""By so much longer than putting a queue into order takes, it then goes on without: 160,000 passages take a second."""
+WORTH_ANNOUNCING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +50,23 @@ class VectorReport:
 class EmbeddingQueue:
     """Gives vectors to the passages of one index that wait for one."""
 
-    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader, sharing: Sharing) -> None:
+    def __init__(
+        self,
+        files: NoteFiles,
+        index: Index,
+        reader: NoteReader,
+        sharing: Sharing,
+        clock: Clock,
+        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
+    ) -> None:
+        """Take what embedding needs; `retrievals` tells how often searches retrieved each note."""
         self._files = files
         self._index = index
         self._reader = reader
         self._sharing = sharing
+        self._clock = clock
+        self._retrievals = retrievals
+        self._last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, {})
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
@@ -74,34 +96,43 @@ class EmbeddingQueue:
     ) -> VectorReport:
         """Embed what waits in the embedder's space, at most `limit` passages; `pause` as in Embedder.
 
-        What another index has embedded before is taken from there, and does not count for the limit.
+        The order is that of `embedding_order`. What notes changed meanwhile have new goes before the rest. What another
+        index has embedded before is taken from there, and does not count for the limit.
         """
-        space = embedder.space
-        reused = self._sharing.take(space, progress)
-        computed = tried = last_id = 0
-        error: EmbedderError | None = None
-        unusable: EmbedderError | None = None
+        reused = self._sharing.take(embedder.space, progress)
+        run = _Run(embedder.space, limit, self._clock.monotonic)
         with self._index.reading() as reader:
-            waiting = reader.pending(space)
-        total = waiting if limit is None else min(limit, waiting)
-        while tried < total:
+            run.take_stock(reader, self._retrievals)
+            run.rate = known_rate(reader, run.space.name)
+        error: EmbedderError | None = None
+        while batch := run.next_batch():
             with self._index.reading() as reader:
-                batch = reader.pending_passages(space, last_id, min(BATCH_PASSAGES, total - tried))
-            if not batch:
-                break
+                passages = reader.pending_passages(run.space, batch)
+            run.announce(progress)
+            started = self._clock.monotonic()
             try:
-                done, refused = self._embed_batch(embedder, space, batch, pause)
+                done, refused = self._embed_batch(embedder, run.space, passages, pause)
             except EmbedderError as failed:  # the model itself; an unusable vector holds up only its own passage
                 error = failed
                 break
-            computed += done
-            unusable = unusable or next(iter(refused), None)
-            tried += len(batch)
-            last_id = batch[-1].passage_id
+            run.note_batch(done, refused, self._clock.monotonic() - started)
             if progress is not None:
-                progress("computing vectors", tried, total)
+                progress("computing vectors", len(run.tried), run.total)
+            if run.has_first_rate:
+                self._keep_rate(run)
+            if run.is_to_take_stock():
+                with self._index.reading() as reader:
+                    run.take_stock(reader, self._retrievals)
+        if run.computed >= RATE_PASSAGES:
+            self._keep_rate(run)
         with self._index.reading() as reader:
-            return VectorReport(computed, reused, reader.pending(space), error, unusable)
+            return VectorReport(run.computed, reused, reader.pending(run.space), error, run.unusable)
+
+    def _keep_rate(self, run: _Run) -> None:
+        """Remember how fast embedding is, for the estimates of later runs and of `status`."""
+        with self._index.writing() as writer:
+            writer.set_meta(RATES, rates_with(writer, run.space, run.rate))
+        run.has_first_rate = False
 
     def _embed_batch(
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
@@ -117,14 +148,88 @@ class EmbeddingQueue:
 
     def _texts(self, batch: Sequence[PendingPassage]) -> list[tuple[PendingPassage, str | None]]:
         """Return each passage with its text; None when its note has changed, which the next sync will see."""
-        again = {passage.path for passage in batch if passage.text is None}
-        found = {digest: text for path in sorted(again) for digest, text in self._read(path).items()}
-        return [(passage, passage.text or found.get(passage.content_hash)) for passage in batch]
+        return [(p, p.text if p.text is not None else self._read(p.path).get(p.content_hash)) for p in batch]
 
-    def _read(self, path: NotePath) -> dict[bytes, str]:
+    def _read(self, path: NotePath) -> Mapping[bytes, str]:
+        """Return the texts of a note by their hash; those of the last note are kept, since the next batch has more."""
+        if self._last_read[0] != path:
+            self._last_read = path, self._texts_of(path)
+        return self._last_read[1]
+
+    def _texts_of(self, path: NotePath) -> dict[bytes, str]:
         try:
             content, _ = self._files.read(path)
             _, chunks = self._reader.read(path, content)
         except (FileNotFoundError, NoteError, BinaryFileError):
             return {}
         return {chunk.content_hash: chunk.text for chunk in chunks}
+
+
+class _Run:
+    """What one call of `embed` has before it, and how far it has come."""
+
+    def __init__(self, space: EmbeddingSpace, limit: int | None, now: Callable[[], float]) -> None:
+        self.space = space
+        self._left = limit
+        self._now = now
+        self._order: list[int] = []
+        self._position = 0
+        self._notes_generation = -1
+        self._stock_at = 0.0
+        self._size = BATCH_PASSAGES
+        self._seconds = 0.0
+        self._is_announced = False
+        self.has_first_rate = False
+        self.tried: set[int] = set()
+        self.computed = 0
+        self.rate = 0.0
+        self.unusable: EmbedderError | None = None
+
+    @property
+    def total(self) -> int:
+        """How many passages there are in all, those included that were tried."""
+        return len(self.tried) + len(self._order) - self._position
+
+    def take_stock(self, reader: IndexReader, retrievals: Callable[[], Mapping[NotePath, int]]) -> None:
+        """Put what waits now, and was not tried, into order."""
+        started = self._now()
+        generation = reader.notes_generation()
+        if generation == self._notes_generation:
+            self._stock_at = started + ORDER_SECONDS
+            return
+        self._notes_generation = generation
+        notes = reader.waiting_notes(self.space)
+        counts = retrievals() if sum(len(note.passages) for note in notes) > BATCH_PASSAGES else {}
+        order = [passage for passage in embedding_order(notes, counts) if passage not in self.tried]
+        self._order, self._position = order[: self._left], 0
+        self._stock_at = self._now() + max(ORDER_SECONDS, ORDER_REST * (self._now() - started))
+
+    def is_to_take_stock(self) -> bool:
+        """Tell whether there may be other passages than there were, and it is time to look."""
+        return self._left is None and self._now() >= self._stock_at
+
+    def next_batch(self) -> Sequence[int]:
+        """Return the passages to embed next; none when all were tried."""
+        batch = self._order[self._position : self._position + self._size]
+        self._position += len(batch)
+        self.tried.update(batch)
+        return batch
+
+    def note_batch(self, done: int, refused: Sequence[EmbedderError], seconds: float) -> None:
+        """Count one batch, and choose the size of the next by how long this one took."""
+        self.computed += done
+        self.unusable = self.unusable or next(iter(refused), None)
+        self._seconds += seconds
+        if self.computed >= RATE_PASSAGES:
+            self.has_first_rate = not self.rate
+            self.rate = self.computed / max(self._seconds, 1e-3)
+        fits = self._size * BATCH_SECONDS / max(seconds, 1e-3)
+        self._size = int(min(max(fits, BATCH_PASSAGES / 2, self._size / 2), self._size * 2, MOST_AT_ONCE))
+
+    def announce(self, progress: Progress | None) -> None:
+        """Say once how much there is and how long it will take, as soon as that is known."""
+        left = self.total - self.computed
+        if progress is not None and self.rate and not self._is_announced:
+            self._is_announced = True
+            if left / self.rate >= WORTH_ANNOUNCING_SECONDS:
+                progress(announcement(left, self.rate), 0, 0)

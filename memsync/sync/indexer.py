@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
-from memsync.model import Change, ChangeType, Chunk, Failure, FileStamp, IndexedFile, Note, NotePath
+from memsync.model import Change, ChangeType, Failure, FileStamp, IndexedFile, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader
 from memsync.notes.repository import head_state
 from memsync.notes.settling import stillness_needed
-from memsync.ports import Clock, Index, IndexWriter, Progress
+from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
 from memsync.sync.dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.outlook import Lookout, Outlook
 from memsync.sync.relevance import relevance
+from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
@@ -67,9 +70,24 @@ class _Parsed:
 
     change: Change
     stamp: FileStamp
-    note: Note | None = None
-    chunks: Sequence[Chunk] = ()
+    note: PreparedNote | None = None
     forget: bool = False
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A change whose file may have been read, and given to another process, before its turn.
+
+    With a `stamp` its `content` is to be parsed, or is being parsed to `note`. Without one there is nothing to parse:
+    what is to be done about it is `done`, None when the file failed or vanished.
+    """
+
+    change: Change
+    is_read: bool = False
+    content: bytes | None = None
+    stamp: FileStamp | None = None
+    note: Future[PreparedNote] | None = None
+    done: _Parsed | None = None
 
 
 class _Patience:
@@ -102,7 +120,12 @@ class _OutOfTime(Exception):
 class Indexer:
     """Makes the index's text equal to the files. Any number may work at once: each commit checks its files again."""
 
-    def __init__(self, files: NoteFiles, index: Index, reader: NoteReader, clock: Clock, gate: Gate) -> None:
+    def __init__(
+        self, files: NoteFiles, index: Index, reader: NoteReader, clock: Clock, gate: Gate, workers: NoteWorkers
+    ) -> None:
+        """`is_loading` is True while so much is read that several processes do it."""
+        self._workers = workers
+        self.is_loading = False
         self._files = files
         self._index = index
         self._reader = reader
@@ -206,7 +229,9 @@ class Indexer:
         outlook = self.lookout.plan(scan, accept_root=True)
         pause = (lambda: None) if for_search else self._gate.pause
         report.pending = outlook.pending
-        return _Round(outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause)
+        return _Round(
+            outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause, for_search=for_search
+        )
 
     def _chosen(self, work: _Round, words: Sequence[str], most: float | None) -> Sequence[Change]:
         """Return the changes to make: all, in the order that suits a question best; or at most so many that suit it."""
@@ -220,8 +245,8 @@ class Indexer:
 
     def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
         """Commit the text of changed files."""
-        with suppress(_OutOfTime):
-            for batch in self._batches(changes, work):
+        with suppress(_OutOfTime), self._pool(changes, work) as pool:
+            for batch in self._batches(changes, work, pool):
                 self._commit(batch, work)
                 on_commit(len(batch), work.report.pending)
         work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
@@ -230,18 +255,32 @@ class Indexer:
 
     # ------------------------------------------------------------------------------------------ batches
 
-    def _batches(self, changes: Sequence[Change], work: _Round) -> Iterator[Sequence[_Parsed]]:
+    @contextmanager
+    def _pool(self, changes: Sequence[Change], work: _Round) -> Iterator[WorkerPool | None]:
+        """Yield processes that parse, where there is much to do and no search waits for it."""
+        pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
+        if pool is None:
+            yield None
+            return
+        self.is_loading = True
+        try:
+            yield pool
+        finally:
+            pool.close()
+            self.is_loading = False
+
+    def _batches(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[Sequence[_Parsed]]:
         """Yield files read and parsed, few enough that each commit comes soon; the smallest come first."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for change in sorted(changes, key=work.order):
-            if batch and work.rank(change) == LARGE:
+        for opened in self._opened(sorted(changes, key=work.order), work, pool):
+            if batch and work.rank(opened.change) == LARGE:
                 yield batch
                 batch, started = [], self._clock.monotonic()
             if self._clock.monotonic() >= work.deadline:
                 break
             try:
-                parsed = self._read(change, work)
+                parsed = self._parsed(opened, work, pool)
             except _OutOfTime:
                 break
             work.step()
@@ -256,33 +295,76 @@ class Indexer:
         if batch:
             yield batch
 
-    def _read(self, change: Change, work: _Round) -> _Parsed | None:
-        """Return a file as it is now; None when it failed or vanished, which the next round will see."""
-        path = change.path
-        work.breathe()
+    def _opened(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[_Opened]:
+        """Yield the files in order; where other processes parse, they get some of them ahead of their turn."""
+        if pool is None:
+            yield from (_Opened(change) for change in changes)
+            return
+        ahead: deque[_Opened] = deque()
+        ahead_bytes = 0
+        for change in changes:
+            while ahead and (ahead_bytes + work.size(change) > AHEAD_BYTES or len(ahead) >= AHEAD_NOTES):
+                ahead_bytes -= work.size(ahead[0].change)
+                yield ahead.popleft()
+            opened = _Opened(change)
+            try:
+                work.breathe()
+            except _OutOfTime:
+                break
+            self._read(opened, work)
+            if opened.content is not None:
+                opened.note = pool.submit(change.path, opened.content)
+            ahead.append(opened)
+            ahead_bytes += work.size(change)
+        yield from ahead
+
+    def _read(self, opened: _Opened, work: _Round) -> None:
+        """Read a file as it is now, unless it was read; see _Opened for what it may turn out to be."""
+        if opened.is_read:
+            return
+        change, path, opened.is_read = opened.change, opened.change.path, True
         if change.type is ChangeType.DELETED:
-            return _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
+            opened.done = _Parsed(change, FileStamp(0, 0, 0, 0, b"", 0))
+            return
         try:
             content, stamp = self._files.read(path)
-            known = work.outlook.known.stamps.get(path)
-            if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
-                return _Parsed(change, stamp)
-            if known and _lost_more(stamp, work.outlook.scan.files[path], known.size):
-                return None  # a save began after the scan: the next round waits for its end
-            note, chunks = self._reader.read(path, content, work.breathe)
         except FileNotFoundError:
-            return None
+            return
+        except NoteTooLarge as error:
+            work.fail(path, error, self._reader.parsed_by)
+            return
+        except NoteError as error:  # which may pass without the file's stamp changing: it is tried every time
+            work.fail(path, error, "")
+            return
+        known = work.outlook.known.stamps.get(path)
+        if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
+            opened.done = _Parsed(change, stamp)
+        elif not (known and _lost_more(stamp, work.outlook.scan.files[path], known.size)):
+            opened.content, opened.stamp = content, stamp
+        # else a save began after the scan: the next round waits for its end
+
+    def _parsed(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> _Parsed | None:
+        """Return a file as it is now; None when it failed or vanished, which the next round will see."""
+        work.breathe()
+        self._read(opened, work)
+        if opened.stamp is None:
+            return opened.done
+        change, path = opened.change, opened.change.path
+        try:
+            return _Parsed(change, opened.stamp, self._note(opened, work, pool))
         except BinaryFileError as error:
             # Its content is known, and is nothing to index: unlike a file that cannot be read, its old text is gone.
             work.fail(path, error, self._reader.parsed_by)
-            return _Parsed(change, stamp, forget=True) if known else None
-        except NoteTooLarge as error:
-            work.fail(path, error, self._reader.parsed_by)
-            return None
-        except NoteError as error:  # which may pass without the file's stamp changing: it is tried every time
-            work.fail(path, error, "")
-            return None
-        return _Parsed(change, stamp, note, chunks)
+            return _Parsed(change, opened.stamp, forget=True) if path in work.outlook.known.stamps else None
+
+    def _note(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> PreparedNote:
+        """Return a note as the index stores it: as another process parsed it, or parsed here."""
+        if pool is not None and opened.note is not None:
+            with suppress(WorkerLost):
+                return pool.result(opened.note, work.breathe)
+        assert opened.content is not None
+        note, chunks = self._reader.read(opened.change.path, opened.content, work.breathe)
+        return self._index.prepare(note, chunks)
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
         """Write one batch; a file that changed since it was read is left for the next round."""
@@ -322,7 +404,7 @@ class Indexer:
         if parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
             return 0
-        return writer.put_note(parsed.note, parsed.chunks, parsed.stamp, self._reader.parsed_by, check).reused
+        return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
 
     def _remember(self, work: _Round) -> None:
         with self._index.writing() as writer:
@@ -345,6 +427,7 @@ class _Round:
     deadline: float
     progress: Progress | None
     pause: Callable[[], None]
+    for_search: bool
     relevance: Mapping[NotePath, int] = field(default_factory=dict)
     read: int = 0
 
@@ -352,9 +435,10 @@ class _Round:
         """Return SMALL, LARGE or GONE."""
         if change.type is ChangeType.DELETED:
             return GONE
-        return LARGE if self._size(change) > LARGE_BYTES else SMALL
+        return LARGE if self.size(change) > LARGE_BYTES else SMALL
 
-    def _size(self, change: Change) -> int:
+    def size(self, change: Change) -> int:
+        """Return how many bytes a change is to read."""
         return 0 if change.type is ChangeType.DELETED else self.outlook.scan.files[change.path][0]
 
     def breathe(self) -> None:
@@ -370,7 +454,8 @@ class _Round:
     def is_heavy(self, parsed: _Parsed) -> bool:
         """Tell whether writing a change takes so long that it is committed alone."""
         known = self.outlook.known.stamps.get(parsed.change.path)
-        return len(parsed.chunks) > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
+        chunks = parsed.note.chunk_count if parsed.note else 0
+        return chunks > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
     def order(self, change: Change) -> tuple[bool, int, int, bool, int]:
         """Return what changes are sorted by: relevant ones first, the newest of these before the others.
@@ -380,7 +465,7 @@ class _Round:
         rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
         if relevance:
             return False, -relevance, rank, False, -self.outlook.scan.files[change.path][1]
-        return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self._size(change)
+        return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self.size(change)
 
     def step(self) -> None:
         """Tell how far reading has come."""

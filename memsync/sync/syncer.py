@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,9 +23,12 @@ from memsync.sync.indexer import Indexer, TextReport
 from memsync.sync.lock import sync_lock
 from memsync.sync.models import EmbeddingModels
 from memsync.sync.sharing import Sharing
+from memsync.sync.workers import NoteWorkers
 
 BULK_NOTES = 100
 """Changed notes after which the word index is merged into one segment."""
+LOADING_SECONDS = 0.05
+"""How often embedding looks whether the text of many notes has been read."""
 EMBED_ON_SEARCH = 16
 """Passages that a search embeds itself before it answers by meaning: what one edit leaves behind, not a backlog."""
 MODEL_FAILURE = "model_failure"
@@ -52,8 +55,12 @@ class Syncer:
         models: EmbeddingModels,
         lock_folder: Path,
         clock: Clock,
+        workers: NoteWorkers,
+        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
         cache: VectorCache | None = None,
     ) -> None:
+        """Take the parts; `retrievals` tells how often searches retrieved each note: such notes are embedded first."""
+        self._retrievals = retrievals
         self._files = files
         self._index = index
         self._cache = cache
@@ -62,7 +69,8 @@ class Syncer:
         self._lock_folder = lock_folder
         self._clock = clock
         self.gate = Gate()
-        self._indexer = Indexer(files, index, reader, clock, self.gate)
+        self._workers = workers
+        self._indexer = self._indexer_of(index)
         self._embedding = threading.Lock()
         self._claims = 0
         self.stepped_at = 0.0
@@ -174,6 +182,10 @@ class Syncer:
     def _stand_aside(self) -> None:
         self.stepped_at = self._clock.monotonic()
         self.gate.pause()
+        while self._indexer.is_loading and not self._claims:  # words first: they take seconds, vectors minutes
+            self._clock.sleep(LOADING_SECONDS)
+            self.stepped_at = self._clock.monotonic()
+            self.gate.pause()
         if self._claims:
             raise _Claimed
 
@@ -214,6 +226,7 @@ class Syncer:
             started = time.perf_counter()
             with suppress(IndexDamaged):  # it was begun anew, and is filled now
                 self._index.check(is_quick=True)
+            self._begin_space(self._index)
             text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
@@ -239,9 +252,8 @@ class Syncer:
                 if space is not None:  # it goes on answering until the vectors of another model are complete
                     with other.writing() as writer:
                         writer.prepare_space(space)
-                text = Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
-                    accept_root=True, progress=progress
-                )
+                self._begin_space(other)
+                text = self._indexer_of(other).refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress, self.gate.pause, is_anew=not keep_vectors)
                 if vectors.problem is not None and not keep_vectors:
                     raise vectors.problem  # an index without any vectors must not replace one that has them
@@ -304,9 +316,7 @@ class Syncer:
             space = reader.active_space()
         other = self._index.beside(keep_vectors=not recompute)
         try:
-            Indexer(self._files, other, self._reader, self._clock, self.gate).refresh(
-                accept_root=True, progress=progress
-            )
+            self._indexer_of(other).refresh(accept_root=True, progress=progress)
             if space is not None and recompute:
                 sharing = Sharing(other, self._cache, is_anew=True)
                 queue = self._queue(other, sharing)
@@ -326,8 +336,25 @@ class Syncer:
             return reader.active_space()
         return None
 
+    def _begin_space(self, index: Index) -> None:
+        """Let an index without any vectors have its space before its text, which then waits there for the model.
+
+        Otherwise the text would have to be read from the files a second time. A model that cannot be had is told of
+        when there is something to embed.
+        """
+        with index.reading() as reader:
+            has_space = reader.active_space() is not None
+        if not has_space:
+            with suppress(EmbedderError):
+                space = self._models.configured().space
+                with index.writing() as writer:
+                    writer.prepare_space(space)
+
+    def _indexer_of(self, index: Index) -> Indexer:
+        return Indexer(self._files, index, self._reader, self._clock, self.gate, self._workers)
+
     def _queue(self, index: Index, sharing: Sharing) -> EmbeddingQueue:
-        return EmbeddingQueue(self._files, index, self._reader, sharing)
+        return EmbeddingQueue(self._files, index, self._reader, sharing, self._clock, self._retrievals)
 
     def _embed(
         self,

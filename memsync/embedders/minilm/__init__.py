@@ -7,6 +7,7 @@ a damaged model goes on giving vectors, which are wrong, and a damaged tokenizer
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,8 +26,13 @@ MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 MAX_TOKENS = 254
 """Word pieces the model reads of one text, its two special tokens not counted."""
 
-MAX_RECENT_TEXTS = 4_000
-MAX_RECENT_CHARS = 2_000
+MAX_WORDS = 50_000
+"""Words whose counts are kept: those of a large vault; 5 MB."""
+MAX_WORD_CHARS = 40
+WORDS_AT_ONCE = 2_000
+_ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 \t\r\n]")
+_SPACES = re.compile(r"[ \t\r\n]+")
+_INDIVISIBLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\[(?:PAD|UNK|CLS|SEP|MASK)\]")
 REINSTALL = "Reinstall memsync; in a clone of its repository, run: git restore memsync/embedders/minilm"
 
 SPACE = EmbeddingSpace(
@@ -72,26 +78,32 @@ def _read_file(name: str) -> bytes:
 class WordPieceCounter:
     """Counts word pieces with the built-in model's tokenizer; the tokenizer is loaded at its first use.
 
-    Counts of recent texts are kept: an edited note is mostly paragraphs that were counted before.
+    A text's pieces are those of its words, and most words come again and again: only new ones go to the tokenizer, and
+    what a word costs is kept. That takes a tenth of the time that the tokenizer takes for whole texts.
     """
 
     def __init__(self) -> None:
         self._tokenizer: Tokenizer | None = None
         self._lock = threading.Lock()
-        self._recent: dict[str, int] = {}
+        self._known: dict[str, int] = {}
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of word pieces of each text, special tokens not counted."""
-        recent = self._recent
-        new = [text for text in dict.fromkeys(texts) if text not in recent]
-        counts: dict[str, int] = {}
-        if new:
-            encodings = self._load().encode_batch_fast(new, add_special_tokens=False)
-            counts = {text: len(encoding) for text, encoding in zip(new, encodings, strict=True)}
-        result = [counts[text] if text in counts else recent[text] for text in texts]
-        kept = {text: count for text, count in counts.items() if len(text) <= MAX_RECENT_CHARS}
-        self._recent = {**recent, **kept} if len(recent) < MAX_RECENT_TEXTS else kept
-        return result
+        words = [_words(text) for text in texts]
+        known = self._known  # to which other threads add, too; nobody takes anything from it
+        new = list({word for own in words for word in own if word not in known})
+        long: dict[str, int] = {}
+        for start in range(0, len(new), WORDS_AT_ONCE):
+            some = new[start : start + WORDS_AT_ONCE]
+            for word, encoding in zip(
+                some, self._load().encode_batch_fast(some, add_special_tokens=False), strict=True
+            ):
+                (known if len(word) <= MAX_WORD_CHARS else long)[word] = len(encoding)
+        if len(known) > MAX_WORDS:
+            self._known = {}
+        if not long:
+            return [sum(map(known.__getitem__, own)) for own in words]
+        return [sum(long[word] if word in long else known[word] for word in own) for own in words]
 
     def _load(self) -> Tokenizer:
         from tokenizers import Tokenizer
@@ -102,3 +114,19 @@ class WordPieceCounter:
                 tokenizer.no_truncation()
                 self._tokenizer = tokenizer
             return self._tokenizer
+
+
+def _words(text: str) -> list[str]:
+    """Return parts of a text whose word pieces are, together, those of the text.
+
+    The tokenizer cuts at spaces and at each punctuation mark, and looks at nothing beyond. Where it does more (it knows
+    its special tokens, and drops control characters, which joins what they part) the text is one part.
+    """
+    if _INDIVISIBLE.search(text):
+        return [text]
+    if text.isascii():
+        return _ASCII_WORD.findall(text)
+    words: list[str] = []
+    for part in _SPACES.split(text):
+        words += _ASCII_WORD.findall(part) if part.isascii() else (part,)
+    return words

@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +18,10 @@ from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged,
 from memsync.indexes.sqlite import database_files, schema
 from memsync.indexes.sqlite.integrity import find_damage
 from memsync.indexes.sqlite.reader import FrequencyCache, SqliteReader
+from memsync.indexes.sqlite.rows import NoteRows, note_rows
 from memsync.indexes.sqlite.salvage import copy_vectors
 from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.model import EmbeddingSpace
+from memsync.model import Chunk, EmbeddingSpace, Note
 
 if TYPE_CHECKING:
     from memsync.ports import Index
@@ -166,6 +167,10 @@ class SqliteIndex:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    def prepare(self, note: Note, chunks: Sequence[Chunk]) -> NoteRows:
+        """Return the rows of a note."""
+        return note_rows(note, chunks)
 
     def check(self, *, is_quick: bool = False) -> None:
         """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.

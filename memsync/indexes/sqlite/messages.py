@@ -66,9 +66,8 @@ FROM message m JOIN note n ON n.id = m.note ORDER BY n.path, m.ordinal
 """
 
 
-def put_messages(database: apsw.Connection, note_id: int, messages: Sequence[Message]) -> None:
+def put_messages(database: apsw.Connection, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
     """Make a note's rows those of its messages; what stands before the first that changed is left alone."""
-    rows = [_row(message) for message in messages]
     old = list(database.execute(_OLD, (note_id,)))
     same = next((i for i, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), min(len(old), len(rows)))
     if same < len(old):
@@ -76,7 +75,8 @@ def put_messages(database: apsw.Connection, note_id: int, messages: Sequence[Mes
     database.executemany(_INSERT, [(note_id, same + i, *row) for i, row in enumerate(rows[same:])])
 
 
-def _row(message: Message) -> tuple[Any, ...]:
+def message_row(message: Message) -> tuple[Any, ...]:
+    """Return what the table holds of a message behind its note and number."""
     says = message.attributes
     return (
         message.role, message.time, message.start_line, message.end_line, says.get("model", ""),

@@ -183,11 +183,30 @@ WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
 # (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
 
-# (id, hash, compressed text or NULL, path of a note that holds it) of passages that wait for a vector in :space, by id.
+# (id, hash, compressed text or NULL, path of a note that holds it) of those of :passages that wait for a vector in
+# :space, in the order in which they are given. CROSS JOIN, because otherwise SQLite reads all that waits each time.
 PENDING = """
 SELECT p.id, p.hash, w.text, (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id LIMIT 1)
-FROM pending w JOIN passage p ON p.id = w.passage
-WHERE w.space = :space AND p.id > :after ORDER BY p.id LIMIT :limit
+FROM json_each(:passages) i CROSS JOIN pending w ON w.space = :space AND w.passage = i.value
+JOIN passage p ON p.id = w.passage ORDER BY i.key
+"""
+
+# (passage, note) of all that waits for a vector in :space, in the order of the text; a text that stands in several
+# notes comes as often.
+WAITING = """
+SELECT w.passage, c.note FROM pending w LEFT JOIN chunk c ON c.passage = w.passage
+WHERE w.space = :space ORDER BY c.note, c.ordinal, w.passage
+"""
+
+# (id, path, pinned, importance, moment of the last change, telling passage) of the notes that wait for a vector in
+# :space. A note's first passage that says enough tells what it is about; only its beginning is looked at.
+WAITING_NOTES = f"""
+SELECT n.id, n.path, n.pinned, n.importance, {_CHANGED_NS}, coalesce(
+    (SELECT c.passage FROM chunk c WHERE c.note = n.id AND c.ordinal < :beginning AND c.passage IS NOT NULL
+     AND (SELECT sum(CAST(e.value ->> '$[4]' AS INTEGER)) FROM json_each(c.entries) e) >= :enough
+     ORDER BY c.ordinal LIMIT 1),
+    (SELECT c.passage FROM chunk c WHERE c.note = n.id AND c.passage IS NOT NULL ORDER BY c.ordinal LIMIT 1))
+FROM note n WHERE n.id IN (SELECT c.note FROM pending w JOIN chunk c ON c.passage = w.passage WHERE w.space = :space)
 """
 
 # (id, hash) of passages that wait for their vector in a space, by id, behind one id.

@@ -34,6 +34,7 @@ from memsync.model import (
     NotePath,
     PendingPassage,
     Query,
+    WaitingNote,
     names_tag,
 )
 
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 MAX_NEAREST = 4_096
 """vec0 refuses a larger k."""
 MAX_FREQUENCIES = 10_000
+TELLING_TOKENS = 20
+"""Word pieces that a passage has at least that is to tell what its note is about: a title alone does not."""
+TELLING_CHUNKS = 8
+"""How many chunks of a note are looked at for that."""
 
 
 class FrequencyCache:
@@ -197,9 +202,23 @@ class SqliteReader(ThreadReader, OverviewReader):
             return int(self._value("SELECT count(*) FROM passage"))
         return int(self._value("SELECT count(*) FROM pending WHERE space = ?", (number,)))
 
-    def pending_passages(self, space: EmbeddingSpace, after: int, limit: int) -> list[PendingPassage]:
-        """Return passages that wait for their vector, by id, beginning behind id `after`."""
-        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
+        """Return the notes that have passages without a vector, in no order; passages of no note come under none."""
+        number = self._space_number(space)
+        passages: dict[int | None, list[int]] = {}
+        for passage_id, note_id in self._rows(queries.WAITING, {"space": number}):
+            passages.setdefault(note_id, []).append(passage_id)
+        limits = {"space": number, "beginning": TELLING_CHUNKS, "enough": TELLING_TOKENS}
+        notes = [
+            WaitingNote(NotePath(path), bool(pinned), importance, changed_ns, telling, passages[note_id])
+            for note_id, path, pinned, importance, changed_ns, telling in self._rows(queries.WAITING_NOTES, limits)
+        ]
+        without_note = passages.get(None, [])
+        return [*notes, WaitingNote(NotePath(""), False, 0.0, 0, 0, without_note)] if without_note else notes
+
+    def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
+        """Return those of some passages that wait for their vector, in the order given."""
+        parameters = {"space": self._space_number(space), "passages": json.dumps(list(passages))}
         rows = self._rows(queries.PENDING, parameters)
         return [
             PendingPassage(number, digest, NotePath(path), zlib.decompress(text).decode() if text else None)

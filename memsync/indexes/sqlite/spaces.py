@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
@@ -62,18 +62,23 @@ class SpaceWriter(SqliteReader):
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes them
             return []
         unusable = []
+        values: dict[tuple[int, bytes], bytes] = {}
         for passage, vector in vectors:
             try:
-                value = to_float16(vector, space.dimension)
+                values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
             except EmbedderError as error:
                 unusable.append(error)
-                continue
-            self._run("INSERT OR IGNORE INTO vector VALUES (?, ?, ?)", (passage.content_hash, number, value))
-            if self._value("SELECT hash FROM passage WHERE id = ?", (passage.passage_id,)) != passage.content_hash:
-                continue  # it has gone, and another that got its number waits for a vector of its own
-            self._run("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage.passage_id))
-            if self._db.changes():
-                self._insert_nearest(number, passage.passage_id, value)
+        self._many(
+            "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
+            ((digest, number, value) for (_, digest), value in values.items()),
+        )
+        # One that has gone leaves its number to another, which waits for a vector of its own.
+        wanted = json.dumps([passage_id for passage_id, _ in values])
+        waiting = [row for row in self._rows(_WAITING, {"space": number, "passages": wanted}) if row in values]
+        self._many(
+            "DELETE FROM pending WHERE space = ? AND passage = ?", ((number, passage_id) for passage_id, _ in waiting)
+        )
+        self._insert_nearest(number, [(row[0], values[row]) for row in waiting])
         return unusable
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
@@ -141,8 +146,7 @@ class SpaceWriter(SqliteReader):
         """Give every passage its cached vector in one space or queue it there; return how many had one."""
         cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
         rows = list(self._rows(cached, (number,)))
-        for passage_id, value in rows:
-            self._insert_nearest(number, passage_id, value)
+        self._insert_nearest(number, rows)
         self._run("DELETE FROM pending WHERE space = ?", (number,))
         self._run(
             "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p"
@@ -151,11 +155,18 @@ class SpaceWriter(SqliteReader):
         )
         return len(rows)
 
-    def _insert_nearest(self, number: int, passage_id: int, value: bytes) -> None:
-        self._run(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", (passage_id, to_int8(value)))
+    def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
+        """Let a KNN find passages by their float16 vectors."""
+        rows = ((passage_id, to_int8(value)) for passage_id, value in values)
+        self._many(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
 
     def _put_meta(self, key: str, value: str) -> None:
         self._run("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+
+    def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Run a statement that returns nothing once for each row."""
+        for _ in self._db.executemany(statement, rows):
+            pass
 
     def _run(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
         for _ in self._db.execute(statement, parameters):

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memsync.indexes.cjk import cjk_words, without_cjk
 from memsync.indexes.sqlite.messages import put_messages
 from memsync.indexes.sqlite.queries import WORD_ROWS
+from memsync.indexes.sqlite.rows import ChunkRows, NoteRows, to_json
 from memsync.indexes.sqlite.spaces import SpaceWriter
-from memsync.indexes.words import context_words, heading_words
-from memsync.model import Chunk, Entry, FileStamp, Form, Note, NotePath, PutResult
-from memsync.notes.utterance import stem_number
+from memsync.model import FileStamp, Form, NotePath, PutResult
+
+if TYPE_CHECKING:
+    from memsync.ports import PreparedNote
 
 _TEXT_LEVEL = 1
-NUMBERS = 6
-"""Fields of an entry that are numbers: they come first and are always written."""
+_SHORT_TEXT_BYTES = 1_000
+"""zlib takes longer for a shorter text than all the rest of queueing it, and saves little of what is kept a while."""
+_CHUNKS_AT_ONCE = 200
+"""Chunks between two calls of `pause`: a few milliseconds."""
 
 _PUT_NOTE = """
 INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
@@ -47,17 +46,25 @@ _PUT_COMMITTED = """
 INSERT INTO history VALUES (?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET blob = excluded.blob, committed = excluded.committed
 """
-_CHUNK_COLUMNS = """note, ordinal, form, passage, word_rows, section, start_line, end_line, start_column, end_column,
+_CHUNK_COLUMNS = """note, ordinal, passage, form, word_rows, section, start_line, end_line, start_column, end_column,
     heading_path, role, first_time, last_time, attributes, entries, opening, words"""
-_PASSAGE_COLUMN = 3
 _OLD_CHUNKS = f"""
 SELECT c.id, coalesce(p.hash, x''), {_CHUNK_COLUMNS} FROM chunk c LEFT JOIN passage p ON p.id = c.passage
 WHERE c.note = ? ORDER BY c.ordinal DESC
 """
-_VALUES = "?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?"
-_INSERT_CHUNK = f"INSERT INTO chunk ({_CHUNK_COLUMNS}) VALUES ({_VALUES})"
-_UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = ({_VALUES}) WHERE id = ?"
+_INSERT_PASSAGE = "INSERT OR IGNORE INTO passage (id, hash) VALUES (?, ?)"
+_INSERT_CHUNK = f"""
+INSERT INTO chunk (id, {_CHUNK_COLUMNS})
+VALUES (?, ?, ?, (SELECT id FROM passage WHERE hash = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
+_INSERT_TAG = "INSERT OR IGNORE INTO tag VALUES (?, ?)"
+_NEW_PASSAGES = "SELECT id, hash FROM passage WHERE id >= ?"
+# (passage, float16) of the new passages that have a vector in a space.
+_CACHED = """
+SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? WHERE p.id >= ? ORDER BY p.id
+"""
 # Passages that no chunk holds any more.
 _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
@@ -95,57 +102,66 @@ class SqliteWriter(SpaceWriter):
     # ------------------------------------------------------------------------------------------- notes
 
     def put_note(
-        self,
-        note: Note,
-        chunks: Sequence[Chunk],
-        stamp: FileStamp,
-        parsed_by: str,
-        pause: Callable[[], None] = lambda: None,
+        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
     ) -> PutResult:
-        """Replace all rows of a note and its stamp; `pause` is called before each chunk and may raise to end the work.
+        """Replace all rows of a note and its stamp; `pause` is called before each step and may raise to end the work.
 
         A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most of them
         alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
         """
+        assert isinstance(note, NoteRows)
         self.notes_changed = True
         note_id = self._put_note_row(note, stamp, parsed_by)
         put_messages(self._db, note_id, note.messages)
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
             old.setdefault((row[1], row[-1]), []).append(row)
-        queued = reused = 0
-        for chunk in chunks:
-            pause()
-            columns = _word_columns(note, chunk)
-            digest = b"" if chunk.form is Form.HEADING else chunk.content_hash
-            words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
-            same = old.get((digest, words))
+        new = []
+        for chunk in note.chunks:
+            same = old.get((chunk.passage, chunk.words)) if old else None
             if same:
+                pause()
                 self._move_chunk(same.pop(), chunk)
-                continue
-            passage_id = None
-            if digest:
-                passage_id, result = self._put_passage(digest, chunk.text)
-                queued, reused = queued + result.queued, reused + result.reused
-            self._run(_INSERT_CHUNK, _chunk_row(note_id, passage_id, words, chunk))
-            chunk_id = self._db.last_insert_rowid()
-            rows = word_rows(chunk_id, chunk.form, len(columns))
-            self._db.executemany(_INSERT_WORDS, [(row, *own) for row, own in zip(rows, columns, strict=True)])
-            self._put_tags(chunk_id, chunk)
-        self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
+            else:
+                new.append(chunk)
+        queued = reused = 0
+        for start in range(0, len(new), _CHUNKS_AT_ONCE):
+            pause()
+            result = self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
+            queued, reused = queued + result.queued, reused + result.reused
+        self._forget_chunks([row[0] for rest in old.values() for row in rest], pause)
         return PutResult(queued, reused)
 
-    def _move_chunk(self, old: tuple[Any, ...], chunk: Chunk) -> None:
+    def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows]) -> PutResult:
+        """Insert chunks with their words, tags and passages, one statement a table."""
+        result = self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage})
+        numbered = list(enumerate(chunks, self._next_id("chunk")))
+        self._many(
+            _INSERT_CHUNK,
+            ((number, note_id, c.ordinal, c.passage, *c.content, c.words) for number, c in numbered),
+        )
+        self._many(
+            _INSERT_WORDS,
+            (
+                (row, *columns)
+                for number, chunk in numbered
+                for row, columns in zip(word_rows(number, chunk.form, len(chunk.columns)), chunk.columns, strict=True)
+            ),
+        )
+        self._many(_INSERT_TAG, ((name, number) for number, chunk in numbered for name in chunk.tags))
+        return result
+
+    def _move_chunk(self, old: tuple[Any, ...], chunk: ChunkRows) -> None:
         """Give a chunk of unchanged words its new place; one that has not even moved costs nothing.
 
         Its tags can differ only if its entries do, which are part of its row.
         """
         chunk_id, _, *row = old
-        new = _chunk_row(row[0], row[_PASSAGE_COLUMN], row[-1], chunk)
+        new = (row[0], chunk.ordinal, row[2], *chunk.content, chunk.words)
         if tuple(row) != new:
             self._run(_UPDATE_CHUNK, (*new, chunk_id))
             self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
-            self._put_tags(chunk_id, chunk)
+            self._many(_INSERT_TAG, ((name, chunk_id) for name in chunk.tags))
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace the stamp alone."""
@@ -164,7 +180,7 @@ class SqliteWriter(SpaceWriter):
         new = [(path, *entry) for path, entry in notes.items() if known.get(path) != entry]
         self._db.executemany("DELETE FROM history WHERE path = ?", [(path,) for path in gone])
         self._db.executemany(_PUT_COMMITTED, new)
-        self._run(_DATE_NOTES, (_json([*gone, *(path for path, _, _ in new)]),))
+        self._run(_DATE_NOTES, (to_json([*gone, *(path for path, _, _ in new)]),))
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
         """Forget a note and all that only it held; `pause` as above."""
@@ -177,43 +193,35 @@ class SqliteWriter(SpaceWriter):
         self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
         self._run("DELETE FROM note WHERE id = ?", (note_id,))
 
-    def _put_note_row(self, note: Note, stamp: FileStamp, parsed_by: str) -> int:
+    def _put_note_row(self, rows: NoteRows, stamp: FileStamp, parsed_by: str) -> int:
         row = (
-            note.path, note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned,
-            note.archived, _json(note.front_matter), _json(note.warnings),
-            *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
+            rows.path, *rows.note, *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
         )  # fmt: skip
         note_id: int = self._db.execute(_PUT_NOTE, row).get
-        self._run(_DATE_NOTES, (_json([note.path]),))
+        self._run(_DATE_NOTES, (to_json([rows.path]),))
         self._run("DELETE FROM link WHERE note = ?", (note_id,))
-        links = [(note_id, link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links]
-        self._db.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", links)
+        self._many("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", ((note_id, *link) for link in rows.links))
         return note_id
 
-    def _put_tags(self, chunk_id: int, chunk: Chunk) -> None:
-        names = {name for entry in chunk.entries for name in entry.tags}
-        if names:
-            self._db.executemany(
-                "INSERT OR IGNORE INTO tag VALUES (?, ?)", [(name, chunk_id) for name in sorted(names)]
-            )
-
-    def _put_passage(self, digest: bytes, text: str) -> tuple[int, PutResult]:
-        """Return the passage's id; a new one takes its vectors from the cache or waits for them."""
-        known: int | None = self._value("SELECT id FROM passage WHERE hash = ?", (digest,))
-        if known is not None:
-            return known, PutResult(0, 0)
-        self._run("INSERT INTO passage (hash) VALUES (?)", (digest,))
-        passage_id = self._db.last_insert_rowid()
+    def _put_passages(self, texts: Mapping[bytes, str]) -> PutResult:
+        """Insert the passages that are new; each takes its vectors from the cache or waits for them."""
+        first = self._next_id("passage")
+        self._many(_INSERT_PASSAGE, enumerate(texts, first))
+        new = dict(self._rows(_NEW_PASSAGES, (first,)))
         queued = reused = 0
-        for space, state in list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")):
-            cached = self._value("SELECT value FROM vector WHERE hash = ? AND space = ?", (digest, space))
-            if cached is None:
-                queued_text = zlib.compress(text.encode(), _TEXT_LEVEL)
-                self._run("INSERT INTO pending VALUES (?, ?, ?)", (space, passage_id, queued_text))
-            else:
-                self._insert_nearest(space, passage_id, cached)
-            queued, reused = queued + (cached is None), reused + (cached is not None and state == "active")
-        return passage_id, PutResult(queued, reused)
+        for space, state in list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else ():
+            cached = dict(self._rows(_CACHED, (space, first)))
+            self._insert_nearest(space, cached.items())
+            waiting = [
+                (space, number, _packed(texts[digest])) for number, digest in new.items() if number not in cached
+            ]
+            self._many("INSERT INTO pending VALUES (?, ?, ?)", waiting)
+            queued, reused = queued + len(waiting), reused + (len(cached) if state == "active" else 0)
+        return PutResult(queued, reused)
+
+    def _next_id(self, table: str) -> int:
+        """Return the first id of a table that is free, and above all others."""
+        return int(self._value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
 
     def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
         if not chunk_ids:
@@ -224,11 +232,11 @@ class SqliteWriter(SpaceWriter):
             passage, form, count = self._value("SELECT passage, form, word_rows FROM chunk WHERE id = ?", (chunk_id,))
             if passage is not None:
                 passages.add(passage)
-            rows = [(row,) for row in word_rows(chunk_id, Form(form), count)]
-            self._db.executemany("DELETE FROM chunk_fts WHERE rowid = ?", rows)
+            rows = [(row,) for row in word_rows(chunk_id, form, count)]
+            self._many("DELETE FROM chunk_fts WHERE rowid = ?", rows)
             self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
             self._run("DELETE FROM chunk WHERE id = ?", (chunk_id,))
-        orphans = [row[0] for row in self._rows(_ORPHANS, (_json(sorted(passages)),))]
+        orphans = [row[0] for row in self._rows(_ORPHANS, (to_json(sorted(passages)),))]
         spaces = [row[0] for row in self._rows("SELECT id FROM space WHERE state <> 'retired'")]
         for passage_id in orphans:
             pause()
@@ -242,44 +250,13 @@ class SqliteWriter(SpaceWriter):
         self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
 
 
-def word_rows(chunk_id: int, form: Form, count: int) -> range:
+def word_rows(chunk_id: int, form: str, count: int) -> range:
     """Return the numbers of a chunk's rows in the word index; those of a block count its entries from 1."""
-    first = chunk_id * WORD_ROWS + (form is Form.BLOCK)
+    first = chunk_id * WORD_ROWS + (form == Form.BLOCK)
     return range(first, first + count)
 
 
-def _word_columns(note: Note, chunk: Chunk) -> list[tuple[str, str, str, str]]:
-    """Return what each of a chunk's rows in chunk_fts holds.
-
-    Unspaced script has a column of its own: it would swallow `用SQLite`.
-    """
-    around = (heading_words(note, chunk), context_words(note, chunk))
-    heading, context = (without_cjk(part) for part in around)
-    return [
-        (without_cjk(words), heading, context, cjk_words(" ".join((words, *around)))) for words in chunk.indexed_words
-    ]
-
-
-def _chunk_row(note_id: int, passage_id: int | None, words: bytes, chunk: Chunk) -> tuple[Any, ...]:
-    times = sorted(time for entry in chunk.entries for time in (entry.time, *entry.later) if time)
-    attributes = sorted({pair for entry in chunk.entries for pair in entry.attributes.items()})
-    opening = struct.pack(f"<{len(chunk.opening)}H", *map(stem_number, chunk.opening))
-    return (
-        note_id, chunk.ordinal, str(chunk.form), passage_id, len(chunk.indexed_words), chunk.section, chunk.start_line,
-        chunk.end_line, chunk.start_column, chunk.end_column, _json(chunk.heading_path), chunk.role,
-        times[0] if times else "", times[-1] if times else "", _json(attributes),
-        _json([_entry_row(entry) for entry in chunk.entries]), opening, words,
-    )  # fmt: skip
-
-
-def _entry_row(entry: Entry) -> list[Any]:
-    """Return an entry's fields without the empty ones at the end: most entries are six numbers."""
-    row: list[Any] = [*entry[:NUMBERS], entry.time, dict(entry.attributes), list(entry.tags), list(entry.later)]
-    row.append(entry.speaker)
-    while len(row) > NUMBERS and not row[-1]:
-        row.pop()
-    return row
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+def _packed(text: str) -> bytes:
+    """Return a text as it waits for its vector."""
+    content = text.encode()
+    return zlib.compress(content, _TEXT_LEVEL if len(content) > _SHORT_TEXT_BYTES else 0)
