@@ -70,9 +70,10 @@ def _bare_fill(root: Path, state: Path) -> float:
     """Return how long FTS5 alone takes for the words of all chunks."""
     reader = note_reader()
     rows = [
-        chunk.columns
+        columns
         for file in sorted(root.rglob("*.md"))
         for chunk in note_rows(*reader.read(NotePath(file.relative_to(root).as_posix()), file.read_bytes())).chunks
+        for columns in chunk.columns
     ]
     with tempfile.TemporaryDirectory(dir=state) as folder:
         database = apsw.Connection(str(Path(folder) / "fill.db"))

@@ -171,8 +171,8 @@ class Chunk:
     `text` is the passage, which is embedded unless the chunk is a heading: the span's words without attributes, link
     targets and URLs, and in a log without list markers and clock times. `words` has all of these but the attributes.
     `entries` cover the span; there is one unless `form` is a window or a block. `item_words` are the words of each
-    entry of a block. `opening` has the stems of the first words of a text, as numbers. `start_column` and `end_column` (from 0, end exclusive)
-    are set only where one line is too long for a chunk and had to be cut; they are both 0 otherwise.
+    entry of a block, `opening` the stems of a text's first words, as numbers. `start_column` and `end_column` (from 0,
+    end exclusive) are set only where one line is too long for a chunk and had to be cut; they are both 0 otherwise.
     """
 
     ordinal: int
