@@ -106,7 +106,7 @@ class IndexReader(Protocol):
         ...
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return what holds the query's words, chunks and entries of blocks, best first; filters narrow inside."""
+        """Return what holds the query's words, chunks and entries of groups, best first; filters narrow inside."""
         ...
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
@@ -114,7 +114,7 @@ class IndexReader(Protocol):
         ...
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
-        """Return (chunk id, number from 1) of the entries of blocks that hold every phrase and nothing excluded.
+        """Return (chunk id, number from 1) of the entries of groups that hold every phrase and nothing excluded.
 
         None when the query has neither: all are allowed.
         """

@@ -25,9 +25,9 @@ _ORPHANS = {
     "words without chunk": "SELECT count(*) FROM chunk_fts_docsize WHERE id / 256 NOT IN (SELECT id FROM chunk)",
     "chunk with other words": (
         "SELECT count(*) FROM chunk c WHERE word_rows IS NOT CASE form WHEN 'window' THEN 0"
-        " WHEN 'block' THEN json_array_length(entries) ELSE 1 END"
-        " OR word_rows <> (SELECT count(*) FROM chunk_fts_docsize WHERE id BETWEEN c.id * 256 + (c.form = 'block')"
-        " AND c.id * 256 + max(c.word_rows, 1) - (c.form <> 'block'))"
+        " WHEN 'group' THEN json_array_length(entries) ELSE 1 END"
+        " OR word_rows <> (SELECT count(*) FROM chunk_fts_docsize WHERE id BETWEEN c.id * 256 + (c.form = 'group')"
+        " AND c.id * 256 + max(c.word_rows, 1) - (c.form <> 'group'))"
     ),
 }
 _LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"

@@ -226,19 +226,19 @@ def test_a_bare_heading_comes_after_every_text_that_has_its_words() -> None:
     assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0)), near))][:2] == [4, 1]
 
 
-def test_items_of_a_block_have_the_meaning_of_all_and_their_own_words() -> None:
+def test_items_of_a_group_have_the_meaning_of_all_and_their_own_words() -> None:
     """So the one that holds the word is shown first, and alone."""
-    block = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.BLOCK)
-    found = ranked(pool([block], [Candidate(1, 1, 0.9, item=3)], candidates((1, 0.5))))
+    group = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.GROUP)
+    found = ranked(pool([group], [Candidate(1, 1, 0.9, item=3)], candidates((1, 0.5))))
     assert found[0].entry.position == 2
     assert found[0].plain == pytest.approx(0.25 * 0.9 + 0.75 * 0.5)
     assert next((span.start_line, span.end_line) for span in form_spans(found)) == (3, 3)
 
 
-def test_items_of_a_block_that_only_its_meaning_found_are_one_hit() -> None:
+def test_items_of_a_group_that_only_its_meaning_found_are_one_hit() -> None:
     """No line is better than another."""
-    block = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.BLOCK)
-    (span,) = form_spans(ranked(pool([block], near=candidates((1, 0.5)))))
+    group = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.GROUP)
+    (span,) = form_spans(ranked(pool([group], near=candidates((1, 0.5)))))
     assert (span.start_line, span.end_line) == (1, 4)
 
 

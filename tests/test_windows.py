@@ -1,4 +1,4 @@
-"""Lists: items of a log by themselves, those of a conversation also in windows, those of a reference list in blocks."""
+"""Lists: items of a log by themselves, those of a conversation also in windows, those of a reference list in groups."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def windows(chunks: list[Chunk]) -> list[tuple[int, int]]:
     return spans(chunks, Form.WINDOW)
 
 
-def blocks(chunks: list[Chunk]) -> list[tuple[int, int]]:
-    return spans(chunks, Form.BLOCK)
+def groups(chunks: list[Chunk]) -> list[tuple[int, int]]:
+    return spans(chunks, Form.GROUP)
 
 
 # ------------------------------------------------------------------------------------------ logs
@@ -142,13 +142,13 @@ def test_entries_count_their_positions_and_windows() -> None:
 # ------------------------------------------------------------------------------------------ reference lists
 
 
-def test_long_list_of_a_reference_note_is_cut_into_blocks() -> None:
+def test_long_list_of_a_reference_note_is_cut_into_groups() -> None:
     """Each has one vector, covers whole items, and has the words of each item for itself."""
     chunks = cut(
         "".join(f"- [Tool {number}](https://x.org/{number}) does this\n" for number in range(60)), path=REFERENCE
     )
-    found = blocks(chunks)
-    assert [chunk.form for chunk in chunks] == [Form.BLOCK] * len(chunks)
+    found = groups(chunks)
+    assert [chunk.form for chunk in chunks] == [Form.GROUP] * len(chunks)
     assert [line for first, last in found for line in range(first, last + 1)] == list(range(1, 61))
     assert max(COUNTER.count([chunk.text for chunk in chunks])) <= LIMITS.max_tokens
     tokens = sum(entry.token_count for chunk in chunks for entry in chunk.entries)
@@ -158,8 +158,8 @@ def test_long_list_of_a_reference_note_is_cut_into_blocks() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1, 450])
-def test_an_item_that_is_inserted_changes_the_blocks_around_it_and_no_others(at: int) -> None:
-    """Blocks end where the text of the items says so."""
+def test_an_item_that_is_inserted_changes_the_groups_around_it_and_no_others(at: int) -> None:
+    """Groups end where the text of the items says so."""
     lines = [f"- Tool {number} does this\n" for number in range(900)]
     before = {chunk.text for chunk in cut("".join(lines), path=REFERENCE)}
     after = {chunk.text for chunk in cut("".join([*lines[:at], "- A new tool\n", *lines[at:]]), path=REFERENCE)}

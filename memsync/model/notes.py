@@ -170,8 +170,8 @@ class Chunk:
 
     `text` is the passage, which is embedded unless the chunk is a heading: the span's words without attributes, link
     targets and URLs, and in a log without list markers and clock times. `words` has all of these but the attributes.
-    `entries` cover the span; there is one unless `form` is a window or a block. `item_words` are the words of each
-    entry of a block, `opening` the stems of a text's first words, as numbers. `start_column` and `end_column` (from 0,
+    `entries` cover the span; there is one unless `form` is a window or a group. `item_words` are the words of each
+    entry of a group, `opening` the stems of a text's first words, as numbers. `start_column` and `end_column` (from 0,
     end exclusive) are set only where one line is too long for a chunk and had to be cut; they are both 0 otherwise.
     """
 
@@ -193,7 +193,7 @@ class Chunk:
     @property
     def indexed_words(self) -> Sequence[str]:
         """What the word index gets, a row for each."""
-        return {Form.WINDOW: (), Form.BLOCK: self.item_words}.get(self.form, (self.words,))
+        return {Form.WINDOW: (), Form.GROUP: self.item_words}.get(self.form, (self.words,))
 
     @property
     def content_hash(self) -> bytes:

@@ -84,7 +84,7 @@ class Query:
 class Candidate(NamedTuple):
     """One chunk that one retriever gave: its rank (from 1) and its score, higher is better.
 
-    `item` is the number (from 1) of the entry of a block whose words were found, 0 where the whole chunk was.
+    `item` is the number (from 1) of the entry of a group whose words were found, 0 where the whole chunk was.
 
     A keyword score is the share of what the query's words could give at most, a vector score a cosine; both are about
     0 to 1 for any index and any query, which is what lets fusion add them.

@@ -44,14 +44,14 @@ class Form(StrEnum):
     """What a chunk is made of, and so what it is found by.
 
     `text`: one entry, found by its words and by meaning. `heading`: a heading without text, found by its words alone.
-    `window`: neighbouring entries of a conversation, found by meaning; each of them has a `text` chunk, too. `block`:
+    `window`: neighbouring entries of a conversation, found by meaning; each of them has a `text` chunk, too. `group`:
     neighbouring items of a long list in a reference note, found by the meaning of all and by the words of each.
     """
 
     TEXT = "text"
     HEADING = "heading"
     WINDOW = "window"
-    BLOCK = "block"
+    GROUP = "group"
 
 
 class Trait(IntFlag):

@@ -6,9 +6,9 @@ not is replaced by its children, then by its lines, then by pieces of a line). W
 Expository text is packed into chunks of even size. In a note that records facts (a log, MEMORY.md) each small list item
 is a chunk of its own, because its neighbours are about something else; only in a conversation, where one line is rarely
 understood without the lines before it, are there also windows of neighbouring items. In a reference note a long list of
-links or terms is cut into blocks: the vector is of the block, the words are of each item.
+links or terms is cut into groups: the vector is of the group, the words are of each item.
 
-Windows and blocks begin where the text of the items says so, not at every so many items: an item that is inserted
+Windows and groups begin where the text of the items says so, not at every so many items: an item that is inserted
 changes the windows around it and no others. No chunk crosses a section or a message.
 """
 
@@ -30,9 +30,9 @@ CHARS_PER_TOKEN = 8
 COUNTED_AT_ONCE = 2_000
 """Texts whose tokens are counted between two calls of `pause`."""
 MOST_ITEMS = 255
-"""In a block: the word index numbers them in a byte."""
-BLOCK_SHARE = 0.43
-"""Of a chunk's size: the least size of a block, so that there is a choice of where it ends."""
+"""In a group: the word index numbers them in a byte."""
+GROUP_SHARE = 0.43
+"""Of a chunk's size: the least size of a group, so that there is a choice of where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +193,11 @@ class _Chunker:
             self._add(parts, items[first : last + 1], entries[first : last + 1], Form.WINDOW)
 
     def _add_reference_list(self, parts: _Section, items: Sequence[_Unit]) -> None:
-        """Add the blocks of a long list."""
+        """Add the groups of a long list."""
         texts = [self._text(item.start, item.end) for item in items]
         entries = [self._entry(parts, [item]) for item in items]
-        for first, last in _blocks(items, texts, self._limits):
-            self._add(parts, items[first : last + 1], entries[first : last + 1], Form.BLOCK, texts[first : last + 1])
+        for first, last in _item_groups(items, texts, self._limits):
+            self._add(parts, items[first : last + 1], entries[first : last + 1], Form.GROUP, texts[first : last + 1])
 
     def _add(
         self,
@@ -354,13 +354,13 @@ def _windows(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) 
         first = min(range(first + 1, max(first + 1, farthest) + 1), key=lambda number: (digests[number], number))
 
 
-def _blocks(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
-    """Yield the first and last unit of each block of a list.
+def _item_groups(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
+    """Yield the first and last unit of each group of a list.
 
-    A block ends before the unit with the lowest digest among those before which it may end.
+    A group ends before the unit with the lowest digest among those before which it may end.
     """
     digests = [_digest(text) for text in texts]
-    least = BLOCK_SHARE * limits.max_tokens
+    least = GROUP_SHARE * limits.max_tokens
     first = 0
     while first < len(units):
         last, total = first, 0

@@ -67,7 +67,7 @@ class Anchor:
         if not same:
             return None
         nearest = min(same, key=lambda new: abs(new.start_line - chunk.start_line))
-        if chunk.form == Form.BLOCK and len(nearest.entries) == len(chunk.entries):
+        if chunk.form == Form.GROUP and len(nearest.entries) == len(chunk.entries):
             moved = [new for new, old in zip(nearest.entries, chunk.entries, strict=True) if old in span.entries]
             return _quote(file.lines, moved[0].start_line, moved[-1].end_line, None)
         return _quote(file.lines, nearest.start_line, nearest.end_line, nearest)

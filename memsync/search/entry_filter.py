@@ -12,16 +12,16 @@ _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
 
 
 def entry_filter(
-    filters: Filters, in_blocks: Set[tuple[int, int]] | None = None
+    filters: Filters, in_groups: Set[tuple[int, int]] | None = None
 ) -> Callable[[IndexedChunk, Entry, int], bool]:
     """Return which entries of a chunk that passed the filters may be shown themselves, each with its number from 1.
 
-    The index lets a window or a block through when one of its entries passes; its other entries are not answers.
-    `in_blocks` are the entries of blocks that have the words they must have, by chunk id and number; None: all.
+    The index lets a window or a group through when one of its entries passes; its other entries are not answers.
+    `in_groups` are the entries of groups that have the words they must have, by chunk id and number; None: all.
     """
 
     def allows(chunk: IndexedChunk, entry: Entry, number: int) -> bool:
-        if in_blocks is not None and chunk.form == Form.BLOCK and (chunk.chunk_id, number) not in in_blocks:
+        if in_groups is not None and chunk.form == Form.GROUP and (chunk.chunk_id, number) not in in_groups:
             return False
         if not any(_is_between(moment, filters) for moment in (entry.time or chunk.date, *entry.later)):
             return False

@@ -116,7 +116,7 @@ class Found:
     @property
     def is_fact(self) -> bool:
         """Whether it is an item of a log or a list of facts."""
-        item = self.entry.traits & Trait.ITEM and self.chunk.form != Form.BLOCK
+        item = self.entry.traits & Trait.ITEM and self.chunk.form != Form.GROUP
         return bool(item) and is_remembered(self.chunk.kind, self.chunk.tier)
 
 
@@ -180,7 +180,7 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
                 one.windows.append(cosine or 0.0)
             else:
                 one.chunk, one.cosine = chunk, cosine
-                item = number if chunk.form == Form.BLOCK else 0
+                item = number if chunk.form == Form.GROUP else 0
                 one.keyword = words.get((chunk.chunk_id, item), words.get((chunk.chunk_id, 0), 0.0))
     return found
 

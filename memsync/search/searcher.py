@@ -238,7 +238,7 @@ class Searcher:
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
-    """Return the best candidate of each chunk; a block may have several."""
+    """Return the best candidate of each chunk; a group may have several."""
     return {candidate.chunk_id: candidate for candidate in reversed(candidates)}
 
 

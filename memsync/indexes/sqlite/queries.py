@@ -7,7 +7,7 @@ Named parameters everywhere; lists travel as JSON text and are opened with json_
 from __future__ import annotations
 
 WORD_ROWS = 256
-"""Rows of chunk_fts are numbered by their chunk's id times this, and in a block by the entry's number, from 1."""
+"""Rows of chunk_fts are numbered by their chunk's id times this, and in a group by the entry's number, from 1."""
 
 # The rows that a chunk's words may have in chunk_fts.
 CHUNK_ROWS = f"chunk.id * {WORD_ROWS} AND chunk.id * {WORD_ROWS} + {WORD_ROWS - 1}"
@@ -46,7 +46,7 @@ _WHERE_PAIR = f"""
     )"""
 
 # Which chunks the filters leave. A NULL parameter does not narrow; :tags are those of TAGS that the filter names. Where
-# words are required or excluded, a window is left out, because it has none of its own, and a block is let in: which of
+# words are required or excluded, a window is left out, because it has none of its own, and a group is let in: which of
 # its entries hold them is looked up in MATCHING_ROWS.
 _CONDITIONS = f"""
         (:archived OR NOT n.archived)
@@ -65,7 +65,7 @@ _CONDITIONS = f"""
     AND (:before = '' OR substr({_FIRST}, 1, length(:before)) <= :before)
     AND (:pairs IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR})))
     AND (:required IS NULL OR c.id IN (SELECT rowid / {WORD_ROWS} FROM chunk_fts WHERE chunk_fts MATCH :required))
-    AND (:excluded IS NULL OR c.form = 'block'
+    AND (:excluded IS NULL OR c.form = 'group'
          OR c.id NOT IN (SELECT rowid / {WORD_ROWS} FROM chunk_fts WHERE chunk_fts MATCH :excluded))
     AND (:required IS NULL AND :excluded IS NULL OR c.form <> 'window')
 """
@@ -136,9 +136,9 @@ SELECT c.id, c.passage FROM chunk c JOIN note n ON n.id = c.note
 WHERE c.passage IN (SELECT value FROM json_each(:passages)) AND {_CONDITIONS}
 """
 
-# Ids of the texts and blocks that the filters leave, latest first: the answer to a query of filters alone.
+# Ids of the texts and groups that the filters leave, latest first: the answer to a query of filters alone.
 LATEST = f"""
-SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE c.form IN ('text', 'block') AND {_CONDITIONS}
+SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE c.form IN ('text', 'group') AND {_CONDITIONS}
 ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 """
 
@@ -167,7 +167,7 @@ _TOKENS = "(SELECT sum(value ->> 4) FROM json_each(c.entries))"
 SINGLE_ENTRIES = f"""
 SELECT c.passage, {_TOKENS}, n.path, c.start_line, c.end_line
 FROM chunk c JOIN note n ON n.id = c.note
-WHERE c.form IN ('text', 'block') AND c.end_column = 0 AND NOT n.archived AND {_TOKENS} >= :tokens
+WHERE c.form IN ('text', 'group') AND c.end_column = 0 AND NOT n.archived AND {_TOKENS} >= :tokens
 ORDER BY n.path, c.ordinal
 """
 

@@ -100,7 +100,7 @@ class SqliteReader(ThreadReader, OverviewReader):
     # -------------------------------------------------------------------------------------- candidates
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks, and of blocks the entries, that hold the query's words, best first.
+        """Return the chunks, and of groups the entries, that hold the query's words, best first.
 
         The score is bm25 over the sum of the words' idf, which is what a chunk of ordinary length holding every word
         once gets: a word that stands nowhere counts too, so that a question about something else scores low.
@@ -130,15 +130,15 @@ class SqliteReader(ThreadReader, OverviewReader):
         return weights
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
-        """Return (chunk id, number from 1) of the entries of blocks that hold every phrase and nothing excluded.
+        """Return (chunk id, number from 1) of the entries of groups that hold every phrase and nothing excluded.
 
         None when the query has neither: all are allowed.
         """
         if not query.phrases and not query.exclusions:
             return None
-        blocks = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.BLOCK]
-        allowed = {(chunk.chunk_id, number) for chunk in blocks for number in range(1, len(chunk.entries) + 1)}
-        ids = json.dumps([chunk.chunk_id for chunk in blocks])
+        groups = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.GROUP]
+        allowed = {(chunk.chunk_id, number) for chunk in groups for number in range(1, len(chunk.entries) + 1)}
+        ids = json.dumps([chunk.chunk_id for chunk in groups])
         for match, is_wanted in ((all_of(query.phrases), True), (any_of(query.exclusions), False)):
             if match:
                 rows = self._rows(queries.MATCHING_ROWS, {"match": match, "ids": ids})

@@ -63,7 +63,7 @@ CREATE TABLE chunk (
     ordinal INTEGER NOT NULL,
     form TEXT NOT NULL,             -- of model.Form
     passage INTEGER REFERENCES passage (id),  -- NULL for a heading
-    word_rows INTEGER NOT NULL,     -- in chunk_fts: numbered from 256 × id, those of a block from 256 × id + 1
+    word_rows INTEGER NOT NULL,     -- in chunk_fts: numbered from 256 × id, those of a group from 256 × id + 1
     section INTEGER NOT NULL,
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL,

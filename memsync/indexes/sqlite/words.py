@@ -1,7 +1,7 @@
 """The word index as rows that can be compared: FTS5 keeps no text, only which word is where.
 
 Two indexes number their chunks differently, so each chunk counts by its place: notes by path, chunks by ordinal, and
-in a block the entries.
+in a group the entries.
 """
 
 from __future__ import annotations

@@ -251,8 +251,8 @@ class SqliteWriter(SpaceWriter):
 
 
 def word_rows(chunk_id: int, form: str, count: int) -> range:
-    """Return the numbers of a chunk's rows in the word index; those of a block count its entries from 1."""
-    first = chunk_id * WORD_ROWS + (form == Form.BLOCK)
+    """Return the numbers of a chunk's rows in the word index; those of a group count its entries from 1."""
+    first = chunk_id * WORD_ROWS + (form == Form.GROUP)
     return range(first, first + count)
 
 
