@@ -210,7 +210,9 @@ class _Chunker:
         first, last = units[0], units[-1]
         words = self._words(units)
         is_log = self._note.is_remembered and first.is_item
-        passage = words if last.end_column else passage_text(said(words) if is_log else words)
+        passage = words if last.end_column else passage_text(words)
+        if is_log:
+            passage = said(passage).strip() or passage
         section = parts.section
         parts.chunks.append(
             Chunk(
@@ -218,7 +220,7 @@ class _Chunker:
                 section=parts.number,
                 start_line=first.start,
                 end_line=last.end,
-                text=passage or words,
+                text=passage,
                 words=words,
                 heading_path=section.heading_path,
                 role=section.role,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
@@ -37,13 +37,20 @@ def _without_statement(start: str) -> Plant:
 
     @contextmanager
     def plant() -> Iterator[None]:
-        run = SqliteWriter._run
+        run, run_many = SqliteWriter._run, SqliteWriter._many
 
         def run_others(writer: SqliteWriter, statement: str, parameters: tuple[Any, ...] = ()) -> None:
             if not statement.startswith(start):
                 run(writer, statement, parameters)
 
-        with mock.patch.object(SqliteWriter, "_run", run_others):
+        def run_other_many(writer: SqliteWriter, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+            if not statement.startswith(start):
+                run_many(writer, statement, rows)
+
+        with (
+            mock.patch.object(SqliteWriter, "_run", run_others),
+            mock.patch.object(SqliteWriter, "_many", run_other_many),
+        ):
             yield
 
     return plant
