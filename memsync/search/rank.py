@@ -18,7 +18,7 @@ from typing import NamedTuple
 from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, Trait, is_remembered
 from memsync.notes.utterance import stem_number, stems
 
-OPENING = 0.1
+OPENING = 0.09
 """For a text whose first words are all those of the question, weighed by how rare they are."""
 NOTE_BONUS = 0.05
 """Of the scores of a note's second and third best entries: a note about a thing comes before a mention."""
