@@ -19,6 +19,8 @@ def entry_filter(
     The index lets a window or a group through when one of its entries passes; its other entries are not answers.
     `in_groups` are the entries of groups that have the words they must have, by chunk id and number; None: all.
     """
+    if filters == Filters(archived=filters.archived) and in_groups is None:
+        return lambda chunk, entry, number: True
 
     def allows(chunk: IndexedChunk, entry: Entry, number: int) -> bool:
         if in_groups is not None and chunk.form == Form.GROUP and (chunk.chunk_id, number) not in in_groups:

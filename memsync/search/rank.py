@@ -43,6 +43,8 @@ _ASKS_WHEN = re.compile(
     r"\b(?:when|how long|(?:what|which) (?:day|date|week|month|year|time)|wann|wie lange|seit wann)\b", re.IGNORECASE
 )
 
+# Of an IntFlag, each & would make an object: a search asks for these a thousand times.
+_ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
 _WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 
@@ -78,9 +80,8 @@ class Question:
 
     def share_in(self, numbers: Iterable[int]) -> float:
         """Return which share of the question's words, weighed, is among these stems."""
-        total = sum(self.stems.values())
-        present = set(numbers)
-        return sum(weight for number, weight in self.stems.items() if number in present) / total if total else 0.0
+        present = self.stems.keys() & set(numbers)
+        return sum(self.stems[number] for number in present) / sum(self.stems.values()) if present else 0.0
 
     def speakers(self, found: Iterable[Found]) -> tuple[set[str], set[str]]:
         """Return the speakers that the question names, by any part of their names, and all others.
@@ -96,11 +97,13 @@ class Question:
 class Found:
     """One entry that was found, with the chunk to show it from and everything that its score is made of.
 
-    `cosine` is None where its own vector was not among the nearest. `plain` is its score by the retrievers alone.
+    `is_fact` tells an item of a log or of a list of facts. `cosine` is None where its own vector was not among the
+    nearest. `plain` is its score by the retrievers alone.
     """
 
     entry: Entry
     chunk: IndexedChunk
+    is_fact: bool
     chunks: list[IndexedChunk] = field(default_factory=list)
     keyword: float = 0.0
     cosine: float | None = None
@@ -114,10 +117,9 @@ class Found:
         return self.entry.window_count > 0
 
     @property
-    def is_fact(self) -> bool:
-        """Whether it is an item of a log or a list of facts."""
-        item = self.entry.traits & Trait.ITEM and self.chunk.form != Form.GROUP
-        return bool(item) and is_remembered(self.chunk.kind, self.chunk.tier)
+    def is_log(self) -> bool:
+        """Whether it is a line of a log, a fact or a message."""
+        return self.is_fact or self.entry.window_count > 0 or bool(self.entry.speaker)
 
 
 class Pool(NamedTuple):
@@ -171,10 +173,14 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
     found: dict[_Key, Found] = {}
     for chunk in (pool.chunks[number] for number in contributing if number in pool.chunks):
         cosine = cosines.get(chunk.chunk_id)
+        records = is_remembered(chunk.kind, chunk.tier)
         for number, entry in enumerate(chunk.entries, 1):
             if not pool.allows(chunk, entry, number):
                 continue
-            one = found.setdefault((chunk.path, chunk.section, entry.position), Found(entry, chunk))
+            key = (chunk.path, chunk.section, entry.position)
+            one = found.get(key)
+            if one is None:
+                one = found[key] = Found(entry, chunk, records and entry.traits & _ITEM > 0)
             one.chunks.append(chunk)
             if chunk.form == Form.WINDOW:
                 one.windows.append(cosine or 0.0)
@@ -219,15 +225,11 @@ def _told(one: Found, question: Question) -> float:
     """Return what is added for what can be told of an entry itself."""
     entry = one.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
-    added = NAMED_TIME if question.asks_when and entry.traits & Trait.NAMES_TIME and _is_log(one) else 0.0
+    added = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
     if one.in_conversation:
-        return added + LINE_LENGTH * length - (QUESTION if entry.traits & Trait.QUESTION else 0.0)
+        return added + LINE_LENGTH * length - (QUESTION if entry.traits & _QUESTION else 0.0)
     added += OPENING * question.share_in(one.chunk.opening)
     return added + FACT_LENGTH * length if one.is_fact else added
-
-
-def _is_log(one: Found) -> bool:
-    return one.is_fact or one.in_conversation or bool(one.entry.speaker)
 
 
 def _add_note_bonus(found: Iterable[Found]) -> None:
@@ -238,7 +240,7 @@ def _add_note_bonus(found: Iterable[Found]) -> None:
     for entries in by_note.values():
         following = sum(sorted((one.score for one in entries), reverse=True)[1:3])
         for one in entries:
-            one.score += (LOG_NOTE_BONUS if _is_log(one) else NOTE_BONUS) * following
+            one.score += (LOG_NOTE_BONUS if one.is_log else NOTE_BONUS) * following
 
 
 def _lower_headings(found: Iterable[Found]) -> None:
