@@ -92,7 +92,7 @@ def _is_whole(folder: Path) -> bool:
     """Tell whether the folder has each file that was made, as it was made."""
     try:
         digests: dict[str, str] = json.loads((folder / DIGESTS).read_bytes())
-        return bool(digests) and all(_digest((folder / name).read_bytes()) == digests[name] for name in digests)
+        return bool(digests) and all(_digest_of_file(folder / name) == digests[name] for name in digests)
     except (OSError, ValueError, AttributeError):
         return False
 
@@ -148,6 +148,11 @@ def _packaged_weights() -> Path:
 
 def _busy(holder: str) -> EmbedderError:
     return EmbedderError(f"{holder} is still preparing the multilingual model", hint="It is tried again.")
+
+
+def _digest_of_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest(content: bytes) -> str:
