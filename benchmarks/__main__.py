@@ -23,6 +23,7 @@ from benchmarks import (
     edit,
     footprint,
     knowledge,
+    languages,
     live,
     mcp,
     quality,
@@ -59,6 +60,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "threads": writing.threads,
     "import": writing.imports,
     "mcp": mcp.start,
+    "languages": languages.both_models,
 }
 
 

@@ -73,7 +73,11 @@ SETTINGS = (
         "After how many lines the next such window begins, on average.",
         *_between(1, 20),
     ),
-    Setting("embedder.model", BUILT_IN_MODEL, "minilm (built in), the name of a fastembed model, or openai:MODEL."),
+    Setting(
+        "embedder.model",
+        BUILT_IN_MODEL,
+        "minilm (built in), multilingual, the name of a fastembed model, or openai:MODEL.",
+    ),
     Setting("embedder.threads", 0, "Texts embedded at once; 0: as many as there are processors.", *_between(0, 256)),
     Setting("index.dir", "", "The folder of the index; empty: the platform's folder for such state."),
     Setting(

@@ -25,12 +25,14 @@ NOTE_PREPARERS = {"sqlite": "memsync.indexes.sqlite.rows:note_rows"}
 VECTOR_CACHE = "memsync.vector_cache.cache:SqliteVectorCache"
 TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
-# How a model's name begins -> what loads it, given the rest of the name and the number of threads.
+# A model's name, or how it begins -> what loads it, given the rest of the name and the number of threads.
 EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str, int], Embedder]]] = {
     BUILT_IN_MODEL: ("memsync.embedders.minilm:load", lambda load, name, threads: load(threads)),
+    "multilingual": ("memsync.embedders.multilingual:load", lambda load, name, threads: load(threads)),
     "openai:": ("memsync.embedders.openai:load", lambda load, name, threads: load(name.removeprefix("openai:"))),
     "": ("memsync.embedders.fastembed:load", lambda load, name, threads: load(name, threads)),
 }
+_BEGINNINGS = ("openai:", "")
 
 
 def make_embedder(model: str, threads: int) -> Embedder:
@@ -38,16 +40,15 @@ def make_embedder(model: str, threads: int) -> Embedder:
 
     Raises UnknownModel or EmbedderError.
     """
-    prefix = next(
-        start for start in EMBEDDERS if model == start or (start != BUILT_IN_MODEL and model.startswith(start))
-    )
+    prefix = next(start for start in EMBEDDERS if model == start or (start in _BEGINNINGS and model.startswith(start)))
     target, call = EMBEDDERS[prefix]
     return call(_load(target), model, threads)
 
 
 def model_of(space: EmbeddingSpace) -> str:
     """Return the `[embedder] model` setting that gives vectors of `space`."""
-    return {"minilm": BUILT_IN_MODEL, "openai": f"openai:{space.model}"}.get(space.provider, space.model)
+    names = {"minilm": BUILT_IN_MODEL, "multilingual": "multilingual", "openai": f"openai:{space.model}"}
+    return names.get(space.provider, space.model)
 
 
 def make_index(settings: Settings) -> Index:

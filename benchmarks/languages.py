@@ -1,0 +1,89 @@
+"""Whether questions in a fact's own language and in English find it: the built-in model and the multilingual one.
+
+The facts are 40 lines of a daily log in each of five languages, no two about the same thing, each with a question that
+shares few words with it. A model ranks all of them by cosine, without keywords: this measures what a model understands.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from benchmarks.report import Row
+from memsync.errors import EmbedderError
+from memsync.ports import Embedder
+from memsync.wiring import make_embedder, make_token_counter
+
+DATA = Path(__file__).parent / "data" / "languages.jsonl"
+MODELS = ("minilm", "multilingual")
+ROUNDS = 5
+PASSAGES = 60
+FACTS_A_PASSAGE = 12
+"""About 200 word pieces, as passages of a large vault have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A fact in some language, and what asks for it."""
+
+    language: str
+    fact: str
+    question: str
+    question_en: str
+
+
+def read_entries() -> list[Entry]:
+    """Return all facts with their questions."""
+    return [Entry(**json.loads(line)) for line in DATA.read_text(encoding="utf-8").splitlines()]
+
+
+def both_models(state: Path) -> list[Row]:
+    """Ask both models, by language and in all, and time them in turn."""
+    del state
+    try:
+        embedders = {model: make_embedder(model, 0) for model in MODELS}
+    except EmbedderError as error:
+        return [Row("languages", f"skipped: {error.message}")]
+    entries = read_entries()
+    hits = {model: _hits(embedder, entries) for model, embedder in embedders.items()}
+    rows = []
+    for number, asked_in in enumerate(("its own language", "English")):
+        for language in [*dict.fromkeys(entry.language for entry in entries), ""]:
+            chosen = [place for place, entry in enumerate(entries) if language in ("", entry.language)]
+            for model in MODELS:
+                found = fmean(float(hits[model][number, place]) for place in chosen)
+                rows.append(Row(f"{language or 'all five languages'}, asked in {asked_in}: hit@1, {model}", found))
+    return rows + _speeds(embedders, entries)
+
+
+def _hits(embedder: Embedder, entries: list[Entry]) -> np.ndarray:
+    """Return whether each fact is nearest to its question, and to its English one; shape (2, facts)."""
+    facts = np.stack(embedder.embed_passages([entry.fact for entry in entries]))
+    own = np.stack([embedder.embed_query(entry.question) for entry in entries])
+    english = np.stack([embedder.embed_query(entry.question_en) for entry in entries])
+    places = np.arange(len(entries))
+    return np.stack([(questions @ facts.T).argmax(axis=1) == places for questions in (own, english)])
+
+
+def _speeds(embedders: dict[str, Embedder], entries: list[Entry]) -> list[Row]:
+    facts = [entry.fact for entry in entries if entry.language != "Japanese"]
+    passages = [
+        " ".join(facts[(number + step) % len(facts)] for step in range(FACTS_A_PASSAGE)) for number in range(PASSAGES)
+    ]
+    pieces = fmean(make_token_counter().count(passages))
+    seconds: dict[str, list[float]] = {model: [] for model in MODELS}
+    for _ in range(ROUNDS):
+        for model, embedder in embedders.items():
+            began = time.perf_counter()
+            embedder.embed_passages(passages)
+            seconds[model].append(time.perf_counter() - began)
+    speed = {model: PASSAGES / median(seconds[model]) for model in MODELS}
+    return [
+        Row(f"passages of {pieces:.0f} word pieces embedded per second, {model}", f"{speed[model]:.0f}")
+        for model in MODELS
+    ] + [Row("multilingual's speed over minilm's", speed["multilingual"] / speed["minilm"])]

