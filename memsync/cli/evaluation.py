@@ -13,7 +13,7 @@ from memsync.cli.text import printable, say, say_json
 from memsync.errors import FilesystemError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from memsync.evaluation.evaluator import Asked, Change, Figure, Floor, Measured
     from memsync.evaluation.questions import Question
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STANDARD = "-"
 GENERATED = 200
 WAIT_SECONDS = 600.0
+FEW = 100
+"""Answered questions, under which one is more than the 1 % that a suggested floor may lose."""
 _VERDICTS = {"better": "better", "worse": "worse", "noise": "no more than noise"}
 
 
@@ -159,14 +161,25 @@ def _show(
         say_json({"questions": counted, "runs": found, "changes": differences, "warnings": list(warnings)})
         return
     if file is None:
-        say(f"{answerable} questions made of headings and links, each asked again without the notes that answer it")
+        again = f"{unanswerable} asked again without the notes that answer them"
+        say(f"{answerable} questions made of headings and links, {again}")
     else:
         say(f"{answerable} questions with an answer, {unanswerable} without")
     _figures(found, differences)
     for one in found:
         _calibration(one, "" if len(found) == 1 else _named(one))
-    for warning in warnings:
+    for warning in (*warnings, *_cautions(found[0], is_generated=file is None)):
         say(f"memsync: {printable(warning)}", err=True)
+
+
+def _cautions(one: Measured, *, is_generated: bool) -> Iterator[str]:
+    """Yield why a suggested floor may be wrong."""
+    if one.suggested is None:
+        return
+    if is_generated:
+        yield "Titles find their notes more easily than questions: before you raise min_score, ask questions of your own."
+    if one.suggested.answered < FEW:
+        yield f"{one.suggested.answered} answered questions are few: the suggested min_score is a rough guess."
 
 
 def _figures(found: Sequence[Measured], differences: Sequence[Change]) -> None:

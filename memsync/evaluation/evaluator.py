@@ -165,7 +165,7 @@ class Evaluator:
         return questions
 
     def generated(self, most: int, progress: Progress) -> list[Question]:
-        """Return questions made of the vault's headings and links, each also as one that cannot be answered."""
+        """Return questions made of the vault's headings and links, each also as one that has no answer."""
         with self._answering.as_of_now() as (reader, _):
             notes = [note.path for note in reader.notes() if not note.archived]
         vault = Vault()
@@ -182,7 +182,7 @@ class Evaluator:
                 "no questions can be made of these notes: they have no headings of several words and no links",
                 hint='Write questions to a file: {"question": "…", "answers": ["note.md:3"]}, one a line',
             )
-        return [*questions, *map(without_answers, questions)]
+        return [*questions, *filter(None, map(without_answers, questions))]
 
     def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:
         """Ask everything, in the state the index is in. Nothing is counted as use. Raises UsageError."""

@@ -20,6 +20,8 @@ from memsync.search.stop_words import STOP_WORDS
 
 LEAST_WORDS = 2
 """Words that say something: a heading or a sentence with fewer is no question."""
+MOST_MISSING = 20
+"""Notes that are left out of a memory so that it cannot answer a question."""
 MOST_CHARS = 300
 """A longer sentence is a paragraph without full stops, and about several things."""
 
@@ -32,6 +34,8 @@ _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n
 _BLOCK_MARKS = re.compile(r"^\s*(?:(?:[-*+>]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s+)?", re.MULTILINE)
 _SYNTAX = re.compile(r"[\"“”„:`*_|]|(?<!\w)-+")
 """What a search would take for a filter, a phrase or an exclusion, and marks that nobody types in a question."""
+_TAG = re.compile(r"(?<![^\s(])#[^\W\d_][\w/-]*")
+_PATH = re.compile(r"[\w./-]+[/-][\w.-]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -39,13 +43,15 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 class Question:
     """A question and the places any one of which answers it; none: the memory cannot answer it.
 
-    `source` says where it is from, for messages. Notes of `without` are left out of the search.
+    `source` says where it is from, for messages. Notes of `without` are left out of the search; `mentions` are the
+    notes that link to one with the answer.
     """
 
     text: str
     answers: tuple[Range, ...]
     source: str
     without: tuple[str, ...] = ()
+    mentions: tuple[str, ...] = ()
 
 
 # ------------------------------------------------------------------------------------------- from a file
@@ -186,21 +192,29 @@ class Vault:
 
     def questions(self, most: int) -> list[Question]:
         """Return at most so many questions, of both kinds in turn: equal notes give equal questions in equal order."""
+        leading = [(mention, target) for mention in self._mentions if (target := self._target(mention))]
+        linking: dict[str, set[str]] = {}
+        for mention, target in leading:
+            linking.setdefault(target, set()).add(mention.note)
+        mentions = {target: tuple(sorted(notes - {target})) for target, notes in linking.items()}
         headings = [
-            Question(_asked(text), (place,), f"heading at {place[0]}:{place[1]}")
+            Question(_asked(text), (place,), f"heading at {place[0]}:{place[1]}", (), mentions.get(place[0], ()))
             for same in self._headings.values()
             if len(same) == 1
             for text, place in same
         ]
-        links = dict[tuple[str, str], Question]()
-        for mention in self._mentions:
-            target = self._target(mention)
-            if target and target != mention.note:
-                place = (target, 1, sys.maxsize)
-                source = f"link at {mention.note}:{mention.link.line}"
-                question = Question(_asked(mention.sentence), (place,), source, (mention.note,))
-                links.setdefault((question.text, target), question)
-        in_turn = zip_longest(_drawn(headings), _drawn(_of_one_target(links.values())))
+        links = [
+            Question(
+                _asked(mention.sentence),
+                ((target, 1, sys.maxsize),),
+                f"link at {mention.note}:{mention.link.line}",
+                (mention.note,),
+                mentions[target],
+            )
+            for mention, target in leading
+            if target != mention.note
+        ]
+        in_turn = zip_longest(_drawn(headings), _drawn(_of_one_target(links)))
         return [question for pair in in_turn for question in pair if question is not None][:most]
 
     def _target(self, mention: _Mention) -> NotePath | None:
@@ -215,10 +229,15 @@ class Vault:
         return next((NotePath(one) for one in (path, f"{path}.md") if one in self._paths), None)
 
 
-def without_answers(question: Question) -> Question:
-    """Return the same question asked of a memory that lacks the notes which answer it."""
-    missing = {path for path, _, _ in question.answers}
-    return replace(question, answers=(), without=(*question.without, *sorted(missing)))
+def without_answers(question: Question) -> Question | None:
+    """Return the same question asked of a memory that lacks the notes which answer it and those that link there.
+
+    None where these are so many that it would be another memory.
+    """
+    missing = {*question.without, *question.mentions, *(path for path, _, _ in question.answers)}
+    if len(missing) > MOST_MISSING:
+        return None
+    return replace(question, answers=(), without=tuple(sorted(missing)))
 
 
 def paths_besides(names: Sequence[str]) -> tuple[str, ...]:
@@ -294,9 +313,17 @@ def _sentence(note: Note, link: Link) -> str:
     if block is None:
         return ""
     text = _BLOCK_MARKS.sub("", "\n".join(note.lines[block.start_line - 1 : block.end_line]))
-    text = _WIKI_LINK.sub(lambda found: (found[2] or found[1] or "").strip(), text)
+    text = _TAG.sub(" ", text)
+    text = _WIKI_LINK.sub(lambda found: _label(found[2] or found[1]), text)
     text = " ".join(_MARKDOWN_LINK.sub(lambda found: found[1], text).split())
-    return next((one for one in _SENTENCE_END.split(text) if link.label and link.label in one), "")
+    label = _label(link.label) if link.wiki else link.label
+    return next((one for one in _SENTENCE_END.split(text) if label and label in one), "")
+
+
+def _label(text: str) -> str:
+    """Return what a reader sees of a wiki link: of a path its name, in words."""
+    text = text.strip()
+    return text.rpartition("/")[2].replace("-", " ") if _PATH.fullmatch(text) else text
 
 
 def _block_of(note: Note, line: int) -> Block | None:
