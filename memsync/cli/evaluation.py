@@ -177,7 +177,7 @@ def _cautions(one: Measured, *, is_generated: bool) -> Iterator[str]:
     if one.suggested is None:
         return
     if is_generated:
-        yield "Titles find their notes more easily than questions: before you raise min_score, ask questions of your own."
+        yield "Titles find their notes more easily than questions do: ask your own before you raise min_score."
     if one.suggested.answered < FEW:
         yield f"{one.suggested.answered} answered questions are few: the suggested min_score is a rough guess."
 
