@@ -64,8 +64,8 @@ def eval_(
     {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}
     {"question": "who plays the piano", "answers": []}
 
-    Without FILE, questions are made of headings and links. That is easier than what people ask: compare settings with
-    it, but do not take its figures for what you will find. Nothing counts as a retrieval, no note is written.
+    Without FILE, questions are made of headings and links. They hold words of the notes that answer them: so they are
+    easier than what people ask, and favour search by word. Nothing counts as a retrieval, no note is written.
     """
     settings = load(context)
     changed = _changed(settings, assignments)

@@ -18,8 +18,10 @@ from memsync.evaluation.measures import Range
 from memsync.model import Block, Link, Note, NotePath
 from memsync.search.stop_words import STOP_WORDS
 
-LEAST_WORDS = 2
-"""Words that say something: a heading or a sentence with fewer is no question."""
+LEAST_HEADING_WORDS = 2
+"""Words that say something: a heading with fewer is no question."""
+LEAST_SENTENCE_WORDS = 3
+"""The same of a sentence around a link: "see the motivation" asks for any motivation."""
 MOST_MISSING = 20
 """Notes that are left out of a memory so that it cannot answer a question."""
 MOST_CHARS = 300
@@ -32,7 +34,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|\[[^\[\]\n]*\])")
 _BLOCK_MARKS = re.compile(r"^\s*(?:(?:[-*+>]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s+)?", re.MULTILINE)
-_SYNTAX = re.compile(r"[\"“”„:`*_|]|(?<!\w)-+")
+_SYNTAX = re.compile(r"[\"“”„:`*_|>\[\]]|(?<!\w)-+")
 """What a search would take for a filter, a phrase or an exclusion, and marks that nobody types in a question."""
 _TAG = re.compile(r"(?<![^\s(])#[^\W\d_][\w/-]*")
 _PATH = re.compile(r"[\w./-]+[/-][\w.-]+")
@@ -214,7 +216,9 @@ class Vault:
             for mention, target in leading
             if target != mention.note
         ]
-        in_turn = zip_longest(_drawn(headings), _drawn(_of_one_target(links)))
+        in_turn = zip_longest(
+            _drawn(headings, LEAST_HEADING_WORDS), _drawn(_of_one_target(links), LEAST_SENTENCE_WORDS)
+        )
         return [question for pair in in_turn for question in pair if question is not None][:most]
 
     def _target(self, mention: _Mention) -> NotePath | None:
@@ -275,17 +279,17 @@ def _of_one_target(questions: Iterable[Question]) -> list[Question]:
     return [same[0] for same in by_text.values() if len({one.answers for one in same}) == 1]
 
 
-def _drawn(questions: Iterable[Question]) -> list[Question]:
-    """Return the telling questions in an order that their content decides, and that no folder dominates."""
-    telling = (question for question in questions if _is_telling(question.text))
+def _drawn(questions: Iterable[Question], least_words: int) -> list[Question]:
+    """Return the questions of so many telling words, in an order that only their content decides."""
+    telling = (question for question in questions if _is_telling(question.text, least_words))
     return sorted(
         telling, key=lambda one: hashlib.sha256(f"{one.text}\0{one.answers}".encode("utf-8", "replace")).digest()
     )
 
 
-def _is_telling(text: str) -> bool:
+def _is_telling(text: str, least_words: int) -> bool:
     words = {word.lower() for word in _WORD.findall(text)} - STOP_WORDS
-    return len(words) >= LEAST_WORDS and len(text) <= MOST_CHARS
+    return len(words) >= least_words and len(text) <= MOST_CHARS
 
 
 def _asked(text: str) -> str:
