@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,14 @@ def test_a_difference_is_noise_unless_its_interval_leaves_out_zero() -> None:
 def test_percentiles_are_values_that_were_measured() -> None:
     """The smallest one that enough do not exceed."""
     assert [percentile([4, 1, 3, 2], share) for share in (0.5, 0.95)] == [2, 4]
+
+
+def test_latency_is_that_of_searches_in_the_whole_memory() -> None:
+    """A search that leaves out notes costs more than anybody's; it counts only where there are no others."""
+    plain = asked(1, 0.9)
+    without = replace(plain, question=replace(plain.question, without=("b.md",)), milliseconds=50.0)
+    assert measured([plain, without], {}, Mode.HYBRID, 0.0).p95_ms == 5.0
+    assert measured([without], {}, Mode.HYBRID, 0.0).p95_ms == 50.0
 
 
 # -------------------------------------------------------------------------------------------- the command
