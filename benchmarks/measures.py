@@ -1,4 +1,4 @@
-"""The measures of retrieval quality. A hit is (path, first line, last line); relevant ranges have the same form.
+"""The measures of retrieval quality that only benchmarks use. A hit is (path, first line, last line), as is an answer.
 
 recall in a budget: walk the hits in rank order, take each whose cost (12 tokens for the citation, then the word pieces
 of its lines, each line of a file paid once) still fits; the share of relevant ranges whose every line was taken.
@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-Range = tuple[str, int, int]
+from memsync.evaluation.measures import Range
+
 Line = tuple[str, int]
 CITATION_TOKENS = 12
-RESAMPLES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,34 +111,3 @@ def file_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
     """Return the rank (from 1) of the first hit in an answering file, 0 for none."""
     files = {path for path, _, _ in relevant}
     return next((rank for rank, hit in enumerate(hits, 1) if hit[0] in files), 0)
-
-
-def answer_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
-    """Return the rank (from 1) of the first hit that overlaps an answering range, 0 for none."""
-    return next((rank for rank in range(1, len(hits) + 1) if line_hit_at(hits[rank - 1 : rank], relevant, 1)), 0)
-
-
-def reciprocal(rank: int) -> float:
-    """Return what a rank gives to MRR@10."""
-    return 1 / rank if 0 < rank <= 10 else 0.0
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of a mean over questions, from resamples with a fixed seed."""
-    import numpy as np
-
-    draw = np.random.default_rng(1)
-    means = np.asarray(values)[draw.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return float(low), float(high)
-
-
-def line_hit_at(hits: Sequence[Range], relevant: Sequence[Range], k: int) -> bool:
-    """Tell whether one of the first k hits overlaps an answering range."""
-    return any(p == path and first <= b and last >= a for path, first, last in hits[:k] for p, a, b in relevant)
-
-
-def area_under_roc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Return the chance that a positive's score is above a negative's, ties counting half."""
-    wins = sum((p > n) + 0.5 * (p == n) for p in positive for n in negative)
-    return wins / (len(positive) * len(negative))

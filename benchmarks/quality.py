@@ -14,21 +14,23 @@ from statistics import fmean
 from benchmarks.indexes import opened
 from benchmarks.measures import (
     Question,
-    Range,
-    answer_rank,
-    area_under_roc,
     evidence_in_budget,
     file_rank,
     holds_evidence,
-    interval,
-    line_hit_at,
     ndcg_at,
     read_questions,
     recall_at,
     recall_in_budget,
-    reciprocal,
 )
 from benchmarks.report import Row
+from memsync.evaluation.measures import (
+    Range,
+    answer_rank,
+    area_under_roc,
+    interval,
+    line_hit_at,
+    reciprocal,
+)
 from memsync.memory import Memory
 from memsync.wiring import make_token_counter
 

@@ -52,6 +52,7 @@ from memsync.usage import Usage
 if TYPE_CHECKING:
     from memsync.acts import Acts
     from memsync.daemon.remote import RemoteMemory
+    from memsync.evaluation.evaluator import Evaluator
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = (
@@ -333,6 +334,12 @@ class Memory(Exchange, Calls):
 
         most = sys.maxsize if compare_all else MOST_COMPARED
         return self._answered(lambda: self.acts.caretaker.duplicates(similarity, limit, most, progress))
+
+    def evaluator(self) -> Evaluator:
+        """Return what asks this memory questions with known answers (docs/search.md): nothing counts as use there."""
+        from memsync.evaluation.evaluator import Evaluator
+
+        return Evaluator(self._files, self._reader, self.answering, self.parse)
 
     def verify(
         self,

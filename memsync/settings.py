@@ -290,6 +290,30 @@ def _no_root(files: _Files) -> ConfigError:
     )
 
 
+def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> Settings:
+    """Return settings with some values changed, each given as text; `where` names in messages what gave them.
+
+    Raises ConfigError for an unknown name or a wrong value.
+    """
+    by_name = {setting.name: setting for setting in SETTINGS}
+    values, sources = dict(settings.values), dict(settings.sources)
+    for name, text in changes.items():
+        if name not in by_name:
+            raise ConfigError(f"{where}: no such setting: {name}", hint=nearest(name, tuple(by_name)))
+        values[name] = _checked(by_name[name], _from_text(by_name[name], text), where)
+        sources[name] = where
+    return Settings(
+        settings.root_name,
+        settings.index_name,
+        values,
+        settings.kinds,
+        settings.tiers,
+        sources,
+        settings.options,
+        settings.warnings,
+    )
+
+
 def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that decide settings, or where memsync finds and keeps its own files."""
     names = (name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES)

@@ -66,11 +66,14 @@ def opened(context: click.Context) -> Iterator[MemoryApi]:
 
 
 @contextmanager
-def opened_here(context: click.Context) -> Iterator[Memory]:
-    """Yield the memory that the global options name in this process, whether or not there is a daemon."""
+def opened_here(context: click.Context, settings: Settings | None = None) -> Iterator[Memory]:
+    """Yield the memory that the global options name in this process, whether or not there is a daemon.
+
+    `settings` are those of that memory with some of them changed.
+    """
     from memsync.wiring import connect_here
 
-    with connect_here(load(context)) as memory:
+    with connect_here(settings or load(context)) as memory:
         yield memory
 
 

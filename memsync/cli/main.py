@@ -37,6 +37,7 @@ COMMANDS = {
     "stale": "memsync.cli.upkeep:stale",
     "collections": "memsync.cli.upkeep:collections",
     "stats": "memsync.cli.upkeep:stats",
+    "eval": "memsync.cli.evaluation:eval_",
     "mcp": "memsync.cli.mcp:mcp",
     "sync": "memsync.cli.sync:sync",
     "rebuild": "memsync.cli.sync:rebuild",

@@ -31,7 +31,7 @@ from memsync.search.anchor import Anchor, Anchored
 from memsync.search.confidence import probability
 from memsync.search.entry_filter import entry_filter
 from memsync.search.rank import Found, Pool, Question, Weights, in_order, rank
-from memsync.search.snippet import make_snippet, mark, stems_of
+from memsync.search.snippet import holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ class Searcher:
         least = query.min_score
         if least is None:
             least = self._ranking.min_score if query.text and mode is not Mode.KEYWORD else 0.0
-        stems = stems_of(query.words)
-        return hit.score >= least or (bool(stems) and {stem for _, _, stem in mark(hit.text, stems).words} == stems)
+        return hit.score >= least or holds_all(hit.text, stems_of(query.words))
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
         """Return the hits that fit a budget of word pieces, citations included, in order."""

@@ -37,6 +37,11 @@ def stems_of(words: Sequence[str]) -> frozenset[str]:
     return frozenset(stem(part) for word in words for part in _WORD.findall(word))
 
 
+def holds_all(text: str, stems: frozenset[str]) -> bool:
+    """Tell whether a text has words of all these stems, of which there is at least one."""
+    return bool(stems) and {own for _, _, own in mark(text, stems).words} == stems
+
+
 def best_line(marked: Marked) -> tuple[int, int]:
     """Return (line number from 0, how many different stems stand in it) of the first line that holds the most."""
     stems: dict[int, set[str]] = {}

@@ -1,0 +1,117 @@
+"""The measures of retrieval. A hit is (path, first line, last line); relevant ranges have the same form. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Range = tuple[str, int, int]
+RESAMPLES = 2_000
+BINS = 10
+MOST_LOST = 0.01
+"""The share of answered questions that a suggested floor may lose."""
+
+
+def line_hit_at(hits: Sequence[Range], relevant: Sequence[Range], k: int) -> bool:
+    """Tell whether one of the first k hits overlaps an answering range."""
+    return any(p == path and first <= b and last >= a for path, first, last in hits[:k] for p, a, b in relevant)
+
+
+def answer_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
+    """Return the rank (from 1) of the first hit that overlaps an answering range, 0 for none."""
+    return next((rank for rank in range(1, len(hits) + 1) if line_hit_at(hits[rank - 1 : rank], relevant, 1)), 0)
+
+
+def reciprocal(rank: int) -> float:
+    """Return what a rank gives to MRR@10."""
+    return 1 / rank if 0 < rank <= 10 else 0.0
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of a mean over questions, from resamples with a fixed seed."""
+    import numpy as np
+
+    draw = np.random.default_rng(1)
+    means = np.asarray(values)[draw.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1)
+    return middle(means.tolist())
+
+
+def middle(resampled: Sequence[float]) -> tuple[float, float]:
+    """Return the range in which 95 % of the resampled figures lie."""
+    import numpy as np
+
+    low, high = np.quantile(np.asarray(resampled), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def area_under_roc(positive: Sequence[float], negative: Sequence[float]) -> float:
+    """Return the chance that a positive's score is above a negative's, ties counting half."""
+    import numpy as np
+
+    return _area(np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64))
+
+
+def resampled_areas(positive: Sequence[float], negative: Sequence[float]) -> list[float]:
+    """Return `area_under_roc` of resamples with a fixed seed: of equally many scores the same places are drawn."""
+    import numpy as np
+
+    draw = np.random.default_rng(2)
+    yes, no = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)
+    return [
+        _area(yes[draw.integers(len(yes), size=len(yes))], no[draw.integers(len(no), size=len(no))])
+        for _ in range(RESAMPLES)
+    ]
+
+
+def _area(positive: np.ndarray[Any, Any], negative: np.ndarray[Any, Any]) -> float:
+    import numpy as np
+
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, "left") + np.searchsorted(ordered, positive, "right")
+    return float(below.sum() / 2 / (len(positive) * len(negative)))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that such a share of the values does not exceed; 0 without any."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0.0
+
+
+def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, list[tuple[float, bool]]]]:
+    """Return (from, to, pairs) for each tenth of the scores from 0 to 1 that has any; 1 belongs to the last."""
+    found: dict[int, list[tuple[float, bool]]] = {}
+    for pair in pairs:
+        found.setdefault(min(BINS - 1, int(pair[0] * BINS)), []).append(pair)
+    return [(number / BINS, (number + 1) / BINS, found[number]) for number in sorted(found)]
+
+
+def highest_floor(scores: Sequence[float]) -> float:
+    """Return the highest floor, in thousandths, under which at most MOST_LOST of the scores lie.
+
+    A score is that of the best hit with the answer; infinite where a floor does not hide that hit. Raises ValueError
+    where no floor loses that many: there is then no highest one.
+    """
+    ordered = sorted(scores)
+    allowed = int(len(ordered) * MOST_LOST)
+    if allowed >= len(ordered) or math.isinf(ordered[allowed]):
+        raise ValueError("no floor loses so many")
+    return math.floor(ordered[allowed] * 1000) / 1000
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Return the mean; 0 without any."""
+    return math.fsum(values) / len(values) if values else 0.0
+
+
+Measure = Callable[[int], float]
+MEASURES: dict[str, Measure] = {
+    "recall@1": lambda rank: float(rank == 1),
+    "recall@5": lambda rank: float(0 < rank <= 5),
+    "recall@10": lambda rank: float(0 < rank <= 10),
+    "MRR@10": reciprocal,
+}
+"""What each rank of the first answering hit gives, 0 for none; a figure is the mean over the questions."""
