@@ -10,7 +10,6 @@ from typing import NamedTuple
 from memsync.model.notes import Entry
 from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 
-
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 
