@@ -2,6 +2,7 @@
 
 The facts are 40 lines of a daily log in each of five languages, no two about the same thing, each with a question that
 shares few words with it. A model ranks all of them by cosine, without keywords: this measures what a model understands.
+Then the facts are lines of daily logs, in mixed order, and memsync searches for them as ever: is the line first?
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from statistics import fmean, median
 
 import numpy as np
 
+from benchmarks.indexes import opened
 from benchmarks.report import Row
 from memsync.errors import EmbedderError
+from memsync.memory import Memory
 from memsync.ports import Embedder
 from memsync.wiring import make_embedder, make_token_counter
 
@@ -23,6 +27,7 @@ DATA = Path(__file__).parent / "data" / "languages.jsonl"
 MODELS = ("minilm", "multilingual")
 ROUNDS = 5
 PASSAGES = 60
+FACTS_A_DAY = 5
 FACTS_A_PASSAGE = 12
 """About 200 word pieces, as passages of a large vault have."""
 
@@ -43,8 +48,7 @@ def read_entries() -> list[Entry]:
 
 
 def both_models(state: Path) -> list[Row]:
-    """Ask both models, by language and in all, and time them in turn."""
-    del state
+    """Ask both models, by language and in all, search with them, and time them in turn."""
     try:
         embedders = {model: make_embedder(model, 0) for model in MODELS}
     except EmbedderError as error:
@@ -58,7 +62,44 @@ def both_models(state: Path) -> list[Row]:
             for model in MODELS:
                 found = fmean(float(hits[model][number, place]) for place in chosen)
                 rows.append(Row(f"{language or 'all five languages'}, asked in {asked_in}: hit@1, {model}", found))
+    root = state / "languages"
+    places = _write_logs(root, entries)
+    for model in MODELS:
+        rows += _searched(root, state / model, model, entries, places)
     return rows + _speeds(embedders, entries)
+
+
+def _write_logs(root: Path, entries: list[Entry]) -> list[str]:
+    """Write the facts as lines of daily logs, in mixed order; return where each of them is."""
+    order = list(range(len(entries)))
+    Random(1).shuffle(order)
+    places = [""] * len(entries)
+    (root / "daily").mkdir(parents=True, exist_ok=True)
+    for day, start in enumerate(range(0, len(order), FACTS_A_DAY)):
+        date = f"2026-{day // 28 + 1:02}-{day % 28 + 1:02}"
+        lines = [f"# {date}", ""]
+        for number in order[start : start + FACTS_A_DAY]:
+            lines.append(f"- {entries[number].fact}")
+            places[number] = f"daily/{date}.md:{len(lines)}"
+        (root / "daily" / f"{date}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return places
+
+
+def _searched(root: Path, state: Path, model: str, entries: list[Entry], places: list[str]) -> list[Row]:
+    def is_first(memory: Memory, question: str, place: str) -> float:
+        hits = memory.search(question).hits
+        return float(bool(hits) and hits[0].citation == place)
+
+    with opened(root, state, embedder_model=model) as memory:
+        memory.sync()
+        own = fmean(is_first(memory, entry.question, place) for entry, place in zip(entries, places, strict=True))
+        english = fmean(
+            is_first(memory, entry.question_en, place) for entry, place in zip(entries, places, strict=True)
+        )
+    return [
+        Row(f"all five as lines of daily logs, searched in {asked_in}: line hit@1, {model}", found)
+        for asked_in, found in (("its own language", own), ("English", english))
+    ]
 
 
 def _hits(embedder: Embedder, entries: list[Entry]) -> np.ndarray:

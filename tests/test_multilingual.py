@@ -8,17 +8,19 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from memsync.embedders import multilingual
+from memsync.embedders import minilm, multilingual
 from memsync.embedders.fastembed import FastembedEmbedder
 from memsync.errors import EmbedderError
-from memsync.wiring import make_embedder, model_of
+from memsync.settings import load_settings
+from memsync.wiring import connect_here, make_embedder, model_of
 
+Write = Callable[[str, str | bytes], Path]
 HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))
 needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="the extra 'multilingual' is not installed")
 
@@ -197,3 +199,30 @@ def test_digests_cover_every_file_that_is_read(folder: Path) -> None:
     digests = json.loads((folder / multilingual.DIGESTS).read_text())
     read = {path.name for path in folder.iterdir() if path.suffix in {".json", ".onnx"}} - {multilingual.DIGESTS}
     assert set(digests) == read
+
+
+def test_cosines_of_all_models_come_to_one_scale() -> None:
+    """Keyword scores are added to them: 0.75 is what this model says of unrelated texts, 0.84 of an answer."""
+    space = multilingual.SPACE
+    assert [minilm.SPACE.likeness(cosine) for cosine in (-0.1, 0.0, 0.6)] == [-0.1, 0.0, 0.6]
+    assert space.likeness(0.75) == pytest.approx(0.06)
+    assert space.likeness(0.84) == pytest.approx(0.537)
+    assert space.likeness(0.9) > space.likeness(0.8) > space.likeness(0.7)
+
+
+@needs_extra
+def test_a_search_finds_lines_in_other_languages_among_words_of_the_question(
+    folder: Path, root: Path, write: Write
+) -> None:
+    """Without a common scale, a word that a line shares with the question would outweigh what the line means."""
+    write("daily/2026-03-01.md", "# 2026-03-01\n\n- Der Hausmeister heißt Krämer.\n- Was called by the bank.\n")
+    write("daily/2026-03-02.md", "# 2026-03-02\n\n- 猫のミケは掃除機を怖がる。\n- The cat food is in the cellar.\n")
+    settings = load_settings(
+        root=root, environ={"MEMSYNC_EMBEDDER_MODEL": "multilingual", "MEMSYNC_SEARCH_MIN_SCORE": "0"}, cwd=root
+    )
+    with connect_here(settings) as memory:
+        memory.sync()
+        first = [
+            memory.search(text).hits[0] for text in ("What is the caretaker called?", "What is the cat afraid of?")
+        ]
+    assert [hit.citation for hit in first] == ["daily/2026-03-01.md:3", "daily/2026-03-02.md:3"]

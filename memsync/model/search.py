@@ -10,6 +10,8 @@ from typing import NamedTuple
 from memsync.model.notes import Entry
 from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 
+_COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
+
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpace:
@@ -32,6 +34,20 @@ class EmbeddingSpace:
         if self.query_prefix or self.passage_prefix:
             parts.append(f"{self.query_prefix!r}/{self.passage_prefix!r}")
         return "|".join(parts)
+
+    @property
+    def has_narrow_cosines(self) -> bool:
+        """Whether `likeness` differs from the cosine: the cosines of E5 models lie between 0.7 and 0.9."""
+        return self.provider == "multilingual"
+
+    def likeness(self, cosine: float) -> float:
+        """Return a cosine on the built-in model's scale: about 0 for unrelated texts, 0.5 for a question's answer.
+
+        Keyword scores are added to it, and a hit's score is made of it. docs/benchmarks.md has the cosines measured.
+        """
+        if not self.has_narrow_cosines:
+            return cosine
+        return _LIKENESS_UNRELATED + (cosine - _COSINE_UNRELATED) * _LIKENESS_PER_COSINE
 
 
 def names_tag(wanted: str, tag: str) -> bool:

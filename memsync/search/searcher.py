@@ -166,6 +166,8 @@ class Searcher:
             near = index.vector_candidates(query, found.vector, self._contributed(query))
         if near and index.active_space() != found.space:
             raise EmbedderError("another model has just taken over")
+        if found.space.has_narrow_cosines:
+            near = [one._replace(score=found.space.likeness(one.score)) for one in near]
         return near
 
     def _contributed(self, query: Query) -> int:
