@@ -106,8 +106,8 @@ SETTINGS = (
     ),
     Setting(
         "search.min_score",
-        0.01,
-        "Hits with a lower score are left out unless they hold every word of the question.",
+        0.08,
+        "If the best hit has a lower score, only hits with every word of the question are shown.",
         *_between(0, 1),
     ),
     Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),

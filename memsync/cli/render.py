@@ -15,7 +15,7 @@ from memsync.cli.text import printable, say, say_as_it_is, visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memsync.model import Hit, Neighbours, SearchResult, ThreadMessage
+    from memsync.model import Hit, Neighbours, SearchResult, ThreadMessage, TimeHint
 
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
 _RESET = "\x1b[0m"
@@ -78,7 +78,9 @@ def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
         say_as_it_is(_marked(hit, colour))
     if explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
-        say_as_it_is(style(f"  score {hit.score:.3f}: {ranks or 'next to a match'}", "dim"))
+        added = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.added.items())
+        more = f"; added: {added}" if added else ""
+        say_as_it_is(style(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{more}", "dim"))
 
 
 def _marked(hit: Hit, colour: bool) -> str:
@@ -99,8 +101,16 @@ def _explanation(result: SearchResult) -> None:
     fresh = result.freshness
     say()
     say(f"mode: {result.mode}; filters: {filters or 'none'}")
+    for time in result.times:
+        say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then comes a little earlier')
     say(f"stages: {timings}")
     say(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
+
+
+def _span(time: TimeHint) -> str:
+    if time.after == time.before:
+        return time.after
+    return " ".join(filter(None, (f"from {time.after}" * bool(time.after), f"to {time.before}" * bool(time.before))))
 
 
 def _set_filters(result: SearchResult) -> dict[str, object]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 if TYPE_CHECKING:
-    from memsync.model.search import Filters
+    from memsync.model.search import Filters, TimeHint
     from memsync.model.status import Status
     from memsync.model.sync import SyncReport
 
@@ -18,13 +18,14 @@ def search_result(reply: Mapping[str, Any]) -> SearchResult:
     """Return the answer to `search`."""
     explain = reply["explain"]
     return SearchResult(
-        hits=tuple(_hit(hit) for hit in reply["hits"]),
+        hits=tuple(map(_hit, reply["hits"], explain["added"])),
         mode=Mode(reply["mode"]),
         freshness=freshness(reply["freshness"]),
         warnings=tuple(reply["warnings"]),
         timings=explain["timings_ms"],
         # Those of a search without any are not worth loading the class for.
         filters=filters(explain["filters"]) if any((explain["filters"] or {}).values()) else None,
+        times=times(explain["times"]) if explain["times"] else (),
     )
 
 
@@ -69,7 +70,7 @@ def status(reply: Mapping[str, Any]) -> Status:
     return Status(**values)
 
 
-def _hit(reply: Mapping[str, Any]) -> Hit:
+def _hit(reply: Mapping[str, Any], added: Mapping[str, float]) -> Hit:
     return Hit(
         path=NotePath(reply["path"]),
         start_line=reply["start_line"],
@@ -86,7 +87,15 @@ def _hit(reply: Mapping[str, Any]) -> Hit:
         highlights=tuple((start, end) for start, end in reply["highlights"]),
         score=reply["score"],
         ranks={name: Rank(rank["rank"], rank["score"]) for name, rank in reply["ranks"].items()},
+        added=added,
     )
+
+
+def times(values: Sequence[Mapping[str, str]]) -> tuple[TimeHint, ...]:
+    """Return the times that a question names."""
+    from memsync.model.search import TimeHint
+
+    return tuple(TimeHint(**value) for value in values)
 
 
 def filters(value: Mapping[str, Any]) -> Filters:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from memsync.daemon import wire
 from memsync.errors import MemsyncError
-from memsync.model import Filters, Mode, Query
+from memsync.model import Filters, Mode, Query, TimeHint
 
 MOST_HITS = 1_000
 MOST_TOKENS = 1_000_000
@@ -120,6 +120,15 @@ class Params:
             raise self._wrong(name, "an object")
         return Params(name, value) if value is not None else None
 
+    def parts(self, name: str) -> list[Params]:
+        """Return a list of objects; none when it is left out."""
+        value = self.value(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._wrong(name, "a list of objects")
+        return [Params(name, item) for item in value]
+
     def has(self, name: str) -> bool:
         """Tell whether a parameter is given."""
         return name in self._values
@@ -167,7 +176,13 @@ def _query(params: Params) -> Query:
             mode=Mode(mode),
             warnings=params.texts("warnings"),
             min_score=params.share("min_score"),
+            times=tuple(map(_time, params.parts("times"))),
         )
+
+
+def _time(params: Params) -> TimeHint:
+    with params:
+        return TimeHint(params.text("words"), params.text("after"), params.text("before"))
 
 
 def _filters(params: Params) -> Filters | None:

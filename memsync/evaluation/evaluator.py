@@ -135,14 +135,14 @@ class Asked:
 
     def survives(self, *, answering: bool) -> float:
         """Return the highest floor that still shows a hit, or one with an answer: minus infinity without any."""
-        return max(
-            (
-                math.inf if has_all else score
-                for hit, score, has_all in zip(self.hits, self.scores, self.holds_all, strict=True)
-                if not answering or answer_rank((hit,), self.question.answers)
-            ),
-            default=-math.inf,
-        )
+        shown = [
+            has_all
+            for hit, has_all in zip(self.hits, self.holds_all, strict=True)
+            if not answering or answer_rank((hit,), self.question.answers)
+        ]
+        if not shown:
+            return -math.inf
+        return math.inf if any(shown) else self.score
 
 
 class Evaluator:

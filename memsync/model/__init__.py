@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from memsync.model.answer import Excerpt, Freshness, Hit, Rank, SearchResult
     from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
     from memsync.model.notes import Block, Chunk, Entry, FileStamp, Link, Message, Note, Section, Tag
-    from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, IndexedNote, Query, names_tag
+    from memsync.model.search import (
+        Candidate,
+        EmbeddingSpace,
+        Filters,
+        IndexedChunk,
+        IndexedNote,
+        Query,
+        TimeHint,
+        is_between,
+        names_tag,
+    )
     from memsync.model.status import DaemonStatus, Difference, Status
     from memsync.model.sync import (
         Change,
@@ -76,7 +86,17 @@ _HOMES = {
     "answer": ("Excerpt", "Freshness", "Hit", "Rank", "SearchResult"),
     "context": ("Context", "ContextPart", "ContextPassage", "LeftOut"),
     "notes": ("Block", "Chunk", "Entry", "FileStamp", "Link", "Message", "Note", "Section", "Tag"),
-    "search": ("Candidate", "EmbeddingSpace", "Filters", "IndexedChunk", "IndexedNote", "Query", "names_tag"),
+    "search": (
+        "Candidate",
+        "EmbeddingSpace",
+        "Filters",
+        "IndexedChunk",
+        "IndexedNote",
+        "Query",
+        "TimeHint",
+        "is_between",
+        "names_tag",
+    ),
     "status": ("DaemonStatus", "Difference", "Status"),
     "sync": (
         "Change", "ChangeType", "Failure", "IndexCounts", "IndexedFile", "PendingPassage", "PutResult", "SyncReport",
@@ -178,11 +198,13 @@ __all__ = [
     "ThreadMessage",
     "Threads",
     "Tier",
+    "TimeHint",
     "Trait",
     "Usage",
     "WaitingNote",
     "WatcherState",
     "Written",
+    "is_between",
     "is_remembered",
     "names_tag",
 ]

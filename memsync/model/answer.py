@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 if TYPE_CHECKING:
-    from memsync.model.search import Filters
+    from memsync.model.search import Filters, TimeHint
 
 
 class Rank(NamedTuple):
@@ -27,6 +27,7 @@ class Hit(NamedTuple):
 
     `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`). `text`
     quotes the file; `snippet` is the part around the matched words. `highlights` are (start, end) offsets into it.
+    `added` is what was added to the retrievers' scores, and for what (docs/search.md), as far as it is not 0.
     """
 
     path: NotePath
@@ -44,6 +45,7 @@ class Hit(NamedTuple):
     highlights: tuple[tuple[int, int], ...]
     score: float
     ranks: Mapping[str, Rank]
+    added: Mapping[str, float] = MappingProxyType({})
 
     @property
     def citation(self) -> str:
@@ -78,7 +80,8 @@ class Freshness(NamedTuple):
 class SearchResult(NamedTuple):
     """The hits, the mode that was really used, how fresh they are, and what the caller should know.
 
-    `timings` gives the milliseconds of each stage, `filters` the filters as understood; both are for `--explain`.
+    `timings` gives the milliseconds of each stage, `filters` the filters as understood, `times` those that the question
+    names in passing: all are for `--explain`.
     """
 
     hits: tuple[Hit, ...]
@@ -87,6 +90,7 @@ class SearchResult(NamedTuple):
     warnings: tuple[str, ...] = ()
     timings: Mapping[str, float] = MappingProxyType({})
     filters: Filters | None = None
+    times: tuple[TimeHint, ...] = ()
 
 
 class Excerpt(NamedTuple):

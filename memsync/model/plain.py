@@ -46,12 +46,18 @@ def still_indexing(pending: int, of_files: int | None = None) -> str:
 
 def plain_result(result: Any) -> dict[str, Any]:
     """Return a SearchResult as docs/search-result.schema.json describes it, what explains it included."""
+    hits = [{**plain(hit), "citation": hit.citation} for hit in result.hits]
+    explain = {
+        "filters": plain(result.filters),
+        "times": plain(result.times),
+        "added": [hit.pop("added") for hit in hits],
+    }
     return {
-        "hits": [{**plain(hit), "citation": hit.citation} for hit in result.hits],
+        "hits": hits,
         "mode": result.mode,
         "freshness": {**plain(result.freshness), "stale": result.freshness.stale},
         "warnings": list(result.warnings),
-        "explain": {"filters": plain(result.filters), "timings_ms": plain(result.timings)},
+        "explain": {**explain, "timings_ms": plain(result.timings)},
     }
 
 

@@ -56,6 +56,29 @@ def names_tag(wanted: str, tag: str) -> bool:
     return tag == wanted or tag.startswith(f"{wanted}/")
 
 
+def is_between(moment: str, after: str, before: str) -> bool:
+    """Tell whether a moment lies between two others, both included as far as they are exact; empty: no bound.
+
+    All are ISO dates or datetimes, perhaps only a year or a month.
+    """
+    return moment[: len(after)] >= after and (not before or moment[: len(before)] <= before)
+
+
+class TimeHint(NamedTuple):
+    """A time that a question names in passing, in the words of the question.
+
+    It is from the day `after` to the day `before`, each empty for no bound.
+    """
+
+    words: str
+    after: str = ""
+    before: str = ""
+
+    def covers(self, moment: str) -> bool:
+        """Tell whether a moment, as ISO text, is of that time."""
+        return is_between(moment, self.after, self.before)
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """What narrows a search inside each retriever. Empty means no narrowing; several values of one filter are OR.
@@ -83,7 +106,7 @@ class Query:
 
     `text` is what the model embeds, `words` what the word index looks up, both without the filters. Each phrase must
     stand in a hit word for word; no exclusion may. Hits whose score is under `min_score` are left out unless they hold
-    all the words; None: under the setting, where a model answers.
+    all the words; None: under the setting, where a model answers. What is dated at one of `times` is favoured a little.
     """
 
     text: str
@@ -95,6 +118,7 @@ class Query:
     mode: Mode = Mode.HYBRID
     warnings: tuple[str, ...] = ()
     min_score: float | None = None
+    times: tuple[TimeHint, ...] = ()
 
 
 class Candidate(NamedTuple):

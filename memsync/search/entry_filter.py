@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Set
 
-from memsync.model import Entry, Filters, Form, IndexedChunk, names_tag
+from memsync.model import Entry, Filters, Form, IndexedChunk, is_between, names_tag
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
@@ -25,18 +25,14 @@ def entry_filter(
     def allows(chunk: IndexedChunk, entry: Entry, number: int) -> bool:
         if in_groups is not None and chunk.form == Form.GROUP and (chunk.chunk_id, number) not in in_groups:
             return False
-        if not any(_is_between(moment, filters) for moment in (entry.time or chunk.date, *entry.later)):
+        moments = (entry.time or chunk.date, *entry.later)
+        if not any(is_between(moment, filters.after, filters.before) for moment in moments):
             return False
         if filters.tags and not any(names_tag(wanted, tag) for tag in entry.tags for wanted in filters.tags):
             return False
         return all(_has(chunk, entry, key, value) for key, value in filters.where)
 
     return allows
-
-
-def _is_between(moment: str, filters: Filters) -> bool:
-    after, before = filters.after, filters.before
-    return moment[: len(after)] >= after and (not before or moment[: len(before)] <= before)
 
 
 def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:

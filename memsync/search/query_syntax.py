@@ -21,6 +21,7 @@ from memsync.model import Filters, Kind, Mode, Query, Tier
 from memsync.model.vocabulary import FILTER_ALIASES
 from memsync.notes.when import parse_when
 from memsync.search.stop_words import STOP_WORDS
+from memsync.search.time_hints import time_hints
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 64
@@ -94,6 +95,7 @@ def parse_query(
         limit=limit,
         mode=mode,
         warnings=tuple(warnings),
+        times=time_hints(text, now.date()),
     )
 
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, Trait, is_remembered
+from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, TimeHint, Trait, is_remembered
 from memsync.notes.utterance import stem_number, stems
+from memsync.search.time_hints import asks_when
 
 OPENING = 0.09
 """For a text whose first words are all those of the question, weighed by how rare they are."""
@@ -28,6 +29,8 @@ SPEAKER = 0.04
 """For a line by somebody whom the question names; taken off a line by somebody else."""
 NAMED_TIME = 0.04
 """For an item that names a time, when the question asks for one."""
+DATED_THEN = 0.04
+"""For what is dated at a time that the question names."""
 FACT_LENGTH = 0.08
 LINE_LENGTH = 0.03
 """For each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
@@ -39,9 +42,9 @@ OWN_SHARE = 0.3
 NEARBY_LINES = 5
 """Lines of a conversation whose words count for one another, the nearer ones more."""
 
-_ASKS_WHEN = re.compile(
-    r"\b(?:when|how long|(?:what|which) (?:day|date|week|month|year|time)|wann|wie lange|seit wann)\b", re.IGNORECASE
-)
+REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "prior")
+"""What the amounts are for that are added to an entry's score by itself, in the order of Found.added."""
+_DATED_THEN = REASONS.index("dated then")
 
 # Of an IntFlag, each & would make an object: a search asks for these a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
@@ -64,19 +67,21 @@ class Weights:
 class Question:
     """What a question asks about, as far as its words tell.
 
-    `stems` maps the number of each stem to how much it tells (idf), `words` are all its words in lower case.
+    `stems` maps the number of each stem to how much it tells (idf), `words` are all its words in lower case, `times`
+    are those that it names.
     """
 
     stems: Mapping[int, float]
     words: frozenset[str]
     asks_when: bool
+    times: Sequence[TimeHint] = ()
 
     @classmethod
-    def of(cls, text: str, weights: Mapping[str, float]) -> Question:
+    def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> Question:
         """Read a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
-        return cls(numbers, words, _ASKS_WHEN.search(text) is not None)
+        return cls(numbers, words, asks_when(text), times)
 
     def share_in(self, numbers: Iterable[int]) -> float:
         """Return which share of the question's words, weighed, is among these stems."""
@@ -98,7 +103,8 @@ class Found:
     """One entry that was found, with the chunk to show it from and everything that its score is made of.
 
     `is_fact` tells an item of a log or of a list of facts. `cosine` is None where its own vector was not among the
-    nearest. `plain` is its score by the retrievers alone.
+    nearest. `plain` is its score by the retrievers alone, `added` what was added to it for each of REASONS, and
+    `by_note` for the other entries of its note.
     """
 
     entry: Entry
@@ -109,12 +115,19 @@ class Found:
     cosine: float | None = None
     windows: list[float] = field(default_factory=list)
     plain: float = 0.0
+    added: tuple[float, ...] = ()
+    by_note: float = 0.0
     score: float = 0.0
 
     @property
     def in_conversation(self) -> bool:
         """Whether windows hold it."""
         return self.entry.window_count > 0
+
+    @property
+    def undated_score(self) -> float:
+        """The score without what a time in the question added: a date alone is no answer."""
+        return self.score - (self.added[_DATED_THEN] if self.added else 0.0)
 
     @property
     def is_log(self) -> bool:
@@ -144,8 +157,9 @@ def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[Inde
     named, others = question.speakers(found.values())
     for key, one in found.items():
         one.plain = _plain(key, one, found, weights, farthest)
-        one.score = one.plain + _told(one, question) + prior(one.chunk)
-        one.score += SPEAKER * ((one.entry.speaker in named) - (one.entry.speaker in others))
+        speaker = SPEAKER * ((one.entry.speaker in named) - (one.entry.speaker in others))
+        one.added = _added(one, question, speaker, prior(one.chunk))
+        one.score = one.plain + sum(one.added)
     _add_note_bonus(found.values())
     _lower_headings(found.values())
     return _best_first(found.values())
@@ -221,15 +235,22 @@ def _words_nearby(key: _Key, found: Mapping[_Key, Found]) -> float:
     return math.sqrt(total)
 
 
-def _told(one: Found, question: Question) -> float:
-    """Return what is added for what can be told of an entry itself."""
+def _added(one: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
+    """Return what is added for what can be told of an entry itself, an amount for each of REASONS."""
     entry = one.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
-    added = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
+    named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
+    dated = DATED_THEN if question.times and _is_dated(one, question.times) else 0.0
     if one.in_conversation:
-        return added + LINE_LENGTH * length - (QUESTION if entry.traits & _QUESTION else 0.0)
-    added += OPENING * question.share_in(one.chunk.opening)
-    return added + FACT_LENGTH * length if one.is_fact else added
+        asks = -QUESTION if entry.traits & _QUESTION else 0.0
+        return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, prior)
+    opening = OPENING * question.share_in(one.chunk.opening)
+    return (opening, named, dated, speaker, FACT_LENGTH * length if one.is_fact else 0.0, 0.0, prior)
+
+
+def _is_dated(one: Found, times: Sequence[TimeHint]) -> bool:
+    moments = (one.entry.time or one.chunk.date, *one.entry.later)
+    return any(time.covers(moment) for time in times for moment in moments)
 
 
 def _add_note_bonus(found: Iterable[Found]) -> None:
@@ -240,7 +261,8 @@ def _add_note_bonus(found: Iterable[Found]) -> None:
     for entries in by_note.values():
         following = sum(sorted((one.score for one in entries), reverse=True)[1:3])
         for one in entries:
-            one.score += (LOG_NOTE_BONUS if one.is_log else NOTE_BONUS) * following
+            one.by_note = (LOG_NOTE_BONUS if one.is_log else NOTE_BONUS) * following
+            one.score += one.by_note
 
 
 def _lower_headings(found: Iterable[Found]) -> None:

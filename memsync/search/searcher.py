@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
+LETTERS_A_PIECE = 1.5
+"""A word of fewer letters for each of its word pieces is no word to a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +120,17 @@ class Searcher:
         timer = _Timer()
         with self._index.reading() as index:
             mode, pool = self._candidates(index, query, await_near, timer)
-            question = Question.of(query.text, index.word_weights(query.words))
+            question = Question.of(query.text, index.word_weights(query.words), query.times)
         ranked, likely = self._ranked(query, mode, pool, question)
         timer.lap("rank")
         anchored = list(islice(self._anchored(form_spans(ranked)), query.limit))
         hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
-        hits = [hit for hit in hits if self._is_likely(hit, query, mode)]
+        hits = self._likely_ones(hits, query, mode)
         fitting = hits if tokens is None else self._within(hits, tokens)
         warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
         timer.lap("hits")
-        return SearchResult(tuple(fitting), mode, Freshness("", 0, 0), warnings, timer.stages, query.filters)
+        fresh = Freshness("", 0, 0)
+        return SearchResult(tuple(fitting), mode, fresh, warnings, timer.stages, query.filters, query.times)
 
     # --------------------------------------------------------------------------------------- candidates
 
@@ -184,7 +188,18 @@ class Searcher:
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)
         ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
+        if mode is Mode.HYBRID and not pool.keyword and self._are_letters_only(query.words):
+            return ranked, 0.0
         return ranked, probability(ranked, question)
+
+    def _are_letters_only(self, words: Sequence[str]) -> bool:
+        """Tell whether a model reads these words letter by letter, as it does `zzzqqqxxx`: what is near tells nothing.
+
+        This is asked of words that stand in no note; the built-in model's word pieces stand for any model's.
+        """
+        if not words or not all(word.isascii() for word in words):
+            return False
+        return sum(map(len, words)) <= LETTERS_A_PIECE * sum(self._count_tokens(list(words)))
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return what importance, pins and newness add to a score: bounded, so that they only decide near ties."""
@@ -221,12 +236,17 @@ class Searcher:
             for span, place in anchored
         ]
 
-    def _is_likely(self, hit: Hit, query: Query, mode: Mode) -> bool:
-        """Tell whether a hit is to be shown: its score is high enough, or it holds all that was asked for."""
+    def _likely_ones(self, hits: list[Hit], query: Query, mode: Mode) -> list[Hit]:
+        """Return the hits to show: those with the score asked for, and any that holds all the words.
+
+        Where nobody asked for a score, all are shown if the best has the one of the settings.
+        """
         least = query.min_score
         if least is None:
-            least = self._ranking.min_score if query.text and mode is not Mode.KEYWORD else 0.0
-        return hit.score >= least or holds_all(hit.text, stems_of(query.words))
+            is_graded = bool(query.text) and mode is not Mode.KEYWORD
+            least = math.inf if is_graded and hits and hits[0].score < self._ranking.min_score else 0.0
+        stems = stems_of(query.words)
+        return [hit for hit in hits if hit.score >= least or holds_all(hit.text, stems)]
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
         """Return the hits that fit a budget of word pieces, citations included, in order."""
@@ -273,4 +293,5 @@ def _hit(
         highlights=shown[1],
         score=round(min(1.0, max(0.0, score)), 6),
         ranks=best,
+        added=span.added,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memsync.model import Entry, Form, IndexedChunk, NotePath
-from memsync.search.rank import Found
+from memsync.search.rank import REASONS, Found
 
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
@@ -25,13 +25,28 @@ ENTRY_SHARE = 0.8
 class Span:
     """Neighbouring entries of one note: what becomes one hit.
 
-    `shown` is the chunk of the best entry, `chunks` are all that found them.
+    `best` is the one with the best score, `chunks` are all that found them.
     """
 
     entries: tuple[Entry, ...]
-    score: float
-    shown: IndexedChunk
+    best: Found
     chunks: tuple[IndexedChunk, ...]
+
+    @property
+    def score(self) -> float:
+        """The best entry's."""
+        return self.best.score
+
+    @property
+    def shown(self) -> IndexedChunk:
+        """The best entry's chunk."""
+        return self.best.chunk
+
+    @property
+    def added(self) -> dict[str, float]:
+        """What was added to the best entry's score by the retrievers, and for what."""
+        added = {**dict(zip(REASONS, self.best.added, strict=False)), "note": self.best.by_note}
+        return {reason: amount for reason, amount in added.items() if round(amount, 3)}
 
     @property
     def start_line(self) -> int:
@@ -106,4 +121,4 @@ def _alike(left: Found, right: Found, share: float) -> bool:
 def _span(run: Sequence[Found]) -> Span:
     best = max(run, key=lambda one: one.score)
     chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for one in run for chunk in one.chunks}
-    return Span(tuple(one.entry for one in run), best.score, best.chunk, tuple(chunks.values()))
+    return Span(tuple(one.entry for one in run), best, tuple(chunks.values()))
