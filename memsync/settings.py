@@ -106,7 +106,7 @@ SETTINGS = (
     ),
     Setting(
         "search.min_score",
-        0.08,
+        0.05,
         "If the best hit has a lower score, only hits with every word of the question are shown.",
         *_between(0, 1),
     ),
