@@ -21,6 +21,7 @@ from benchmarks import (
     cold,
     context,
     edit,
+    everyday,
     footprint,
     knowledge,
     languages,
@@ -61,6 +62,7 @@ WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "import": writing.imports,
     "mcp": mcp.start,
     "languages": languages.both_models,
+    "everyday": everyday.small_memories,
 }
 
 

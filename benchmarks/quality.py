@@ -24,6 +24,7 @@ from benchmarks.measures import (
 )
 from benchmarks.report import Row
 from memsync.evaluation.measures import (
+    MOST_LOST,
     Range,
     answer_rank,
     area_under_roc,
@@ -32,9 +33,11 @@ from memsync.evaluation.measures import (
     reciprocal,
 )
 from memsync.memory import Memory
+from memsync.settings import SETTINGS
 from memsync.wiring import make_token_counter
 
 HITS = 50
+FLOOR = next(setting.default for setting in SETTINGS if setting.name == "search.min_score")
 OTHER_NOTES = 60
 """Files of the RFCs that the facts are hidden among."""
 MOST_LINES = 11
@@ -85,10 +88,16 @@ class _Answers:
         asked = {"asked": f"≥ {least:g}", "met": mean >= least} if least else {"asked": "printed"}
         return Row(name, mean, interval=interval(values), **asked)
 
-    def abstention(self, name: str, least: float) -> Row:
-        """Return how well the best hit's score tells answerable questions from others."""
+    def abstention(self, name: str, least: float) -> list[Row]:
+        """Return how well the best score tells answerable questions from others, and what the default floor does."""
         area = area_under_roc(self.scores, self.hopeless)
-        return Row(f"{name}: abstention, AUC of the best hit's score", area, f"≥ {least:g}", area >= least)
+        lost, silenced = (fmean(score < FLOOR for score in scores) for scores in (self.scores, self.hopeless))
+        under = f"{name}: best score under the default min_score ({FLOOR:g})"
+        return [
+            Row(f"{name}: abstention, AUC of the best hit's score", area, f"≥ {least:g}", area >= least),
+            Row(f"{under}, answerable questions", lost, f"≤ {MOST_LOST:g}", lost <= MOST_LOST),
+            Row(f"{under}, others", silenced, "printed"),
+        ]
 
 
 def locomo(data: Path, state: Path) -> list[Row]:
@@ -109,7 +118,7 @@ def locomo(data: Path, state: Path) -> list[Row]:
         answers.row("locomo: multi-hop, recall@1000t", recall(1000), 0.62, kind="multi-hop"),
         answers.row("locomo: nDCG@10", lambda question, hits, _: ndcg_at(hits, question.relevant, 10), 0.71),
         answers.row("locomo: recall@10", lambda question, hits, _: recall_at(hits, question.relevant, 10)),
-        answers.abstention("locomo", 0.80),
+        *answers.abstention("locomo", 0.80),
     ]
 
 
@@ -131,7 +140,7 @@ def facts(data: Path, state: Path) -> list[Row]:
         answers.row("facts: line hit@1", hit_at(1, 3), 0.58),
         answers.row("facts: recall@300t", evidence(300), 0.82),
         answers.row("facts: recall@1000t", evidence(1000)),
-        answers.abstention("facts", 0.85),
+        *answers.abstention("facts", 0.85),
     ]
 
 
@@ -148,7 +157,7 @@ def faq(data: Path, state: Path) -> list[Row]:
         answers.row(f"faq, {len(questions)} questions: hit@1", lambda q, hits, _: rank(q, hits) == 1, 0.77),
         answers.row("faq: hit@5", lambda q, hits, _: 0 < rank(q, hits) <= 5, 0.93),
         answers.row("faq: MRR@10", lambda q, hits, _: reciprocal(rank(q, hits)), 0.845),
-        answers.abstention("faq", 0.85),
+        *answers.abstention("faq", 0.85),
     ]
 
 
