@@ -16,6 +16,7 @@ from memsync.model.plain import still_indexing
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.searcher import Near, Searcher
+from memsync.search.time_hints import without_times
 from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
 from memsync.sync.models import EmbeddingModels
@@ -269,7 +270,8 @@ class Answering:
         if space is None:
             return None
         self._models.note_use()
-        return self._searcher.near(query, self._models.of_space(space).embed_query(query.text), space)
+        vector = self._models.of_space(space).embed_query(without_times(query.text, query.times))
+        return self._searcher.near(query, vector, space)
 
     def _embed_leftovers(self) -> None:
         """Embed what an edit left behind; a model that fails there fails at the question too, and is told of there."""

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsync.memory import Memory
 from memsync.memory_api import MemoryApi
 from memsync.model import TimeHint
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
-from memsync.search.time_hints import MOST_CHARS, asks_when, time_hints
+from memsync.search.time_hints import MOST_CHARS, asks_when, time_hints, without_times
+from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import own, served, short_runtime_folder
 
 __all__ = ["own", "served", "short_runtime_folder"]
@@ -158,6 +160,36 @@ def test_times_are_of_the_text_and_not_of_filters() -> None:
 def test_a_time_covers_its_days(hint: TimeHint, moment: str, covers: bool) -> None:
     """To the last minute, and nothing that is less exact than its bounds."""
     assert hint.covers(moment) is covers
+
+
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ("what dish did Nate make on 9 November, 2022?", "what dish did Nate make ?"),
+        ("what did we decide last week about stores", "what did we decide about stores"),
+        ("was haben wir im März 2024 gekauft", "was haben wir gekauft"),
+        ("heron last week", "heron last week"),
+        ("the budget of all teams in 2024", "the budget of all teams in 2024"),
+        ("what came before March 2024 was over", "what came before March 2024 was over"),
+        ("which store  did we choose", "which store did we choose"),
+    ],
+)
+def test_meaning_is_looked_for_without_the_days_that_are_named(question: str, left: str) -> None:
+    """Not without a year, which may be part of a name, nor if little would be left."""
+    assert without_times(question, time_hints(question, SUNDAY)) == left
+
+
+def test_the_model_is_asked_without_them(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
+    """The words are still looked up: a note may hold them."""
+    write("a.md", "The dentist moved to Thursday.\n")
+    write("b.md", "Seen on 13 October.\n")
+    memory.sync()
+    asked = []
+    embed = embedder.embed_query
+    embedder.embed_query = lambda text: asked.append(text) or embed(text)  # type: ignore[method-assign, func-returns-value]
+    hits = memory.search("what did we see on 13 October", min_score=0).hits
+    assert asked == ["what did we see"]
+    assert [hit.ranks.keys() for hit in hits if hit.path == "b.md"] == [{"keyword", "vector"}]
 
 
 def test_what_is_dated_then_comes_first_and_nothing_is_left_out(own: MemoryApi, write: Write) -> None:

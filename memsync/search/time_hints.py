@@ -17,6 +17,8 @@ from memsync.model import TimeHint
 
 MOST_CHARS = 1_000
 """How much of a question is read for times."""
+LEAST_WORDS = 3
+"""What must be left of a question without its times."""
 MOST_CHARS_BEFORE = 80
 """How far before a time the words are looked for that say "before" or "after"."""
 
@@ -85,6 +87,9 @@ _UP_TO_EVENT = re.compile(rf"\b{_BEFORE}{_EVENT}", re.IGNORECASE)
 _FROM_EVENT = re.compile(rf"\b{_AFTER}{_EVENT}", re.IGNORECASE)
 _FIRST_OF_TWO = re.compile(r"\b(?:between|from|zwischen|von|vom) ?$", re.IGNORECASE)
 _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:the )?", re.IGNORECASE)
+_AT = "on|in|at|by|of|from|during|am|im|vom|in den"
+_WORD = re.compile(r"[^\W_]+")
+_MONTH_LENGTH = timedelta(days=31)
 _OF = re.compile(r",? ?(?:of|in|im|des)? ?(?:the )?", re.IGNORECASE)
 _LENGTHS_OF_YEARS = (timedelta(days=364), timedelta(days=365))
 _ASKS_WHEN = re.compile(
@@ -135,6 +140,25 @@ def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
     if any(one.has_year for one in times):
         times = [one for one in times if one.has_year]
     return tuple(_hint(text, one) for one in times)
+
+
+def without_times(text: str, times: Iterable[TimeHint]) -> str:
+    """Return a question without the days, weeks and months that it names, unless little is left of it.
+
+    That is what its meaning is looked for by: entries have their dates beside their text. A year stays, as it is often
+    part of a name.
+    """
+    left = " ".join(text.split())
+    for time in times:
+        if (
+            time.after
+            and time.before
+            and date.fromisoformat(time.before) - date.fromisoformat(time.after) < _MONTH_LENGTH
+        ):
+            words = re.escape(time.words)
+            left = re.sub(rf"(?:\b(?:{_AT})(?: the)? )?{words},?", "", left, count=1, flags=re.IGNORECASE)
+    left = " ".join(left.split())
+    return left if len(_WORD.findall(left)) >= LEAST_WORDS else text
 
 
 def _times(text: str, today: date) -> Iterator[_Time]:
