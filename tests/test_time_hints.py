@@ -79,6 +79,9 @@ LEAP_DAY = date(2024, 2, 29)
         ("am 5. April 2025", "5. April 2025", "2025-04-05", "2025-04-05"),
         ("am 5.4.2025", "5.4.2025", "2025-04-05", "2025-04-05"),
         ("letztes Jahr im März", "letztes Jahr im März", "2025-03-01", "2025-03-31"),
+        ("photos by Anna in March 2024", "March 2024", "2024-03-01", "2024-03-31"),
+        ("nach Berlin im März 2024", "März 2024", "2024-03-01", "2024-03-31"),
+        ("nach dem Umzug im März 2024", "nach dem Umzug im März 2024", "2024-03-01", ""),
     ],
 )
 def test_a_time_is_read_with_its_words(question: str, words: str, after: str, before: str) -> None:
@@ -90,7 +93,7 @@ def test_a_time_is_read_with_its_words(question: str, words: str, after: str, be
     "question",
     [
         "which store did we choose", "may I march on", "port 8080", "RFC 2094", "notes/2024-03-05.md", "v2024.1",
-        "the weekend", "5/3/2024", "#2024", "last but not least", "before lunch", "99999 years ago", "",
+        "the weekend", "5/3/2024", "#2024", "last but not least", "before lunch", "the last day", "99999 years ago", "",
     ],
 )  # fmt: skip
 def test_what_names_no_time_gives_no_hint(question: str) -> None:
@@ -102,6 +105,9 @@ def test_the_latest_day_of_a_name_is_found_in_leap_years() -> None:
     """29 February of a year that has none is read as nothing, not as another day."""
     assert time_hints("on 29 February", LEAP_DAY) == (TimeHint("29 February", "2024-02-29", "2024-02-29"),)
     assert time_hints("on 29 February", SUNDAY) == ()
+    assert time_hints("from 29 February to 5 March 2023", LEAP_DAY) == (
+        TimeHint("29 February to 5 March 2023", "2023-02-28", "2023-03-05"),
+    )
     assert time_hints("last year", LEAP_DAY) == (TimeHint("last year", "2023-01-01", "2023-12-31"),)
 
 
@@ -112,8 +118,9 @@ def test_two_times_are_two_hints() -> None:
     ]  # fmt: skip
 
 
-_VOCABULARY = """before after since the last next this past week weekend month year day two few a 12 31 2024 March May
-on in to from and between ago vor im letzten Tagen Jahr Montag 2024-02-30 30. 2. yesterday , . move"""
+_VOCABULARY = """before after since the last next this past week weekend month year day two few a 12 31 2024
+March May on in to from and between ago vor im letzten Tagen Jahr Montag 2024-02-30 30. 2. 29 February 0001-01-01
+yesterday , . move"""
 
 
 @given(st.lists(st.sampled_from(_VOCABULARY.split()), max_size=12), st.dates(date(2, 1, 1), date(9998, 12, 31)))

@@ -76,15 +76,14 @@ _IN = (
     r"(?:in|during|of|since|before|after|until|till|by|early|late|mid|between|from|to"
     r"|im|seit|vor|nach|bis|anfang|mitte|ende|ab|zwischen|von)"
 )
-_BEFORE = r"(?:before|until|till|by|prior to|bis|vor)"
-_AFTER = r"(?:after|since|seit|nach|ab)"
 _ARTICLE = r"(?: (?:the|early|late|mid|dem|der|den|end of|anfang|mitte|ende|zum|zur))*"
 _APART = re.compile(rf"(?:{_COUNT} )?\b{_UNIT} (?:(?P<before>before|vor)|after|nach){_ARTICLE} ?$", re.IGNORECASE)
-_UP_TO = re.compile(rf"\b{_BEFORE}{_ARTICLE} ?$", re.IGNORECASE)
-_FROM = re.compile(rf"\b{_AFTER}{_ARTICLE} ?$", re.IGNORECASE)
+_UP_TO = re.compile(rf"\b(?:before|until|till|by|prior to|bis|vor){_ARTICLE} ?$", re.IGNORECASE)
+_FROM = re.compile(rf"\b(?:after|since|seit|nach|ab){_ARTICLE} ?$", re.IGNORECASE)
+# "nach Berlin im März" is no time after something: in German an event has its article.
 _EVENT = r"(?: [^\W\d_]+){1,4}?(?: in| im| of)? ?$"
-_UP_TO_EVENT = re.compile(rf"\b{_BEFORE}{_EVENT}", re.IGNORECASE)
-_FROM_EVENT = re.compile(rf"\b{_AFTER}{_EVENT}", re.IGNORECASE)
+_UP_TO_EVENT = re.compile(rf"\b(?:before|until|till|(?:bis zu|vor) d(?:em|er|en)){_EVENT}", re.IGNORECASE)
+_FROM_EVENT = re.compile(rf"\b(?:after|since|(?:seit|nach) d(?:em|er|en)){_EVENT}", re.IGNORECASE)
 _FIRST_OF_TWO = re.compile(r"\b(?:between|from|zwischen|von|vom) ?$", re.IGNORECASE)
 _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:the )?", re.IGNORECASE)
 _AT = "on|in|at|by|of|from|during|am|im|vom|in den"
@@ -119,7 +118,8 @@ class _Time(NamedTuple):
 
     def in_year(self, year: int) -> _Time:
         """Return the same day or month of another year."""
-        first = self.first.replace(year=year)
+        day = min(self.first.day, monthrange(year, self.first.month)[1])
+        first = self.first.replace(year=year, day=day)
         return self._replace(first=first, last=first if self.is_exact else _month_end(first))
 
 
@@ -150,15 +150,18 @@ def without_times(text: str, times: Iterable[TimeHint]) -> str:
     """
     left = " ".join(text.split())
     for time in times:
-        if (
-            time.after
-            and time.before
-            and date.fromisoformat(time.before) - date.fromisoformat(time.after) < _MONTH_LENGTH
-        ):
+        if _is_short(time):
             words = re.escape(time.words)
             left = re.sub(rf"(?:\b(?:{_AT})(?: the)? )?{words},?", "", left, count=1, flags=re.IGNORECASE)
     left = " ".join(left.split())
     return left if len(_WORD.findall(left)) >= LEAST_WORDS else text
+
+
+def _is_short(time: TimeHint) -> bool:
+    """Tell whether it is at most a month."""
+    if not time.after or not time.before:
+        return False
+    return date.fromisoformat(time.before) - date.fromisoformat(time.after) < _MONTH_LENGTH
 
 
 def _times(text: str, today: date) -> Iterator[_Time]:
@@ -167,7 +170,7 @@ def _times(text: str, today: date) -> Iterator[_Time]:
         for match in rule.finditer(text):
             try:
                 yield _widened(text, read(match, today))
-            except (ValueError, OverflowError):  # 31 February, 999 years ago
+            except (ValueError, OverflowError):  # 31 February, 9999 years ago, the last day of something
                 continue
             text = text[: match.start()] + "\0" * (match.end() - match.start()) + text[match.end() :]
 
@@ -266,6 +269,8 @@ def _of_calendar(match: re.Match[str], today: date) -> _Time:
     """Read `last week` as the calendar's: from Monday to Sunday."""
     steps = -1 if match["last"] else 1 if match["next"] else 0
     unit = _unit(match)
+    if unit == "day":  # of something else: the last day of a trip
+        raise ValueError
     if unit == "year":
         first, last = date(today.year + steps, 1, 1), date(today.year + steps, 12, 31)
     elif unit == "month":
@@ -331,8 +336,8 @@ def _rules() -> list[tuple[re.Pattern[str], _Read]]:
 
 
 _PATTERNS: tuple[tuple[str, _Read], ...] = (
-    (r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)(?![\w/-])", _of_day),
-    (r"(?P<year>\d{4})-(?P<month>\d\d)(?![\w/-])", _of_month),
+    (r"(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)-(?P<day>\d\d)(?![\w/-])", _of_day),
+    (r"(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?![\w/-])", _of_month),
     (rf"(?P<day>[0-3]?\d)\. ?(?P<month>[01]?\d)\. ?{_YEAR}", _of_day),
     (rf"{_DAY}(?: of)? {_MONTH},?(?: {_YEAR})?", _of_day),
     (rf"{_MONTH} {_DAY}(?!\d)(?:,? ?{_YEAR})?", _of_day),
