@@ -25,8 +25,9 @@ class Rank(NamedTuple):
 class Hit(NamedTuple):
     """One answer: lines `start_line`..`end_line` of `path`, as they stood in the file when it was returned.
 
-    `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`). `text`
-    quotes the file; `snippet` is the part around the matched words. `highlights` are (start, end) offsets into it.
+    `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
+    cross-encoder that read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
+    the matched words. `highlights` are (start, end) offsets into it.
     """
 
     path: NotePath
