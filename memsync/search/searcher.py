@@ -127,16 +127,8 @@ class Searcher:
             question = Question.of(query.text, index.word_weights(query.words))
         ranked, likely = self._ranked(query, mode, pool, question)
         timer.lap("rank")
-        first = query.limit if relevance is None else max(query.limit, RERANKED)
-        anchored = list(islice(self._anchored(form_spans(ranked)), first))
-        read = None
-        if relevance is not None and anchored:
-            timer.lap("hits")
-            read = relevance([_with_heading(span, place) for span, place in anchored])
-            timer.lap("rerank")
-        if read is None:
-            anchored = anchored[: query.limit]
-        elif mode is Mode.KEYWORD:  # where no score is a probability: each counts as its share of the best one
+        anchored, read = self._first(ranked, query.limit, relevance, timer)
+        if read is not None and mode is Mode.KEYWORD:  # no score is a probability there: each is its share of the best
             likely = 1.0
         hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
         if read is not None:
@@ -214,6 +206,22 @@ class Searcher:
         return prior
 
     # --------------------------------------------------------------------------------------------- hits
+
+    def _first(
+        self, ranked: Sequence[Found], limit: int, relevance: Relevance | None, timer: _Timer
+    ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
+        """Return the spans to show, checked against their files, and what `relevance` says of each, None if nothing.
+
+        Those that it has read are more than `limit`: the best of them are not known yet.
+        """
+        spans = self._anchored(form_spans(ranked))
+        if relevance is None:
+            return list(islice(spans, limit)), None
+        first = list(islice(spans, max(limit, RERANKED)))
+        timer.lap("hits")
+        read = relevance([_with_heading(span, place) for span, place in first]) if first else None
+        timer.lap("rerank")
+        return (first, read) if read is not None else (first[:limit], None)
 
     def _anchored(self, spans: Iterator[Span]) -> Iterator[tuple[Span, Anchored]]:
         """Yield the spans whose text stands in their files, each place once."""
