@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -103,7 +104,8 @@ class CrossEncoder:
                 return cached
         except (OSError, ValueError):  # it is not there, or not whole
             pass
-        enable_progress_bars()  # which the look into the cache has switched off
+        if sys.stderr.isatty():
+            enable_progress_bars()  # which the look into the cache has switched off
         try:
             return Path(TextCrossEncoder.download_files_from_huggingface(source, cache_dir(), files))
         except Exception as error:
