@@ -261,8 +261,7 @@ def test_model_that_cannot_be_had_leaves_the_answer_as_it_is(cli: Cli, write: Wr
     plain = cli("search", "heron", "alder", "--mode", "keyword")
     done = cli("search", "heron", "alder", "--mode", "keyword", "--rerank", environ=NO_NETWORK)
     assert (done.returncode, done.stdout) == (0, plain.stdout)
-    assert f"{RERANK_MODEL} is not in" in done.stderr
-    assert "cannot be fetched" in done.stderr
+    assert f"the reranking model {RERANK_MODEL} cannot be fetched into" in done.stderr
     assert "not reranked. Its 80 MB are fetched at the first use: check the network" in done.stderr
 
 
@@ -274,14 +273,14 @@ def test_model_that_could_not_be_had_is_not_tried_at_each_search(
 
     asked: list[bool] = []
 
-    def refuse(source: str, folder: str, files: list[str], *, local_files_only: bool = False) -> str:
-        asked.append(local_files_only)
+    def refuse(source: str, folder: str, files: list[str], **options: bool) -> str:
+        asked.append(options.get("local_files_only", False))
         raise OSError("no route")
 
     monkeypatch.setattr(TextCrossEncoder, "download_files_from_huggingface", refuse)
     model = make_reranker(RERANK_MODEL, 1)
     for _ in range(3):
-        with pytest.raises(EmbedderError, match="cannot be fetched: no route"):
+        with pytest.raises(EmbedderError, match=r"cannot be fetched into .*: no route"):
             model.relevance("heron", ["heron"])
     assert asked == [True, False]
     monkeypatch.setattr(cross_encoder, "RETRY_SECONDS", 0.0)
@@ -387,6 +386,21 @@ def test_model_is_fetched_once(cli: Cli, write: Write, hub: dict[str, str]) -> N
         done = cli(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
         assert "rerank #1 (0.731)" in done.stdout
         assert done.stderr == ""
+
+
+def test_model_that_lost_a_part_on_the_disk_is_fetched_again(
+    cli: Cli, write: Write, hub: dict[str, str], tmp_path: Path
+) -> None:
+    """Its size tells; a file that is there is otherwise never fetched."""
+    write("a.md", "The heron nests in the alder.\n")
+    words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
+    assert "rerank #1 (0.731)" in cli(*words, environ=hub).stdout
+    (file,) = (tmp_path / "cache").rglob("model.onnx")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    assert "cannot be fetched" in cli(*words, environ=NO_NETWORK).stderr
+    assert "rerank #1 (0.731)" in cli(*words, environ=hub).stdout
+    assert file.read_bytes() == whole
 
 
 def test_unloaded_model_is_loaded_again(cached: Path) -> None:

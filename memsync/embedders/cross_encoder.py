@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,24 +95,27 @@ class CrossEncoder:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
         from huggingface_hub.utils.tqdm import enable_progress_bars
 
-        source = self._model["sources"]["hf"]
         files = [self._model["model_file"], *self._model["additional_files"]]
+        fetch = partial(
+            TextCrossEncoder.download_files_from_huggingface, self._model["sources"]["hf"], cache_dir(), files
+        )
+        is_damaged = False
         try:
-            cached = Path(
-                TextCrossEncoder.download_files_from_huggingface(source, cache_dir(), files, local_files_only=True)
-            )
+            cached = Path(fetch(local_files_only=True))
             if all((cached / file).exists() for file in files):
                 return cached
-        except (OSError, ValueError):  # it is not there, or not whole
+        except OSError:  # it is not there
             pass
+        except ValueError:  # a file has another size than it had when it was fetched
+            is_damaged = True
         if sys.stderr.isatty():
             enable_progress_bars()  # which the look into the cache has switched off
         try:
-            return Path(TextCrossEncoder.download_files_from_huggingface(source, cache_dir(), files))
+            return Path(fetch(force_download=is_damaged))
         except Exception as error:
             size = f"{self._model['size_in_GB'] * 1000:.0f} MB"
             raise EmbedderError(
-                f"the reranking model {self.name} is not in {cache_dir()} and cannot be fetched: {error}",
+                f"the reranking model {self.name} cannot be fetched into {cache_dir()}: {error}",
                 hint=f"Its {size} are fetched at the first use: check the network and search again.",
             ) from error
 

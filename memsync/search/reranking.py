@@ -20,6 +20,9 @@ RERANKED = 30
 LOAD_PATIENCE_SECONDS = 10.0
 """How long one search at a time waits in a daemon for a model that may have to be loaded first."""
 
+_LOADING = "It may still be fetched or loaded: try again later."
+_TOO_SLOW = "If it is always too slow, raise [search] deadline_ms or set a smaller rerank_model."
+
 Relevance = Callable[[Sequence[str]], Sequence[float] | None]
 """Texts -> how relevant each is to the question, from 0 to 1; None if that could not be found out."""
 
@@ -80,19 +83,17 @@ class Reranking:
         """Ask on another thread. One search at a time waits for a model to be loaded, and none for one that hangs."""
         with self._asking:
             if self._unanswered is not None and not self._unanswered.done():
-                hint = "It may still be fetched or loaded: try again later."
-                raise EmbedderError("the reranking model has yet to answer an earlier question", hint=hint)
+                raise EmbedderError("the reranking model has yet to answer an earlier question", hint=_LOADING)
             asked = self._pool.submit(self._read, question, texts)
-            if not self._has_answered:
+            is_loading = not self._has_answered
+            if is_loading:
                 self._unanswered, patience = asked, max(patience, LOAD_PATIENCE_SECONDS)
         try:
             return asked.result(patience)
         except FutureTimeout:
             self._unanswered = asked
-            raise EmbedderError(
-                f"the reranking model has not answered within {patience:g} s",
-                hint="Try again later; if it is too slow, raise [search] deadline_ms or set a smaller rerank_model.",
-            ) from None
+            message = f"the reranking model has not answered within {patience:g} s"
+            raise EmbedderError(message, hint=_LOADING if is_loading else _TOO_SLOW) from None
 
     def _read(self, question: str, texts: Sequence[str]) -> list[float]:
         self._used_at = self._clock.monotonic()
