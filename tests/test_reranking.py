@@ -22,7 +22,7 @@ import pytest
 from memsync.embedders import cross_encoder
 from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
-from memsync.model import Hit, SearchResult
+from memsync.model import Hit, Query, SearchResult
 from memsync.search import reranking
 from memsync.search.reranking import RERANKED
 from memsync.search.searcher import CITATION_TOKENS
@@ -275,7 +275,7 @@ def test_model_that_could_not_be_had_is_not_tried_at_each_search(
 
     def refuse(source: str, folder: str, files: list[str], **options: bool) -> str:
         asked.append(options.get("local_files_only", False))
-        raise OSError("no route")
+        raise OSError("no\n\nroute")
 
     monkeypatch.setattr(TextCrossEncoder, "download_files_from_huggingface", refuse)
     model = make_reranker(RERANK_MODEL, 1)
@@ -302,7 +302,7 @@ def test_relevance_that_is_no_number_is_refused(cached: Path, monkeypatch: pytes
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
     monkeypatch.setattr(TextCrossEncoder, "rerank", lambda self, question, texts: [float("nan")])
-    with pytest.raises(EmbedderError, match="what is no number"):
+    with pytest.raises(EmbedderError, match="not a number"):
         make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
 
 
@@ -497,6 +497,18 @@ def test_model_that_hangs_or_dies_in_a_daemon_holds_nobody_up(daemon: Cli) -> No
     assert len(model_processes(RERANK_MODEL)) == 1
 
 
+def test_daemon_that_is_stopped_leaves_no_model_behind(daemon: Cli) -> None:
+    """Even one that hangs while a search waits for it."""
+    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
+    (process,) = model_processes(RERANK_MODEL)
+    os.kill(process, signal.SIGSTOP)
+    waiting = daemon.begin("search", "heron", "alder", "--rerank")
+    assert daemon("stop").returncode == 0
+    until(lambda: model_processes(RERANK_MODEL) == [], "the model's process has ended")
+    assert waiting.wait(PATIENCE_SECONDS) == 0
+    assert daemon.processes() == []
+
+
 def test_unknown_model_is_an_error_of_a_served_search_too(
     cli: Cli, write: Write, short_runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -528,6 +540,24 @@ def test_one_search_waits_for_a_model_that_is_being_loaded(
         assert "has yet to answer an earlier question" in waiting.warnings[0]
         judge.goes_on.set()
         until(lambda: bool(remote.search("heron", rerank=True).hits[0].ranks.keys() & {"rerank"}), "it answers")
+
+
+@pytest.mark.parametrize("as_query", [False, True])
+def test_socket_takes_the_option_beside_the_query_or_in_it(
+    served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch, as_query: bool
+) -> None:
+    """As docs/protocol.md has it; anything but true and false is refused."""
+    monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
+    judge.words, judge.otherwise = {}, 0.7
+    query = {"text": "heron", "words": ["heron"], "rerank": True}
+    with served.peer() as peer:
+        asked = {"query": query} if as_query else {"query": "heron", "rerank": True}
+        assert {hit["ranks"]["rerank"]["score"] for hit in peer.result("search", **asked)["hits"]} == {0.7}
+        assert "rerank must be true or false" in peer.ask("search", query="heron", rerank="yes")["error"]["message"]
+        assert len(judge.asked) == 1
+    with served.connect() as remote:
+        found = remote.search(Query("heron", ("heron",), rerank=as_query), rerank=not as_query)
+    assert {hit.ranks["rerank"].score for hit in found.hits} == {0.7}
 
 
 def test_unknown_model_is_raised_in_python(judged: Callable[..., Memory], judge: Judge) -> None:

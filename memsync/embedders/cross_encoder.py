@@ -60,9 +60,9 @@ class CrossEncoder:
         try:
             logits = list(pool.map(logit, texts))
         except Exception as error:
-            raise EmbedderError(f"the reranking model {self.name} failed: {error}") from error
+            raise EmbedderError(f"the reranking model {self.name} failed: {_reason(error)}") from error
         if any(math.isnan(one) for one in logits):
-            raise EmbedderError(f"the reranking model {self.name} gave what is no number")
+            raise EmbedderError(f"the reranking model {self.name} gave a value that is not a number")
         return [_logistic(one) for one in logits]
 
     def unload(self) -> None:
@@ -115,7 +115,7 @@ class CrossEncoder:
         except Exception as error:
             size = f"{self._model['size_in_GB'] * 1000:.0f} MB"
             raise EmbedderError(
-                f"the reranking model {self.name} cannot be fetched into {cache_dir()}: {error}",
+                f"the reranking model {self.name} cannot be fetched into {cache_dir()}: {_reason(error)}",
                 hint=f"Its {size} are fetched at the first use: check the network and search again.",
             ) from error
 
@@ -132,7 +132,7 @@ class CrossEncoder:
             )
         except Exception as error:
             raise EmbedderError(
-                f"the reranking model {self.name} cannot be loaded: {error}",
+                f"the reranking model {self.name} cannot be loaded: {_reason(error)}",
                 hint=f"Remove {folder.parents[1]} to have it fetched again.",
             ) from error
 
@@ -144,6 +144,11 @@ def load(name: str, threads: int) -> CrossEncoder:
     advice = "See [search] rerank_model; without it the default model is used."
     models = TextCrossEncoder.list_supported_models()
     return CrossEncoder(supported(name, models, what="reranking model", advice=advice), threads=threads)
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says on one line: some of the network's have several."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _logistic(logit: float) -> float:
