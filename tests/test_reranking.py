@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -24,9 +25,10 @@ from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
 from memsync.model import Hit, Query, SearchResult
 from memsync.search import reranking
-from memsync.search.reranking import RERANKED
+from memsync.search.reranking import RERANKED, Reranking
 from memsync.search.searcher import CITATION_TOKENS
 from memsync.settings import RERANK_MODEL, load_settings
+from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import PATIENCE_SECONDS, Served, held, served, short_runtime_folder
@@ -540,6 +542,71 @@ def test_one_search_waits_for_a_model_that_is_being_loaded(
         assert "has yet to answer an earlier question" in waiting.warnings[0]
         judge.goes_on.set()
         until(lambda: bool(remote.search("heron", rerank=True).hits[0].ranks.keys() & {"rerank"}), "it answers")
+
+
+@pytest.fixture
+def model(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reranking]:
+    """Give the judge as a daemon asks it, with very little time to be loaded."""
+    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.02)
+    with ThreadPoolExecutor(2) as pool:
+        yield Reranking(lambda: judge, pool, SYSTEM_CLOCK)
+        judge.goes_on.set()
+
+
+def warning_of(model: Reranking, patience: float) -> str:
+    """Ask with patience; return the warning that came of it, empty for an answer."""
+    warnings: list[str] = []
+    answer = model.relevance("heron", ["heron"], patience, warnings)
+    assert (answer is None) == bool(warnings)
+    return "".join(warnings)
+
+
+@pytest.mark.parametrize("before", ["nothing", "a failure", "unloading"])
+def test_a_model_that_may_have_to_be_loaded_is_given_more_time(judge: Judge, model: Reranking, before: str) -> None:
+    """The warning tells which of the two it was; while a question is open, nobody waits."""
+    if before != "nothing":
+        assert warning_of(model, PATIENCE_SECONDS) == ""
+    if before == "a failure":
+        judge.fail = EmbedderError("it died")
+        assert "it died" in warning_of(model, PATIENCE_SECONDS)
+        judge.fail = None
+    if before == "unloading":
+        model.unload()
+    for said in (
+        "within 0.02 s; hits are not reranked. It may still be",
+        "within 0.01 s; hits are not reranked. If it",
+    ):
+        judge.goes_on.clear()
+        assert said in warning_of(model, 0.01)
+        assert "has yet to answer an earlier question" in warning_of(model, PATIENCE_SECONDS)
+        judge.goes_on.set()
+        until(lambda: warning_of(model, PATIENCE_SECONDS) == "", "it answers")
+
+
+def test_one_search_at_a_time_waits_for_a_model_to_be_loaded(
+    judge: Judge, model: Reranking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon has few threads for searches."""
+    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", PATIENCE_SECONDS)
+    judge.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(warning_of, model, 0.01)
+        until(lambda: judge.asked != [], "the model is asked")
+        assert "has yet to answer an earlier question" in warning_of(model, PATIENCE_SECONDS)
+        judge.goes_on.set()
+        assert first.result(PATIENCE_SECONDS) == ""
+
+
+def test_closed_memory_leaves_no_model_open(judge: Judge, model: Reranking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is made while everything is being closed is closed as well."""
+    closed: list[bool] = []
+    monkeypatch.setattr(judge, "close", lambda: closed.append(True))
+    model.close()
+    assert closed == []
+    assert warning_of(model, PATIENCE_SECONDS) == ""
+    assert closed == [True]
+    model.close()
+    assert closed == [True, True]
 
 
 @pytest.mark.parametrize("as_query", [False, True])
