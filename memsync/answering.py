@@ -151,7 +151,7 @@ class Answering:
         relevance = self._relevance(query, warnings)
         try:
             return self._searcher.search(query, await_near, relevance, tokens=tokens)
-        except UnknownModel:  # of the model that reranks: `await_near` raises nothing of the kind
+        except UnknownModel:  # the name of the reranking model: the same search by words would fail as well
             raise
         except EmbedderError as error:
             warnings.append(_by_words(error))

@@ -128,8 +128,10 @@ SETTINGS = (
         "How old the comparison with the files may be for --fresh bounded.",
         *_between(0, 3_600_000),
     ),
-    Setting("search.rerank_model", RERANK_MODEL, "What --rerank runs: the name of a cross-encoder of fastembed."),
-    Setting("search.rerank_weight", 0.5, "How much of the score that cross-encoder decides.", *_between(0, 0.9)),
+    Setting(
+        "search.rerank_model", RERANK_MODEL, "The cross-encoder of --rerank: the name of one that fastembed knows."
+    ),
+    Setting("search.rerank_weight", 0.5, "Weight of its relevance against the first score.", *_between(0, 0.9)),
     Setting("context.budget", 4_000, "Word pieces of a context for which no budget is named.", *_between(1, 1_000_000)),
     Setting("context.soul", 0.15, "The share of it that SOUL.md has.", *_between(0, 1)),
     Setting("context.prompts", 0.15, "The share of prompts/ and of the thread's own prompt.", *_between(0, 1)),

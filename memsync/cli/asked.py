@@ -71,7 +71,7 @@ OPTIONS = (
     Option("mode", "Which retrievers answer.", choices=("hybrid", "keyword", "vector")),
     Option("tokens", "Return as many hits as fit into N tokens.", metavar="N", least=1),
     Option("min-score", "Leave out hits with a lower score, from 0 to 1.", metavar="P", is_share=True),
-    Option("rerank", "Let a cross-encoder read the first hits, and order them by its score and theirs."),
+    Option("rerank", "Let a cross-encoder read the first hits, and blend its relevance with their scores."),
     Option("where", "Only where an attribute or front matter key has this value.", metavar="KEY=VALUE", many=True),
     Option("archived", "Search retired notes too."),
     Option(

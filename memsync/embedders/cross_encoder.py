@@ -49,7 +49,7 @@ class CrossEncoder:
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how relevant each text is to a question, in the same order: from 0 to 1, the logistic of the logit.
 
-        Raises EmbedderError when the model cannot be had or fails.
+        Raises EmbedderError when the model cannot be fetched or fails.
         """
         model, pool = self._load()
         asked = question[:MOST_CHARS]

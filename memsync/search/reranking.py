@@ -1,7 +1,7 @@
 """A second opinion on the first hits: a cross-encoder reads each of them together with the question.
 
-It is asked for (`--rerank`) and never decides alone: its relevance is blended with the score that a hit has without it.
-Where it fails, does not answer in time or cannot be had, hits stay as they were, and a warning says so.
+It runs only with `--rerank` and never decides alone: its relevance is blended with the score that a hit has without it.
+If it cannot be fetched, fails or does not answer in time, hits stay as they were, and a warning says so.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class Searcher:
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and what `relevance` says of each, None if nothing.
 
-        Those that it has read are more than `limit`: the best of them are not known yet.
+        Those that it has read may be more than `limit`: which ones are best is decided afterwards.
         """
         spans = self._anchored(form_spans(ranked))
         if relevance is None:
