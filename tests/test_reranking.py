@@ -518,9 +518,8 @@ def test_unknown_model_is_an_error_of_a_served_search_too(
     write("a.md", "The heron nests.\n")
     monkeypatch.setenv("MEMSYNC_SEARCH_RERANK_MODEL", "BAAI/bge-reranker-bass")
     cli.start()
-    done = cli("search", "heron", "--rerank")
-    assert done.returncode == 8
-    assert "Did you mean BAAI/bge-reranker-base" in done.stderr
+    until(lambda: "Did you mean BAAI/bge-reranker-base" in cli("search", "heron", "--rerank").stderr, "it is named")
+    assert cli("search", "heron", "--rerank").returncode == 8
     assert cli("search", "heron").returncode == 0
 
 
