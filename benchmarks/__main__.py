@@ -3,6 +3,7 @@
     python -m benchmarks --data FOLDER                    everything
     python -m benchmarks --data FOLDER locomo search      some of it
     python -m benchmarks start unchanged                  what needs no data folder
+    python -m benchmarks --data FOLDER --rerank           the measurements of quality, each search with --rerank
 
 Ratios are taken between things measured in turn in one run, medians of at least five; they are what counts. Exits with
 1 when a figure misses what is asked.
@@ -15,6 +16,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks import (
@@ -53,6 +55,12 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "footprint": footprint.memory_and_idle,
     "knowledge": knowledge.from_the_first_minute,
 }
+RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
+    "rfcs": partial(quality.rfcs, rerank=True),
+    "facts": partial(quality.facts, rerank=True),
+    "faq": partial(quality.faq, rerank=True),
+    "locomo": partial(quality.locomo, rerank=True),
+}
 WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "unchanged": unchanged.ten_thousand,
     "start": start.imports,
@@ -71,19 +79,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl and locomo/")
     parser.add_argument("--state", type=Path, help="keep indexes here between runs (default: a temporary folder)")
+    parser.add_argument("--rerank", action="store_true", help=f"rerank the hits of {', '.join(RERANKED)}")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join([*WITH_DATA, *WITHOUT_DATA])}")
     arguments = parser.parse_args()
-    names = arguments.names or [*WITH_DATA, *WITHOUT_DATA]
-    unknown = set(names) - WITH_DATA.keys() - WITHOUT_DATA.keys()
+    measurements = RERANKED if arguments.rerank else {**WITH_DATA, **WITHOUT_DATA}
+    names = arguments.names or [*measurements]
+    unknown = set(names) - measurements.keys()
     if unknown:
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as scratch:
         state = arguments.state or Path(scratch)
         state.mkdir(parents=True, exist_ok=True)
-        return _run(names, arguments.data, state)
+        return _run(names, arguments.data, state, RERANKED if arguments.rerank else WITH_DATA)
 
 
-def _run(names: list[str], data: Path | None, state: Path) -> int:
+def _run(
+    names: list[str], data: Path | None, state: Path, with_data: dict[str, Callable[[Path, Path], list[Row]]]
+) -> int:
     print(f"{platform.machine()}, {platform.system()} {platform.release()}, Python {platform.python_version()}\n")
     print("| measure | figure | asked | |\n|---|---|---|---|")
     missed = 0
@@ -93,7 +105,7 @@ def _run(names: list[str], data: Path | None, state: Path) -> int:
         elif data is None or not data.is_dir():
             rows = [Row(name, "skipped: no data folder (--data FOLDER, or make bench BENCH_DATA=FOLDER)")]
         else:
-            rows = WITH_DATA[name](data, state)
+            rows = with_data[name](data, state)
         for row in rows:
             print(row, flush=True)
         missed += sum(row.met is False for row in rows)

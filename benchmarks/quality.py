@@ -23,6 +23,7 @@ from benchmarks.measures import (
     recall_in_budget,
 )
 from benchmarks.report import Row
+from memsync.errors import MemsyncError
 from memsync.evaluation.measures import (
     MOST_LOST,
     Range,
@@ -62,9 +63,10 @@ class LineCosts:
 
 
 class _Answers:
-    """What a memory answers to questions that it can answer and to others."""
+    """What a memory answers to questions that it can answer and to others, reranked or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, rerank: bool) -> None:
+        self._rerank = rerank
         self.hits: list[tuple[Question, Hits, LineCosts]] = []
         self.scores: list[float] = []
         self.hopeless: list[float] = []
@@ -74,10 +76,10 @@ class _Answers:
         with opened(root, state, search_min_score="0") as memory:
             memory.sync()
             for question in questions:
-                hits, score = _ask(memory, question)
+                hits, score = _ask(memory, question, self._rerank)
                 self.hits.append((question, hits, costs))
                 self.scores.append(score)
-            self.hopeless += [_ask(memory, question)[1] for question in unanswerable]
+            self.hopeless += [_ask(memory, question, self._rerank)[1] for question in unanswerable]
 
     def row(
         self, name: str, measure: Callable[[Question, Hits, LineCosts], float], least: float = 0.0, *, kind: str = ""
@@ -100,11 +102,11 @@ class _Answers:
         ]
 
 
-def locomo(data: Path, state: Path) -> list[Row]:
+def locomo(data: Path, state: Path, *, rerank: bool = False) -> list[Row]:
     """Ask every question of its own conversation."""
     questions = read_questions(data / "locomo" / "questions.jsonl")
     unanswerable = read_questions(data / "locomo" / "unanswerable.jsonl")
-    answers = _Answers()
+    answers = _Answers(rerank=rerank)
     for name in sorted({question.root for question in questions}):
         own = [question for question in questions if question.root == name]
         answers.ask(data / "locomo" / name, state, own, (q for q in unanswerable if q.root == name))
@@ -122,10 +124,10 @@ def locomo(data: Path, state: Path) -> list[Row]:
     ]
 
 
-def facts(data: Path, state: Path) -> list[Row]:
+def facts(data: Path, state: Path, *, rerank: bool = False) -> list[Row]:
     """Ask for single facts in daily logs and a MEMORY.md among other notes; then what only another memory knows."""
     questions = read_questions(data / "facts" / "questions.jsonl")
-    answers = _Answers()
+    answers = _Answers(rerank=rerank)
     answers.ask(_facts_among_notes(data, state), state, questions, read_questions(data / "faq" / "questions.jsonl"))
 
     def evidence(budget: int) -> Callable[[Question, Hits, LineCosts], float]:
@@ -144,10 +146,10 @@ def facts(data: Path, state: Path) -> list[Row]:
     ]
 
 
-def faq(data: Path, state: Path) -> list[Row]:
+def faq(data: Path, state: Path, *, rerank: bool = False) -> list[Row]:
     """Ask questions about documents in other words than theirs; then what only another memory knows."""
     questions = read_questions(data / "faq" / "questions.jsonl")
-    answers = _Answers()
+    answers = _Answers(rerank=rerank)
     answers.ask(data / "faq" / "notes", state, questions, read_questions(data / "facts" / "questions.jsonl"))
 
     def rank(question: Question, hits: Hits) -> int:
@@ -161,10 +163,10 @@ def faq(data: Path, state: Path) -> list[Row]:
     ]
 
 
-def rfcs(data: Path, state: Path) -> list[Row]:
+def rfcs(data: Path, state: Path, *, rerank: bool = False) -> list[Row]:
     """Ask the questions about the Rust RFCs."""
     questions = read_questions(data / "rfcs.questions.jsonl")
-    answers = _Answers()
+    answers = _Answers(rerank=rerank)
     answers.ask(data / "rfcs", state, questions, ())
 
     def rank(question: Question, hits: Hits) -> int:
@@ -190,7 +192,9 @@ def _facts_among_notes(data: Path, state: Path) -> Path:
     return root
 
 
-def _ask(memory: Memory, question: Question) -> tuple[Hits, float]:
-    result = memory.search(question.text, limit=HITS)
+def _ask(memory: Memory, question: Question, rerank: bool) -> tuple[Hits, float]:
+    result = memory.search(question.text, limit=HITS, rerank=rerank)
+    if rerank and any("rerank" not in hit.ranks for hit in result.hits):  # it would measure something else
+        raise MemsyncError(f"not reranked: {'; '.join(result.warnings)}")
     hits = [(hit.path, hit.start_line, hit.end_line) for hit in result.hits]
     return hits, result.hits[0].score if result.hits else 0.0

@@ -10,11 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, sentences
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, sentences
 from memsync.model import Failure, Fresh, Freshness, Mode, NotePath, Query, SearchResult, WatcherState
 from memsync.model.plain import still_indexing
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
+from memsync.search.reranking import Relevance, Reranking
 from memsync.search.searcher import Near, Searcher
 from memsync.search.time_hints import without_times
 from memsync.sync.failures import read_failures
@@ -30,6 +31,7 @@ BACKLOG_SECONDS = 0.5
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Alone, a process may first have to load the model."""
+NOTHING_TO_RERANK = "reranking has no effect without a question: hits are in the order of their dates"
 NO_ANSWER = "the embedding model does not answer; searched by words alone"
 
 
@@ -50,6 +52,7 @@ class Answering:
         syncer: Syncer,
         searcher: Searcher,
         models: EmbeddingModels,
+        reranking: Reranking,
         limits: Limits,
         clock: Clock,
         pool: ThreadPoolExecutor,
@@ -59,6 +62,7 @@ class Answering:
         self._syncer = syncer
         self._searcher = searcher
         self._models = models
+        self._reranking = reranking
         self._limits = limits
         self._clock = clock
         self._pool = pool
@@ -145,11 +149,24 @@ class Answering:
     def _search(
         self, query: Query, await_near: Callable[[], Near | None] | None, tokens: int | None, warnings: list[str]
     ) -> SearchResult:
+        relevance = self._relevance(query, warnings)
         try:
-            return self._searcher.search(query, await_near, tokens=tokens)
+            return self._searcher.search(query, await_near, relevance, tokens=tokens)
+        except UnknownModel:  # the name of the reranking model: the same search by words would fail as well
+            raise
         except EmbedderError as error:
             warnings.append(_by_words(error))
-            return self._searcher.search(query, tokens=tokens)
+            return self._searcher.search(query, None, relevance, tokens=tokens)
+
+    def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
+        """Return what reads the first hits of a query that asks for it, None for any other."""
+        if not query.rerank:
+            return None
+        if not query.text:
+            warnings.append(NOTHING_TO_RERANK)
+            return None
+        patience = max(self._limits.deadline, MODEL_PATIENCE_SECONDS) if self.live else None
+        return lambda texts: self._reranking.relevance(query.text, texts, patience, warnings)
 
     # -------------------------------------------------------------------------------------- freshness
 

@@ -10,7 +10,7 @@
     │   ├── IndexBusy                7   another process holds the lock
     │   ├── IndexDamaged             6   not a database, or a broken one: set aside and rebuilt
     │   └── IndexTooNew              6   written by a later version of memsync
-    ├── EmbedderError                8   the embedding model failed
+    ├── EmbedderError                8   a model failed: the one that embeds, or the one that reranks
     │   └── UnknownModel             8   no such model
     ├── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
     ├── DaemonError                 11   the daemon cannot be started, stopped or asked
@@ -126,13 +126,13 @@ class IndexBusy(IndexFailure):
 
 
 class EmbedderError(MemsyncError):
-    """The embedding model failed to load or to answer."""
+    """A model failed to load or to answer: the embedding model, or the one that reranks."""
 
     exit_code = 8
 
 
 class UnknownModel(EmbedderError):
-    """No embedding model has this name."""
+    """No model has this name."""
 
 
 class FilesystemError(MemsyncError):

@@ -35,9 +35,10 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.notes.repository import commit_in
 from memsync.notes.rules import PathRules
-from memsync.ports import Clock, Embedder, Index, Progress, TokenCounter, VectorCache
+from memsync.ports import Clock, Embedder, Index, Progress, Reranker, TokenCounter, VectorCache
 from memsync.search.excerpt import read_excerpt
 from memsync.search.query_syntax import parse_query
+from memsync.search.reranking import Reranking
 from memsync.search.searcher import Ranking, Searcher
 from memsync.settings import Settings
 from memsync.sync.clock import SYSTEM_CLOCK
@@ -64,6 +65,7 @@ _RANKING_SETTINGS = (
     "importance",
     "pinned",
     "min_score",
+    "rerank_weight",
 )
 WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0
@@ -89,6 +91,7 @@ class Memory(Exchange, Calls):
         make_embedder: Callable[[], Embedder],
         embedder_of: Callable[[EmbeddingSpace], Embedder],
         *,
+        make_reranker: Callable[[], Reranker] | None = None,
         files: NoteFiles | None = None,
         clock: Clock = SYSTEM_CLOCK,
         cache: VectorCache | None = None,
@@ -97,7 +100,7 @@ class Memory(Exchange, Calls):
         """Put the parts together; `wiring.connect` and `Memory.open` are what callers use.
 
         Of `processes` more than 1 (0: as many as there are processors) parse notes where there are many to read.
-        `syncer`, `models` and `answering` are what keeps the index live works with.
+        `syncer`, `models`, `reranking` and `answering` are what keeps the index live works with.
         """
         self.settings = settings
         self._index = index
@@ -121,7 +124,10 @@ class Memory(Exchange, Calls):
         ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
         searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
-        self.answering = Answering(index, self.syncer, searcher, self.models, limits, clock, self._pool, self._usage)
+        self.reranking = Reranking(make_reranker, self._pool, clock)
+        self.answering = Answering(
+            index, self.syncer, searcher, self.models, self.reranking, limits, clock, self._pool, self._usage
+        )
         self._beginning = threading.Lock()
         self._acts: Acts | None = None
 
@@ -154,7 +160,8 @@ class Memory(Exchange, Calls):
     def close(self) -> None:
         """Let go of the model and the index. The memory cannot be used afterwards."""
         self._usage.flush()
-        self.models.close()  # first: whoever waits for it then waits no longer
+        self.models.close()  # first: whoever waits for one waits no longer
+        self.reranking.close()
         self._pool.shutdown()
         self._index.close()
         if self._cache is not None:
@@ -219,6 +226,7 @@ class Memory(Exchange, Calls):
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
         min_score: float | None = None,
+        rerank: bool = False,
         fresh: Fresh | str = Fresh.STRICT,
         generation: int = 0,
     ) -> SearchResult:
@@ -226,10 +234,11 @@ class Memory(Exchange, Calls):
 
         `query` is text in the syntax of docs/search.md, or a Query; `limit` and `mode` default to the settings;
         `filter_pairs` are filters as (name, value) of that syntax; `tokens` keeps as many hits as fit a budget of word
-        pieces; `min_score` leaves out hits with a lower score, unless they hold all the words. With `fresh` strict,
-        changed files are indexed first, as far as the deadline allows; what the answer then lacks is said in
-        `freshness` and `warnings`. `generation`, from a SyncReport, names a state of the index that the answer must
-        not be older than. Raises UsageError, RootError, IndexFailure.
+        pieces; `min_score` leaves out hits with a lower score, unless they hold all the words; `rerank` lets a
+        cross-encoder read the first hits, and if that fails, a warning says so. With `fresh` strict, changed files are
+        indexed first, as far as the deadline allows; what the answer then lacks is said in `freshness` and `warnings`.
+        `generation`, from a SyncReport, names a state of the index that the answer must not be older than. Raises
+        UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
         """
         if fresh not in list(Fresh):
             raise UsageError(f"fresh {fresh!r} is not known", hint=f"Write {', '.join(Fresh)}.")
@@ -239,6 +248,8 @@ class Memory(Exchange, Calls):
             if not 0.0 <= min_score <= 1.0:
                 raise UsageError(f"min_score {min_score} is not from 0 to 1", hint="Scores are probabilities.")
             query = replace(query, min_score=min_score)
+        if rerank:
+            query = replace(query, rerank=True)
         asked = query
         return self._answered(
             lambda: self.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)

@@ -24,6 +24,7 @@ class MemoryApi(Calls, Protocol):
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
         min_score: float | None = None,
+        rerank: bool = False,
         fresh: Fresh | str = "strict",
         generation: int = 0,
     ) -> SearchResult:

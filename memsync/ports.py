@@ -90,6 +90,26 @@ class Embedder(Protocol):
         ...
 
 
+class Reranker(Protocol):
+    """Reads a question together with each text, which takes longer than comparing vectors. Safe for several threads."""
+
+    def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return how relevant each text is to a question, in the same order: from 0 to 1, the logistic of a logit.
+
+        A text's relevance depends on question and text alone. What exceeds the model's window is not read. Raises
+        EmbedderError, UnknownModel.
+        """
+        ...
+
+    def unload(self) -> None:
+        """Give back the model's memory; the next question loads it again."""
+        ...
+
+    def close(self) -> None:
+        """Give back everything for good; what another thread asks of it after that may raise EmbedderError."""
+        ...
+
+
 class IndexReader(Protocol):
     """One consistent view of the index; every method sees the same state."""
 

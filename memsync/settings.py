@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BUILT_IN_MODEL = "minilm"
+RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 OF_ONE_ROOT = ("memsync.root", "index.dir")
 """What the user's own config file says about one memory root only; all else in it holds for every root."""
 
@@ -118,7 +119,7 @@ SETTINGS = (
     Setting(
         "search.deadline_ms",
         2_000,
-        "How long a search may spend on indexing changed files first.",
+        "How long a search may spend on indexing changed files first, and in a daemon on reranking (2 s at least).",
         *_between(0, 600_000),
     ),
     Setting(
@@ -127,6 +128,10 @@ SETTINGS = (
         "How old the comparison with the files may be for --fresh bounded.",
         *_between(0, 3_600_000),
     ),
+    Setting(
+        "search.rerank_model", RERANK_MODEL, "The cross-encoder of --rerank: the name of one that fastembed knows."
+    ),
+    Setting("search.rerank_weight", 0.5, "Weight of its relevance against the first score.", *_between(0, 0.9)),
     Setting("context.budget", 4_000, "Word pieces of a context for which no budget is named.", *_between(1, 1_000_000)),
     Setting("context.soul", 0.15, "The share of it that SOUL.md has.", *_between(0, 1)),
     Setting("context.prompts", 0.15, "The share of prompts/ and of the thread's own prompt.", *_between(0, 1)),

@@ -39,6 +39,7 @@ HARMLESS = frozenset(
         "search.pinned",
         "search.deadline_ms",
         "search.bound_ms",
+        "search.rerank_weight",
         "context.budget",
         "context.soul",
         "context.prompts",

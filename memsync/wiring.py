@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from memsync.memory import Memory
     from memsync.memory_api import MemoryApi
     from memsync.model import Chunk, EmbeddingSpace, Note
-    from memsync.ports import Embedder, Index, PreparedNote, TokenCounter, VectorCache
+    from memsync.ports import Embedder, Index, PreparedNote, Reranker, TokenCounter, VectorCache
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
 NOTE_PREPARERS = {"sqlite": "memsync.indexes.sqlite.rows:note_rows"}
 VECTOR_CACHE = "memsync.vector_cache.cache:SqliteVectorCache"
+RERANKER = "memsync.embedders.cross_encoder:load"
 TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
 # A model's name, or how it begins -> what loads it, given the rest of the name and the number of threads.
@@ -43,6 +44,15 @@ def make_embedder(model: str, threads: int) -> Embedder:
     prefix = next(start for start in EMBEDDERS if model == start or (start in _BEGINNINGS and model.startswith(start)))
     target, call = EMBEDDERS[prefix]
     return call(_load(target), model, threads)
+
+
+def make_reranker(model: str, threads: int) -> Reranker:
+    """Return the cross-encoder that `[search] rerank_model` names; its model is loaded at its first use.
+
+    Raises UnknownModel.
+    """
+    reranker: Reranker = _load(RERANKER)(model, threads)
+    return reranker
 
 
 def model_of(space: EmbeddingSpace) -> str:
@@ -160,10 +170,14 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
         notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")
 
 
-def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make_embedder) -> Memory:
+def connect_here(
+    settings: Settings,
+    make: Callable[[str, int], Embedder] = make_embedder,
+    rerank_by: Callable[[str, int], Reranker] = make_reranker,
+) -> Memory:
     """Return the memory of these settings in this process, whether or not there is a daemon.
 
-    `make` returns the embedder that a model's name and a number of threads ask for.
+    `make` and `rerank_by` return the embedder and the reranker that a model's name and a number of threads ask for.
     """
     from memsync.memory import Memory
 
@@ -174,6 +188,7 @@ def connect_here(settings: Settings, make: Callable[[str, int], Embedder] = make
         make_token_counter(),
         lambda: make(settings["embedder.model"], settings["embedder.threads"]),
         lambda space: make(model_of(space), settings["embedder.threads"]),
+        make_reranker=lambda: rerank_by(settings["search.rerank_model"], settings["embedder.threads"]),
         cache=make_vector_cache(settings),
         processes=settings["index.processes"],
     )

@@ -21,6 +21,7 @@ from memsync.model import EmbeddingSpace, Note, NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules
+from memsync.ports import Reranker
 from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from tests.daemon_process import Cli
 
@@ -140,10 +141,16 @@ def make_memory(settings: Settings, embedder: FakeEmbedder) -> Iterator[Callable
     opened: list[Memory] = []
 
     def make(
-        own: FakeEmbedder = embedder, old: FakeEmbedder | None = None, own_settings: Settings = settings
+        own: FakeEmbedder = embedder,
+        old: FakeEmbedder | None = None,
+        own_settings: Settings = settings,
+        reranker: Reranker | None = None,
     ) -> Memory:
         index = SqliteIndex(own_settings.index_dir / "index.db")
-        memory = Memory(own_settings, index, COUNTER, lambda: own, lambda space: old or own)
+        make_reranker = None if reranker is None else lambda: reranker
+        memory = Memory(
+            own_settings, index, COUNTER, lambda: own, lambda space: old or own, make_reranker=make_reranker
+        )
         opened.append(memory)
         return memory
 

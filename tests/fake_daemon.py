@@ -35,8 +35,8 @@ class SlowEmbedder(FakeEmbedder):
         return super().embed_passages(texts)
 
 
-def connect(settings: Settings, make: object = None) -> Memory:
-    """Return the memory of these settings with the quick embedder, whatever `make` would give."""
+def connect(settings: Settings, *makers: object) -> Memory:
+    """Return the memory of these settings with the quick embedder, whatever `makers` would give."""
     embedder = SlowEmbedder()
     index = SqliteIndex(settings.index_dir / "index.db")
     cache = make_vector_cache(settings)

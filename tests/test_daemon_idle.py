@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,21 @@ class CountingEmbedder(FakeEmbedder):
         self.unloads += 1
 
 
+class CountingReranker:
+    """Finds everything equally relevant, and counts how often it was told to unload."""
+
+    unloads = 0
+
+    def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
+        return [0.5] * len(texts)
+
+    def unload(self) -> None:
+        self.unloads += 1
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 @pytest.fixture
 def clock() -> MovedClock:
     return MovedClock()
@@ -48,13 +63,22 @@ def model() -> CountingEmbedder:
 
 
 @pytest.fixture
-def start(root: Path, clock: MovedClock, model: CountingEmbedder) -> Iterator[Callable[[int], Engine]]:
+def reranker() -> CountingReranker:
+    return CountingReranker()
+
+
+@pytest.fixture
+def start(
+    root: Path, clock: MovedClock, model: CountingEmbedder, reranker: CountingReranker
+) -> Iterator[Callable[[int], Engine]]:
     """Start an engine that unloads its model after so many minutes."""
     engines: list[Engine] = []
 
     def memory_of(settings: Settings) -> Memory:
         index = SqliteIndex(settings.index_dir / "index.db")
-        return Memory(settings, index, COUNTER, lambda: model, lambda space: model, clock=clock)
+        return Memory(
+            settings, index, COUNTER, lambda: model, lambda space: model, make_reranker=lambda: reranker, clock=clock
+        )
 
     def begin(minutes: int) -> Engine:
         settings = load_settings(root=root, environ={"MEMSYNC_DAEMON_IDLE_UNLOAD_MINUTES": str(minutes)}, cwd=root)
@@ -111,3 +135,24 @@ def test_zero_minutes_never_unload(start: Callable[[int], Engine], clock: MovedC
     clock.forward += 1_000_000
     engine.vectors._rest(clock.monotonic())
     assert (is_loaded(engine), model.unloads) == (True, 0)
+
+
+def test_an_unused_reranking_model_is_unloaded_whether_or_not_questions_are_embedded(
+    start: Callable[[int], Engine], clock: MovedClock, model: CountingEmbedder, reranker: CountingReranker
+) -> None:
+    """Each model has a time of its own: plain searches keep the embedding model, and not the other."""
+    engine = start(MINUTES)
+    clock.forward += 60 * MINUTES
+    engine.memory.search("heron")
+    engine.vectors._rest(clock.monotonic())
+    assert reranker.unloads == 0
+    for unloads in (1, 2):
+        engine.memory.search("heron", rerank=True)
+        clock.forward += 60 * MINUTES - 30
+        engine.memory.search("heron")
+        engine.vectors._rest(clock.monotonic())
+        assert (reranker.unloads, model.unloads) == (unloads - 1, 0)
+        clock.forward += 60
+        engine.memory.search("heron")
+        until(lambda: reranker.unloads == unloads, "the model is unloaded")  # noqa: B023 (because it is called at once)
+        assert (reranker.unloads, model.unloads) == (unloads, 0)

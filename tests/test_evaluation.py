@@ -333,6 +333,7 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], wr
         ("search.keyword_weight", 2, "--set search.keyword_weight is not NAME=VALUE"),
         ("chunks.max_tokens=200", 2, "chunks.max_tokens cannot be compared: it does not decide the order of hits"),
         ("search.limit=3", 2, "search.limit cannot be compared: eval always looks at 10 hits"),
+        ("search.rerank_weight=0.2", 2, "search.rerank_weight cannot be compared: eval does not rerank"),
         ("search.min_score=0.2", 2, "search.min_score cannot be compared: eval looks at hits of every score"),
     ],
 )

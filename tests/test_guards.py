@@ -47,6 +47,21 @@ def test_searching_by_words_loads_no_model(root: Path) -> None:
     assert not loaded_by(code) & {"numpy", "onnxruntime", "fastembed", "sqlite_vec", "rich", "click"}
 
 
+def test_searching_without_reranking_loads_nothing_of_it(root: Path) -> None:
+    """A model that nobody asks for costs no search a millisecond."""
+    (root / "a.md").write_text("The heron nests.\n")
+    code = (
+        "import sys\n"
+        "from memsync import Memory\n"
+        f"with Memory.open({str(root)!r}) as memory:\n"
+        "    memory.sync()\n"
+        "    assert memory.search('heron').mode == 'hybrid'\n"
+        "loaded = [name for name in sys.modules if name.startswith('fastembed.rerank') or 'cross_encoder' in name]\n"
+        "sys.modules['reranking_is_loaded' if loaded else 'it_is_not'] = sys"
+    )
+    assert {"fastembed", "it_is_not"} <= loaded_by(code)
+
+
 def test_no_module_outgrows_its_subject() -> None:
     """A module of over 600 lines has more than one subject."""
     lines = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from memsync.daemon import isolated
-from memsync.daemon.isolated import IsolatedEmbedder
+from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.errors import EmbedderError, UnknownModel
+from memsync.settings import RERANK_MODEL
 from memsync.sync.gate import Stopped
-from memsync.wiring import make_embedder
+from memsync.wiring import make_embedder, make_reranker
+from tests.tiny_cross_encoder import put_in_cache
 
 TEXTS = [f"The heron number {number} nests in the alder." for number in range(7)]
 
@@ -29,9 +31,17 @@ def embedder() -> Iterator[IsolatedEmbedder]:
     made.unload()
 
 
-def process_of(embedder: IsolatedEmbedder) -> int:
-    assert embedder._child is not None
-    return embedder._child._process.pid
+@pytest.fixture
+def reranker(tmp_path: Path) -> Iterator[IsolatedReranker]:
+    put_in_cache(tmp_path / "cache" / "memsync" / "models")
+    made = IsolatedReranker(RERANK_MODEL, 2)
+    yield made
+    made.unload()
+
+
+def process_of(model: IsolatedEmbedder | IsolatedReranker) -> int:
+    assert model._child is not None
+    return model._child._process.pid
 
 
 def is_alive(process: int) -> bool:
@@ -139,3 +149,39 @@ def test_closed_model_begins_no_process(embedder: IsolatedEmbedder) -> None:
     with pytest.raises(EmbedderError, match="closed"):
         embedder.embed_passages(TEXTS)
     assert embedder._child is None
+
+
+def test_relevance_is_that_of_the_model_in_this_process(reranker: IsolatedReranker) -> None:
+    """Where the model runs changes no digit of it, in the order of the texts; unloading ends its process."""
+    texts = ["nothing", "heron, alder", "the heron nests", "“heron”\u2028line\n" * 9]
+    found = reranker.relevance("heron nest alder", texts)
+    assert found == make_reranker(RERANK_MODEL, 2).relevance("heron nest alder", texts)
+    process = process_of(reranker)
+    reranker.unload()
+    assert not is_alive(process)
+    assert reranker.relevance("heron nest alder", texts) == found
+
+
+def test_reranking_process_that_hangs_is_ended_and_begins_anew(
+    reranker: IsolatedReranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits is told, and the next question is answered."""
+    before = reranker.relevance("heron", ["heron", "tern"])
+    hanging = process_of(reranker)
+    os.kill(hanging, signal.SIGSTOP)
+    with monkeypatch.context() as patch, pytest.raises(EmbedderError, match="has not answered"):
+        patch.setattr(isolated, "ANSWER_SECONDS", 0.2)
+        reranker.relevance("heron", ["heron", "tern"])
+    assert not is_alive(hanging)
+    assert reranker.relevance("heron", ["heron", "tern"]) == before
+
+
+def test_unknown_reranking_model_is_named_across_processes() -> None:
+    """The error is that of this process, hint included."""
+    reranker = IsolatedReranker("BAAI/bge-reranker-bass", 1)
+    try:
+        with pytest.raises(UnknownModel, match="bge-reranker-bass") as raised:
+            reranker.relevance("heron", ["heron"])
+        assert "BAAI/bge-reranker-base" in raised.value.hint
+    finally:
+        reranker.unload()

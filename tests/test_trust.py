@@ -27,12 +27,18 @@ LEADS_SOMEWHERE = {
     "index.dir": '[index]\ndir = "../app"\n',
     "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
+    "search.rerank_model": '[search]\nrerank_model = "BAAI/bge-reranker-v2-m3"\n',
     "embedder.threads": "[embedder]\nthreads = 200\n",
     "index.processes": "[index]\nprocesses = 60\n",
     "usage.queries": "[usage]\nqueries = true\n",
     "git.commit": "[git]\ncommit = true\n",
 }
-VALUES = {"index.dir": "index", "index.vector_cache_mb": "1", "embedder.model": "BAAI/bge-small-en-v1.5"}
+VALUES = {
+    "index.dir": "index",
+    "index.vector_cache_mb": "1",
+    "embedder.model": "BAAI/bge-small-en-v1.5",
+    "search.rerank_model": "BAAI/bge-reranker-base",
+}
 
 
 def config(folder: Path, text: str = "", root: str = ".") -> Path:

@@ -71,6 +71,7 @@ OPTIONS = (
     Option("mode", "Which retrievers answer.", choices=("hybrid", "keyword", "vector")),
     Option("tokens", "Return as many hits as fit into N tokens.", metavar="N", least=1),
     Option("min-score", "Leave out hits with a lower score, from 0 to 1.", metavar="P", is_share=True),
+    Option("rerank", "Let a cross-encoder read the first hits, and blend its relevance with their scores."),
     Option("where", "Only where an attribute or front matter key has this value.", metavar="KEY=VALUE", many=True),
     Option("archived", "Search retired notes too."),
     Option(
@@ -127,6 +128,7 @@ class Asked(NamedTuple):
             filter_pairs=pairs,
             tokens=options.get("tokens"),
             min_score=options.get("min-score"),
+            rerank=bool(options.get("rerank")),
             fresh=options.get("fresh", "strict"),
             generation=options.get("generation", 0),
         )

@@ -72,6 +72,7 @@ class Client:
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
         min_score: float | None = None,
+        rerank: bool = False,
         fresh: Fresh | str = "strict",
         generation: int = 0,
     ) -> SearchResult:
@@ -82,6 +83,7 @@ class Client:
             "mode": mode,
             "tokens": tokens,
             "min_score": min_score,
+            "rerank": rerank or None,
             "generation": generation or None,
         }
         params.update((name, value) for name, value in given.items() if value is not None)

@@ -69,6 +69,7 @@ class Engine:
         """
         self.memory.syncer.gate.stop()
         self.memory.models.close()  # whoever waits for one waits no longer
+        self.memory.reranking.close()
         with self._unused:
             idle = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS / 2)
         half = STOP_SECONDS / 2

@@ -1,4 +1,4 @@
-"""An embedding model in a process of its own: its memory can be given back whole, and it can hang or die alone."""
+"""A model in a process of its own: its memory can be given back whole, and it can hang or die alone."""
 
 from __future__ import annotations
 
@@ -33,46 +33,15 @@ ANSWER_SECONDS = 60.0
 """How long it may take for a later one, before its process is ended and a new one begun with the next text."""
 
 
-class IsolatedEmbedder:
-    """The model that `[embedder] model` names, as an Embedder, with the model itself elsewhere."""
+class _Isolated:
+    """A model's process: begun when it is first asked, begun anew after it has ended."""
 
     def __init__(self, model: str, threads: int) -> None:
         self._model = model
         self._threads = threads
-        self._at_once = threads or os.cpu_count() or 1
         self._guard = threading.Lock()
         self._child: _Child | None = None
-        self._space: EmbeddingSpace | None = None
         self._is_closed = False
-
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space that all its vectors lie in; asked once, without loading the model. Raises EmbedderError."""
-        if self._space is None:
-            child = self._running()
-            self._space = EmbeddingSpace(**self._answered(child, child.ask("space", ""))["space"])
-        return self._space
-
-    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
-        """Return one unit-length float32 vector per text, in order, each of shape (dimension,).
-
-        `pause` is called before each text, and may raise to end the work. Raises EmbedderError.
-        """
-        vectors: list[Vector] = []
-        asked: deque[tuple[_Child, Future[dict[str, Any]]]] = deque()
-        for text in texts:
-            if len(asked) >= self._at_once:
-                vectors.append(self._answered(*asked.popleft())["vector"])
-            pause()  # before a process is begun: the work may be over
-            child = self._running()
-            asked.append((child, child.ask("passage", text)))
-        return [*vectors, *(self._answered(*one)["vector"] for one in asked)]
-
-    def embed_query(self, text: str) -> Vector:
-        """Return one unit-length float32 vector for a question. Raises EmbedderError."""
-        child = self._running()
-        vector: Vector = self._answered(child, child.ask("query", text))["vector"]
-        return vector
 
     def unload(self) -> None:
         """End the process; the next text begins another."""
@@ -110,8 +79,59 @@ class IsolatedEmbedder:
         return answer
 
 
+class IsolatedEmbedder(_Isolated):
+    """The model that `[embedder] model` names, as an Embedder, with the model itself elsewhere."""
+
+    def __init__(self, model: str, threads: int) -> None:
+        super().__init__(model, threads)
+        self._at_once = threads or os.cpu_count() or 1
+        self._space: EmbeddingSpace | None = None
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that all its vectors lie in; asked once, without loading the model. Raises EmbedderError."""
+        if self._space is None:
+            child = self._running()
+            self._space = EmbeddingSpace(**self._answered(child, child.ask("space", ""))["space"])
+        return self._space
+
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
+        """Return one unit-length float32 vector per text, in order, each of shape (dimension,).
+
+        `pause` is called before each text, and may raise to end the work. Raises EmbedderError.
+        """
+        vectors: list[Vector] = []
+        asked: deque[tuple[_Child, Future[dict[str, Any]]]] = deque()
+        for text in texts:
+            if len(asked) >= self._at_once:
+                vectors.append(self._answered(*asked.popleft())["vector"])
+            pause()  # before a process is begun: the work may be over
+            child = self._running()
+            asked.append((child, child.ask("passage", text)))
+        return [*vectors, *(self._answered(*one)["vector"] for one in asked)]
+
+    def embed_query(self, text: str) -> Vector:
+        """Return one unit-length float32 vector for a question. Raises EmbedderError."""
+        child = self._running()
+        vector: Vector = self._answered(child, child.ask("query", text))["vector"]
+        return vector
+
+
+class IsolatedReranker(_Isolated):
+    """The model that `[search] rerank_model` names, as a Reranker, in a process apart from the embedding model's.
+
+    So whatever becomes of it, questions are embedded as before.
+    """
+
+    def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return how relevant each text is to a question, from 0 to 1. Raises EmbedderError, UnknownModel."""
+        child = self._running()
+        relevance: list[float] = self._answered(child, child.ask("relevance", question, texts))["relevance"]
+        return relevance
+
+
 class _Child:
-    """One run of the model's process. `has_answered` is True once it gave a vector."""
+    """One run of a model's process. `has_answered` is True once the model itself has answered."""
 
     def __init__(self, model: str, threads: int) -> None:
         # -P: nothing of the folder it is started in, which may be a stranger's, is taken for a module.
@@ -137,11 +157,14 @@ class _Child:
         self._thread = threading.Thread(target=self._read, name="model-answers", daemon=True)
         self._thread.start()
 
-    def ask(self, kind: str, text: str) -> Future[dict[str, Any]]:
-        """Send a request and return what will be its answer; `vector` in it is a float32 array."""
+    def ask(self, kind: str, text: str, texts: Sequence[str] = ()) -> Future[dict[str, Any]]:
+        """Send a request and return what will be its answer; `vector` in it is a float32 array.
+
+        `texts` are those that a question is to be read with.
+        """
         asked: Future[dict[str, Any]] = Future()
         number = next(self._numbers)
-        line = json.dumps({"id": number, "kind": kind, "text": text}).encode() + b"\n"
+        line = json.dumps({"id": number, "kind": kind, "text": text, "texts": texts}).encode() + b"\n"
         with self._guard:
             if self.has_ended:
                 asked.set_exception(EmbedderError("the model's process has ended", hint="It is tried again."))
@@ -183,7 +206,7 @@ class _Child:
                 if "bytes" in answer:
                     content = self._answers.read(answer["bytes"])
                     answer["vector"] = np.frombuffer(content, dtype=np.float32, count=answer["bytes"] // 4)
-                    self.has_answered = True
+                self.has_answered = self.has_answered or "vector" in answer or "relevance" in answer
                 with self._guard:
                     asked = self._asked.pop(answer["id"])
                 asked.set_result(answer)

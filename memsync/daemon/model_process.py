@@ -1,10 +1,11 @@
-"""The process that runs a daemon's embedding model: texts in, vectors out, on its standard input and output.
+"""The process that runs a daemon's model: texts in, vectors or numbers out, on its standard input and output.
 
     python -m memsync.daemon.model_process MODEL THREADS
 
-A request is one line of JSON, `{"id", "kind": "space" | "query" | "passage", "text"}`; an answer is one line of JSON
-with its id and either `error` (as daemon/wire.py has it), `space`, or `bytes`: the length of the float32 vector that
-follows.
+A request is one line of JSON, `{"id", "kind": "space" | "query" | "passage" | "relevance", "text", "texts"}`; an answer
+is one line of JSON with its id and either `error` (as daemon/wire.py has it), `space`, `relevance` (one number for each
+of `texts`), or `bytes`: the length of the float32 vector that follows. MODEL reranks if it is asked for relevance, and
+otherwise embeds.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from memsync.daemon.wire import error_message
 from memsync.errors import EmbedderError, MemsyncError
-from memsync.wiring import make_embedder
+from memsync.wiring import make_embedder, make_reranker
 
 if TYPE_CHECKING:
-    from memsync.ports import Embedder
+    from memsync.ports import Embedder, Reranker
 
 
 class ModelProcess:
@@ -36,15 +37,20 @@ class ModelProcess:
         self._guard = threading.Lock()
         self._making = threading.Lock()
         self._embedder: Embedder | None = None
+        self._reranker: Reranker | None = None
 
     def answer(self, request: dict[str, Any]) -> None:
         """Write the answer to one request."""
         try:
+            text = request["text"]
+            if request["kind"] == "relevance":
+                relevance = self._made_reranker().relevance(text, request["texts"])
+                self._write({"id": request["id"], "relevance": relevance})
+                return
             embedder = self._made()
             if request["kind"] == "space":
                 self._write({"id": request["id"], "space": asdict(embedder.space)})
                 return
-            text = request["text"]
             vector = embedder.embed_query(text) if request["kind"] == "query" else embedder.embed_passages([text])[0]
             content = vector.tobytes()
             self._write({"id": request["id"], "bytes": len(content)}, content)
@@ -59,6 +65,12 @@ class ModelProcess:
             if self._embedder is None:
                 self._embedder = make_embedder(self._model, self._threads)
             return self._embedder
+
+    def _made_reranker(self) -> Reranker:
+        with self._making:
+            if self._reranker is None:
+                self._reranker = make_reranker(self._model, self._threads)
+            return self._reranker
 
     def _write(self, message: dict[str, Any], content: bytes = b"") -> None:
         with self._guard:

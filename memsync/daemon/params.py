@@ -152,6 +152,7 @@ def search_arguments(params: Params) -> dict[str, Any]:
         "tokens": params.whole("tokens", 1, MOST_TOKENS),
         "generation": params.whole("generation", 0, LATEST_GENERATION),
         "min_score": params.share("min_score"),
+        "rerank": params.flag("rerank") or None,
         "mode": params.text("mode") or None,
         "fresh": params.text("fresh") or None,
         "filters": _filters(params),
@@ -176,6 +177,7 @@ def _query(params: Params) -> Query:
             mode=Mode(mode),
             warnings=params.texts("warnings"),
             min_score=params.share("min_score"),
+            rerank=params.flag("rerank"),
             times=tuple(map(_time, params.parts("times"))),
         )
 

@@ -21,7 +21,7 @@ from memsync.daemon import wire
 from memsync.daemon.client import Client
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
-from memsync.daemon.isolated import IsolatedEmbedder
+from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.daemon.lock import DaemonLock, daemon_lock, running
 from memsync.daemon.methods import Methods
 from memsync.daemon.server import Server, where
@@ -98,7 +98,7 @@ class Daemon:
                 server.engine.health.fault("socket", error.message)
 
     def _engine(self, settings: Settings) -> Engine:
-        memory = connect_here(settings, IsolatedEmbedder)
+        memory = connect_here(settings, IsolatedEmbedder, IsolatedReranker)
         return Engine(
             memory, lambda on_path, on_lost: Watcher(settings.root, on_path, on_lost), self._path, self._changed
         )

@@ -112,11 +112,11 @@ class VectorKeeper:
 
     def _rest(self, now: float) -> None:
         """Do what is for quiet times."""
-        models = self._memory.models
-        if self._idle_seconds and models.is_loaded and models.idle_seconds() >= self._idle_seconds:
-            models.unload()
-            give_memory_back()
-            log.info("the model was unused for %.0f minutes and is unloaded", self._idle_seconds / 60)
+        for name, model in (("model", self._memory.models), ("reranking model", self._memory.reranking)):
+            if self._idle_seconds and model.is_loaded and model.idle_seconds() >= self._idle_seconds:
+                model.unload()
+                give_memory_back()
+                log.info("the %s was unused for %.0f minutes and is unloaded", name, self._idle_seconds / 60)
         if self._untidy and now - self._last_work >= TIDY_IDLE_SECONDS:
             self._tidy()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError, UnknownModel
 from memsync.model import EmbeddingSpace
@@ -140,22 +140,35 @@ def load(name: str, threads: int) -> FastembedEmbedder:
     """Return the fastembed model with this name. Raises UnknownModel with the nearest names."""
     from fastembed import TextEmbedding
 
-    known = {model["model"].lower(): model for model in TextEmbedding.list_supported_models()}
-    model = known.get(name.lower())
-    if model is None:
-        raise UnknownModel(
-            f"no embedding model is called {name!r}", hint=_nearest(name, [m["model"] for m in known.values()])
-        )
+    advice = "The built-in model is called minilm."
+    model = supported(name, TextEmbedding.list_supported_models(), what="embedding model", advice=advice)
     name = model["model"]
     query_prefix, passage_prefix = next((both for start, both in PREFIXES.items() if name.startswith(start)), ("", ""))
     space = EmbeddingSpace("fastembed", name, "", model["dim"], query_prefix, passage_prefix)
     return FastembedEmbedder(space, name, threads=threads)
 
 
+def supported(name: str, models: Iterable[Mapping[str, Any]], *, what: str, advice: str) -> Mapping[str, Any]:
+    """Return fastembed's description of the model with this name, in upper or lower case.
+
+    Raises UnknownModel, which says that no `what` has the name, names the nearest ones and gives the advice.
+    """
+    known = {model["model"].lower(): model for model in models}
+    if name.lower() not in known:
+        hint = f"{_nearest(name, [model['model'] for model in known.values()])}{advice}"
+        raise UnknownModel(f"no {what} is called {name!r}", hint=hint)
+    return known[name.lower()]
+
+
+def cache_dir() -> str:
+    """Return the folder in which fastembed looks for the files of models, and into which it fetches them."""
+    return os.environ.get("FASTEMBED_CACHE_PATH") or str(Path(cache_folder()) / "models")
+
+
 def _nearest(name: str, names: Sequence[str]) -> str:
     short = {known.split("/")[-1].lower(): known for known in names}
     near = [short[n] for n in difflib.get_close_matches(name.split("/")[-1].lower(), short, n=3, cutoff=0.4)]
-    return f"Did you mean {' or '.join(near)}? " * bool(near) + "The built-in model is called minilm."
+    return f"Did you mean {' or '.join(near)}? " * bool(near)
 
 
 def _load_model(name: str, folder: Path | None) -> TextEmbedding:
@@ -166,7 +179,7 @@ def _load_model(name: str, folder: Path | None) -> TextEmbedding:
             name,
             threads=1,  # one session thread a text; the pool runs several texts at once
             providers=["CPUExecutionProvider"],
-            cache_dir=None if folder else _cache_dir(),
+            cache_dir=None if folder else cache_dir(),
             specific_model_path=str(folder) if folder else None,
             local_files_only=folder is not None,
         )
@@ -175,7 +188,3 @@ def _load_model(name: str, folder: Path | None) -> TextEmbedding:
             "Reinstall memsync." if folder else "It is downloaded at its first use: check the network, or use minilm."
         )
         raise EmbedderError(f"the model {name} cannot be loaded: {error}", hint=hint) from error
-
-
-def _cache_dir() -> str:
-    return os.environ.get("FASTEMBED_CACHE_PATH") or str(Path(cache_folder()) / "models")

@@ -42,6 +42,8 @@ _NOT_COMPARABLE = {
     "search.min_score": "eval looks at hits of every score, and says what this one silences",
     "search.deadline_ms": "eval indexes everything first",
     "search.bound_ms": "eval indexes everything first",
+    "search.rerank_model": "eval does not rerank",
+    "search.rerank_weight": "eval does not rerank",
 }
 
 

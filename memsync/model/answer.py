@@ -25,9 +25,10 @@ class Rank(NamedTuple):
 class Hit(NamedTuple):
     """One answer: lines `start_line`..`end_line` of `path`, as they stood in the file when it was returned.
 
-    `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`). `text`
-    quotes the file; `snippet` is the part around the matched words. `highlights` are (start, end) offsets into it.
-    `added` is what was added to the retrievers' scores, and for what (docs/search.md), as far as it is not 0.
+    `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
+    cross-encoder that read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
+    the matched words. `highlights` are (start, end) offsets into it. `added` is what was added to the retrievers'
+    scores, and for what (docs/search.md), as far as it is not 0.
     """
 
     path: NotePath

@@ -106,7 +106,8 @@ class Query:
 
     `text` is what the model embeds, `words` what the word index looks up, both without the filters. Each phrase must
     stand in a hit word for word; no exclusion may. Hits whose score is under `min_score` are left out unless they hold
-    all the words; None: under the setting, where a model answers. What is dated at one of `times` is favoured a little.
+    all the words; None: under the setting, where a model answers. With `rerank` a cross-encoder reads the first hits.
+    What is dated at one of `times` is favoured a little.
     """
 
     text: str
@@ -118,6 +119,7 @@ class Query:
     mode: Mode = Mode.HYBRID
     warnings: tuple[str, ...] = ()
     min_score: float | None = None
+    rerank: bool = False
     times: tuple[TimeHint, ...] = ()
 
 

@@ -32,6 +32,7 @@ from memsync.search.anchor import Anchor, Anchored
 from memsync.search.confidence import probability
 from memsync.search.entry_filter import entry_filter
 from memsync.search.rank import Found, Pool, Question, Weights, in_order, rank
+from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 
@@ -57,6 +58,7 @@ class Ranking:
     importance: float
     pinned: float
     min_score: float
+    rerank_weight: float
 
 
 class Near(NamedTuple):
@@ -78,7 +80,7 @@ class _Timer:
     def lap(self, stage: str) -> None:
         """End a stage and begin the next."""
         now = time.perf_counter()
-        self.stages[stage] = (now - self.started) * 1000
+        self.stages[stage] = self.stages.get(stage, 0.0) + (now - self.started) * 1000
         self.started = now
 
 
@@ -109,13 +111,18 @@ class Searcher:
             return Near(vector, space, index.generation(), found)
 
     def search(
-        self, query: Query, await_near: Callable[[], Near | None] | None = None, *, tokens: int | None = None
+        self,
+        query: Query,
+        await_near: Callable[[], Near | None] | None = None,
+        relevance: Relevance | None = None,
+        *,
+        tokens: int | None = None,
     ) -> SearchResult:
         """Answer `query`; `await_near` gives what `near` returned, or None when words must answer alone.
 
         It is called after the look-up of words, beside which `near` can so run. Raises EmbedderError when another space
-        answers meanwhile. With `tokens`, hits are taken in order as long as they fit the budget; one that does not is
-        passed over.
+        answers meanwhile. `relevance` reads the first hits; where it gives None, the answer is as without it. With
+        `tokens`, hits are taken in order as long as they fit the budget; one that does not is passed over.
         """
         timer = _Timer()
         with self._index.reading() as index:
@@ -123,8 +130,12 @@ class Searcher:
             question = Question.of(query.text, index.word_weights(query.words), query.times)
         ranked, likely = self._ranked(query, mode, pool, question)
         timer.lap("rank")
-        anchored = list(islice(self._anchored(form_spans(ranked)), query.limit))
+        anchored, read = self._first(ranked, query.limit, relevance, timer)
+        if read is not None and mode is Mode.KEYWORD:  # no score is a probability there: each is its share of the best
+            likely = 1.0
         hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
+        if read is not None:
+            hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
         hits = self._likely_ones(hits, query, mode)
         fitting = hits if tokens is None else self._within(hits, tokens)
         warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
@@ -211,6 +222,22 @@ class Searcher:
 
     # --------------------------------------------------------------------------------------------- hits
 
+    def _first(
+        self, ranked: Sequence[Found], limit: int, relevance: Relevance | None, timer: _Timer
+    ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
+        """Return the spans to show, checked against their files, and what `relevance` says of each, None if nothing.
+
+        Those that it has read may be more than `limit`: which ones are best is decided afterwards.
+        """
+        spans = self._anchored(form_spans(ranked))
+        if relevance is None:
+            return list(islice(spans, limit)), None
+        first = list(islice(spans, max(limit, RERANKED)))
+        timer.lap("hits")
+        read = relevance([_with_heading(span, place) for span, place in first]) if first else None
+        timer.lap("rerank")
+        return (first, read) if read is not None else (first[:limit], None)
+
     def _anchored(self, spans: Iterator[Span]) -> Iterator[tuple[Span, Anchored]]:
         """Yield the spans whose text stands in their files, each place once."""
         anchor = Anchor(self._files, self._reader)
@@ -261,6 +288,11 @@ class Searcher:
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
     """Return the best candidate of each chunk; a group may have several."""
     return {candidate.chunk_id: candidate for candidate in reversed(candidates)}
+
+
+def _with_heading(span: Span, place: Anchored) -> str:
+    """Return what a cross-encoder reads of a hit: its headings on a line, and its text."""
+    return "\n".join(filter(None, (" › ".join(span.shown.heading_path), place.text)))
 
 
 def _hit(

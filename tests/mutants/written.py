@@ -15,9 +15,9 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Anchor.anchor", "file.identity == chunk.identity", "file.identity[:2] == chunk.identity[:2]"),
     ("Searcher._anchored", "piece or key not in shown", "True"),
     (
-        "Searcher.search",
-        "list(islice(self._anchored(form_spans(ranked)), query.limit))",
-        "list(self._anchored(islice(form_spans(ranked), query.limit)))",
+        "Searcher._first",
+        "list(islice(spans, limit))",
+        "list(self._anchored(islice(form_spans(ranked), limit)))",
     ),
     ("Searcher._within", "tokens -= CITATION_TOKENS + cost", "tokens -= cost"),
     ("Searcher._prior", "2.0 * (chunk.importance - 0.5)", "chunk.importance"),

@@ -1,0 +1,134 @@
+"""A second opinion on the first hits: a cross-encoder reads each of them together with the question.
+
+It runs only with `--rerank` and never decides alone: its relevance is blended with the score that a hit has without it.
+If it cannot be fetched, fails or does not answer in time, hits stay as they were, and a warning says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+
+from memsync.errors import EmbedderError, UnknownModel, sentences
+from memsync.model import Hit, Rank
+from memsync.ports import Clock, Reranker
+
+RERANKED = 30
+"""Hits that are read, if not more are asked for."""
+LOAD_PATIENCE_SECONDS = 10.0
+"""How long one search at a time waits in a daemon for a model that may have to be loaded first."""
+
+_LOADING = "It may still be fetched or loaded: try again later."
+_TOO_SLOW = "If it is always too slow, raise [search] deadline_ms or set a smaller rerank_model."
+
+Relevance = Callable[[Sequence[str]], Sequence[float] | None]
+"""Texts -> how relevant each is to the question, from 0 to 1; None if that could not be found out."""
+
+
+def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> list[Hit]:
+    """Return hits ordered by (1 - weight) × score + weight × relevance, which becomes their score, best first.
+
+    Each has its relevance, and its rank by that alone, as `rerank` among its ranks. Ties keep their order.
+    """
+    by_relevance = sorted(range(len(hits)), key=lambda position: -relevance[position])
+    ranks = {position: rank for rank, position in enumerate(by_relevance, start=1)}
+    read = [
+        hit._replace(
+            score=round((1.0 - weight) * hit.score + weight * relevance[position], 6),
+            ranks={**hit.ranks, "rerank": Rank(ranks[position], relevance[position])},
+        )
+        for position, hit in enumerate(hits)
+    ]
+    return sorted(read, key=lambda hit: -hit.score)
+
+
+class Reranking:
+    """The model that reranks: made at its first use, asked with patience. Safe to call from several threads.
+
+    `is_loaded`: it was asked for something since it was made or unloaded.
+    """
+
+    def __init__(self, make: Callable[[], Reranker] | None, pool: ThreadPoolExecutor, clock: Clock) -> None:
+        self._make = make
+        self._pool = pool
+        self._clock = clock
+        self._making = threading.Lock()
+        self._reranker: Reranker | None = None
+        self._is_closed = False
+        self._asking = threading.Lock()
+        self._unanswered: Future[list[float]] | None = None
+        self._has_answered = False
+        self._used_at = clock.monotonic()
+        self.is_loaded = False
+
+    def relevance(
+        self, question: str, texts: Sequence[str], patience: float | None, warnings: list[str]
+    ) -> list[float] | None:
+        """Return how relevant each text is to a question, from 0 to 1; None, with a warning, if the model fails.
+
+        With `patience` (seconds) None also if it does not answer in time; without, it is waited for, and may have to be
+        fetched first. Raises UnknownModel.
+        """
+        try:
+            return self._read(question, texts) if patience is None else self._awaited(question, texts, patience)
+        except UnknownModel:
+            raise
+        except EmbedderError as error:
+            warnings.append(sentences(f"{error.message.rstrip('.')}; hits are not reranked", error.hint))
+            return None
+
+    def _awaited(self, question: str, texts: Sequence[str], patience: float) -> list[float]:
+        """Ask on another thread. One search at a time waits for a model to be loaded, and none for one that hangs."""
+        with self._asking:
+            if self._unanswered is not None and not self._unanswered.done():
+                raise EmbedderError("the reranking model has yet to answer an earlier question", hint=_LOADING)
+            asked = self._pool.submit(self._read, question, texts)
+            is_loading = not self._has_answered
+            if is_loading:
+                self._unanswered, patience = asked, max(patience, LOAD_PATIENCE_SECONDS)
+        try:
+            return asked.result(patience)
+        except FutureTimeout:
+            self._unanswered = asked
+            message = f"the reranking model has not answered within {patience:g} s"
+            raise EmbedderError(message, hint=_LOADING if is_loading else _TOO_SLOW) from None
+
+    def _read(self, question: str, texts: Sequence[str]) -> list[float]:
+        self._used_at = self._clock.monotonic()
+        self.is_loaded = True
+        try:
+            relevance = self._made().relevance(question, texts)
+        except EmbedderError:
+            self._has_answered = False
+            raise
+        self._has_answered = True
+        return relevance
+
+    def _made(self) -> Reranker:
+        """Return the model, made if it is the first time; one that is made while all is closed is closed at once."""
+        with self._making:
+            if self._reranker is None:
+                if self._make is None:
+                    raise EmbedderError("this memory has no reranking model")
+                self._reranker = self._make()
+                if self._is_closed:
+                    self._reranker.close()
+            return self._reranker
+
+    def idle_seconds(self) -> float:
+        """Return for how long nobody has asked for a reranking."""
+        return self._clock.monotonic() - self._used_at
+
+    def unload(self) -> None:
+        """Give back the model's memory; the next question loads it again."""
+        if self._reranker is not None:
+            self._reranker.unload()
+        self.is_loaded = self._has_answered = False
+
+    def close(self) -> None:
+        """Give the model back for good; who waits for it waits no longer."""
+        self._is_closed = True
+        if self._reranker is not None:
+            self._reranker.close()
