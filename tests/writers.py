@@ -58,7 +58,7 @@ def edit(root: Path, stop: Event, old_buffers: bool, saves: object) -> None:
     chance, number, buffer = random.Random(1), 0, ""
     while not stop.is_set():
         if (root / LOG).exists():
-            text = (root / LOG).read_text()
+            text = read_whole(root / LOG)
             if old_buffers and buffer and chance.random() < 0.5:
                 text = buffer
             buffer = text
@@ -68,6 +68,14 @@ def edit(root: Path, stop: Event, old_buffers: bool, saves: object) -> None:
             number += 1
         time.sleep(chance.choice([0.001, 0.01, 0.05]))
     saves.value = number  # type: ignore[attr-defined]  # because multiprocessing's Value has no type of its own
+
+
+def read_whole(path: Path) -> str:
+    """Return a file that is not just being written to: a reader may see the first page of a write without the second."""
+    text = path.read_text()
+    while text and not text.endswith("\n"):
+        text = path.read_text()
+    return text
 
 
 def run(folder: Path, *, processes: int, count: int, old_buffers: bool) -> Outcome:
