@@ -11,11 +11,23 @@ from typing import Any
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, Trait
+from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, TimeHint, Trait
 from memsync.notes.utterance import stem_number
 from memsync.search.age import age_in_days
 from memsync.search.confidence import probability
-from memsync.search.rank import NOTE_BONUS, OPENING, OWN_SHARE, Found, Pool, Question, Weights, in_order, rank
+from memsync.search.rank import (
+    DATED_THEN,
+    NOTE_BONUS,
+    OPENING,
+    OWN_SHARE,
+    REASONS,
+    Found,
+    Pool,
+    Question,
+    Weights,
+    in_order,
+    rank,
+)
 from memsync.search.searcher import CITATION_TOKENS
 from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
@@ -240,6 +252,21 @@ def test_items_of_a_group_that_only_its_meaning_found_are_one_hit() -> None:
     group = chunk(1, [line(number, tokens=11) for number in range(4)], form=Form.GROUP)
     (span,) = form_spans(ranked(pool([group], near=candidates((1, 0.5)))))
     assert (span.start_line, span.end_line) == (1, 4)
+
+
+def test_an_entry_is_dated_by_its_own_times_before_its_notes_date() -> None:
+    """By that of any item of it; the note's date is 2026-11-21."""
+    question = Question({}, frozenset(), False, (TimeHint("", "2024-03-05", "2024-03-05"),))
+    entries = [entry(0, time="2024-03-05T10:00"), entry(1, time="2024-03-04", later=("2024-03-05T09:00",)), entry(2)]
+    chunks = [chunk(number, [one]) for number, one in enumerate(entries, 1)]
+    found = ranked(pool(chunks, near=candidates((1, 0.5), (2, 0.5), (3, 0.5))), question)
+    dated = {one.chunk.chunk_id: dict(zip(REASONS, one.added, strict=True))["dated then"] for one in found}
+    assert dated == {1: DATED_THEN, 2: DATED_THEN, 3: 0.0}
+    of_the_note = Question({}, frozenset(), False, (TimeHint("", "2026-11-01", ""),))
+    assert [one.chunk.chunk_id for one in ranked(pool(chunks, near=candidates((1, 0.5), (3, 0.5))), of_the_note)] == [
+        3,
+        1,
+    ]
 
 
 def test_an_answer_by_the_one_who_was_asked_about_is_surer_than_one_by_another() -> None:

@@ -71,7 +71,7 @@ def edit(root: Path, stop: Event, old_buffers: bool, saves: object) -> None:
 
 
 def read_whole(path: Path) -> str:
-    """Return a file that is not just being written to: a reader may see the first page of a write without the second."""
+    """Return a file in whose midst nobody writes: a reader may see the first page of a write alone."""
     text = path.read_text()
     while text and not text.endswith("\n"):
         text = path.read_text()

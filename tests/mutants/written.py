@@ -33,7 +33,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Searcher._likely_ones", "or holds_all(hit.text, stems)", ""),
     ("Searcher._ranked", "and not pool.keyword", ""),
     ("time_hints", "if one.has_year]", "]"),
-    ("_of_calendar", "-1 if match[\"last\"]", "0 if match[\"last\"]"),
+    ("_of_calendar", '-1 if match["last"]', '0 if match["last"]'),
     ("without_times", "if len(_WORD.findall(left)) >= LEAST_WORDS else text", ""),
     ("", "substr(c.role, 1, length(value) + 1) = value || ':'", "substr(c.role, 1, length(value)) = value"),
     ("", "substr({_FIRST}, 1, length(:before)) <= :before", "{_FIRST} <= :before"),
