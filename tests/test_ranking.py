@@ -142,9 +142,11 @@ def test_note_bonus_comes_from_the_second_and_third_best_entry() -> None:
     """A note about a thing comes before a mention, which gets none."""
     own = [chunk(number, [entry(number)], "a.md") for number in (1, 2, 3, 4)]
     keyword = candidates((1, 0.5), (5, 0.5), (2, 0.4), (3, 0.3), (4, 0.2))
-    scores = scores_of(ranked(pool([*own, chunk(5, [entry(0)], "b.md")], keyword)))
+    found = ranked(pool([*own, chunk(5, [entry(0)], "b.md")], keyword))
+    scores = scores_of(found)
     assert scores[1] == pytest.approx(0.5 + NOTE_BONUS * 0.7)
     assert scores[5] == 0.5
+    assert [span.added for span in form_spans(found)][:2] == [{"note": pytest.approx(NOTE_BONUS * 0.7)}, {}]
 
 
 def conversation(*speakers: str, traits: Trait = Trait.ITEM) -> list[IndexedChunk]:

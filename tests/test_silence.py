@@ -112,6 +112,13 @@ def test_letters_that_stand_in_no_note_find_nothing_but_where_they_stand(
     assert memory.search("xkcd psql").hits[0].path == "tools.md"
 
 
+def test_letters_of_other_scripts_are_words(small: Callable[..., Memory]) -> None:
+    """A character may be a word there, and other models know it."""
+    memory = small()
+    assert memory.search("zzzqqqxxx", min_score=0).hits[0].score == 0.0
+    assert memory.search("寿司", min_score=0).hits[0].score > 0.0
+
+
 def test_nothing_found_exits_with_one(cli: Cli, write: Write) -> None:
     """A sentence on stderr, nothing on stdout."""
     for path, text in NOTES.items():
