@@ -77,8 +77,11 @@ def test_a_small_memory_answers_in_other_words(small: Callable[..., Memory]) -> 
 def test_what_no_note_answers_is_met_with_silence(small: Callable[..., Memory], question: str) -> None:
     """Yet whoever wants to see what is nearest is shown it."""
     memory = small()
-    assert memory.search(question).hits == ()
-    assert memory.search(question, min_score=0).hits
+    silent = memory.search(question)
+    nearest = memory.search(question, min_score=0)
+    assert silent.hits == ()
+    assert f"the nearest hit has a score of {nearest.hits[0].score:.2f}, which is too low" in silent.warnings[-1]
+    assert nearest.warnings == ()
 
 
 def test_an_unlikely_answer_is_left_out_as_a_whole_and_a_likely_one_shown_to_its_end(

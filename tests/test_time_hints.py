@@ -19,6 +19,7 @@ from memsync.search.rank import DATED_THEN
 from memsync.search.time_hints import MOST_CHARS, asks_when, time_hints, without_times
 from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import own, served, short_runtime_folder
+from tests.daemon_process import Cli
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
@@ -211,6 +212,16 @@ def test_what_is_dated_then_comes_first_and_nothing_is_left_out(own: MemoryApi, 
         assert found[0].path == f"daily/{day}.md"
         assert [hit.added.get("dated then") for hit in found] == [DATED_THEN, None, None]
         assert result.times == (TimeHint(words, day, day),)
+
+
+def test_explain_tells_the_days_and_what_they_added(cli: Cli, write: Write) -> None:
+    """On the command line, where a person asks why."""
+    write("daily/2024-03-05.md", "- 10:00 Saw a heron at the lake.\n")
+    cli("sync")
+    shown = cli("search", "heron at the lake in March 2024", "--explain", "--min-score", "0").stdout
+    assert 'time: "March 2024" is from 2024-03-01 to 2024-03-31; what is dated then comes a little earlier' in shown
+    assert "dated then +0.040" in shown
+    assert 'time: "since March 2024" is from 2024-03-01;' in cli("search", "heron since March 2024", "--explain").stdout
 
 
 def test_a_date_alone_makes_no_answer_likelier(own: MemoryApi, write: Write) -> None:

@@ -136,9 +136,9 @@ class Searcher:
         hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
         if read is not None:
             hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
-        hits = self._likely_ones(hits, query, mode)
-        fitting = hits if tokens is None else self._within(hits, tokens)
-        warnings = (f"none of {len(hits)} hits fits {tokens} word pieces",) if hits and not fitting else ()
+        likely_ones = self._likely_ones(hits, query, mode)
+        fitting = likely_ones if tokens is None else self._within(likely_ones, tokens)
+        warnings = self._why_empty(hits, likely_ones, tokens) if not fitting else ()
         timer.lap("hits")
         fresh = Freshness("", 0, 0)
         return SearchResult(tuple(fitting), mode, fresh, warnings, timer.stages, query.filters, query.times)
@@ -274,6 +274,14 @@ class Searcher:
             least = math.inf if is_graded and hits and hits[0].score < self._ranking.min_score else 0.0
         stems = stems_of(query.words)
         return [hit for hit in hits if hit.score >= least or holds_all(hit.text, stems)]
+
+    def _why_empty(self, hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
+        """Return why nothing is shown of what was found."""
+        if likely:
+            return (f"none of {len(likely)} hits fits {tokens} word pieces",)
+        if hits:
+            return (f"the nearest hit has a score of {hits[0].score:.2f}, which is too low: --min-score 0 shows it",)
+        return ()
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
         """Return the hits that fit a budget of word pieces, citations included, in order."""
