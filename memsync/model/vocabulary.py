@@ -55,7 +55,7 @@ class Form(StrEnum):
 
 
 class Trait(IntFlag):
-    """What else can be told from the text of an entry."""
+    """What else can be told from the text of an entry; of reference notes only whether it is an item."""
 
     ITEM = 1
     """It is a list item."""

@@ -244,7 +244,9 @@ class _Chunker:
         for unit in units:
             attributes.update(unit.attributes or {})
         time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
-        traits = traits_of(self._words(units)) | (Trait.ITEM if units[0].is_item else Trait(0))
+        traits = Trait.ITEM if units[0].is_item else Trait(0)
+        if self._note.is_remembered or section.role:  # nobody asks it of a reference text, and it takes longest
+            traits |= traits_of(self._words(units))
         parts.entries += 1
         return Entry(
             first,

@@ -11,7 +11,7 @@ from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules
 
-PARSER_VERSION = 8
+PARSER_VERSION = 9
 """Raised whenever equal bytes give another note or other chunks; every note is then read again."""
 
 
