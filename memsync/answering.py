@@ -17,7 +17,7 @@ from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.reranking import Relevance, Reranking
 from memsync.search.searcher import Near, Searcher
-from memsync.search.time_hints import without_times
+from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
 from memsync.sync.models import EmbeddingModels
@@ -82,6 +82,11 @@ class Answering:
     def found(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """Answer without counting it: what is found for a purpose of its own, and not for somebody who asks."""
         with self._syncer.gate.searching():
+            listing = of_its_times(query)
+            if listing is not None:
+                result = self._answer(listing, tokens, fresh, generation)
+                if result.hits:
+                    return result._replace(times=query.times)
             return self._answer(query, tokens, fresh, generation)
 
     def compare(self) -> TextReport:
@@ -166,7 +171,8 @@ class Answering:
             warnings.append(NOTHING_TO_RERANK)
             return None
         patience = max(self._limits.deadline, MODEL_PATIENCE_SECONDS) if self.live else None
-        return lambda texts: self._reranking.relevance(query.text, texts, patience, warnings)
+        question = without_times(query.text, query.times)
+        return lambda texts: self._reranking.relevance(question, texts, patience, warnings)
 
     # -------------------------------------------------------------------------------------- freshness
 

@@ -234,8 +234,8 @@ class Memory(Exchange, Calls):
 
         `query` is text in the syntax of docs/search.md, or a Query; `limit` and `mode` default to the settings;
         `filter_pairs` are filters as (name, value) of that syntax; `tokens` keeps as many hits as fit a budget of word
-        pieces; `min_score` leaves out hits with a lower score, unless they hold all the words; `rerank` lets a
-        cross-encoder read the first hits, and if that fails, a warning says so. With `fresh` strict, changed files are
+        pieces; `min_score` leaves out hits with a lower score; `rerank` lets a cross-encoder read the first hits, and
+        if that fails, a warning says so. With `fresh` strict, changed files are
         indexed first, as far as the deadline allows; what the answer then lacks is said in `freshness` and `warnings`.
         `generation`, from a SyncReport, names a state of the index that the answer must not be older than. Raises
         UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.

@@ -92,7 +92,7 @@ def test_search_answers_with_what_was_saved_before_it(served: Served, write: Wri
     with served.peer() as peer:
         result = peer.result("search", query='"bittern"', limit=1)
     assert [hit["citation"] for hit in result["hits"]] == ["new.md:1"]
-    assert result["explain"].keys() == {"filters", "times", "added", "timings_ms"}
+    assert result["explain"].keys() == {"filters", "times", "parts", "timings_ms"}
 
 
 def test_get_quotes_the_lines_of_the_file_as_it_is(served: Served, write: Write) -> None:

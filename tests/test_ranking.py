@@ -146,7 +146,10 @@ def test_note_bonus_comes_from_the_second_and_third_best_entry() -> None:
     scores = scores_of(found)
     assert scores[1] == pytest.approx(0.5 + NOTE_BONUS * 0.7)
     assert scores[5] == 0.5
-    assert [span.added for span in form_spans(found)][:2] == [{"note": pytest.approx(NOTE_BONUS * 0.7)}, {}]
+    assert [span.parts for span in form_spans(found)][:2] == [
+        {"retrievers": 0.5, "note": pytest.approx(NOTE_BONUS * 0.7)},
+        {"retrievers": 0.5},
+    ]
 
 
 def conversation(*speakers: str, traits: Trait = Trait.ITEM) -> list[IndexedChunk]:

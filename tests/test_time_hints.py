@@ -16,7 +16,7 @@ from memsync.memory_api import MemoryApi
 from memsync.model import TimeHint
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
-from memsync.search.time_hints import MOST_CHARS, asks_when, time_hints, without_times
+from memsync.search.time_hints import MOST_CHARS, asks_only_when, asks_when, time_hints, without_times
 from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import Cli
@@ -44,7 +44,7 @@ LEAP_DAY = date(2024, 2, 29)
         ("runs in the last 10 days", "the last 10 days", "2026-11-12", "2026-11-22"),
         ("who called two weeks ago", "two weeks ago", "2026-11-05", "2026-11-11"),
         ("who called a few days ago", "a few days ago", "2026-11-16", "2026-11-20"),
-        ("the talk on Monday", "on Monday", "2026-11-16", "2026-11-16"),
+        ("the talk on Monday", "Monday", "2026-11-16", "2026-11-16"),
         ("the talk last Sunday", "last Sunday", "2026-11-15", "2026-11-15"),
         ("the talk this Sunday", "this Sunday", "2026-11-22", "2026-11-22"),
         ("what changed in March", "March", "2026-03-01", "2026-03-31"),
@@ -76,10 +76,16 @@ LEAP_DAY = date(2024, 2, 29)
         ("in den letzten zehn Tagen", "letzten zehn Tagen", "2026-11-12", "2026-11-22"),
         ("vor dem Umzug 2024", "vor dem Umzug 2024", "", "2024-12-31"),
         ("seit März", "seit März", "2026-03-01", ""),
-        ("am Montag", "am Montag", "2026-11-16", "2026-11-16"),
+        ("am Montag", "Montag", "2026-11-16", "2026-11-16"),
         ("am 5. April 2025", "5. April 2025", "2025-04-05", "2025-04-05"),
         ("am 5.4.2025", "5.4.2025", "2025-04-05", "2025-04-05"),
         ("letztes Jahr im März", "letztes Jahr im März", "2025-03-01", "2025-03-31"),
+        ("the talk next Sunday", "next Sunday", "2026-11-29", "2026-11-29"),
+        ("what changed since Monday", "since Monday", "2026-11-16", ""),
+        ("between Monday and Wednesday", "Monday and Wednesday", "2026-11-16", "2026-11-18"),
+        ("Kauf im Dez 2025", "Dez 2025", "2025-12-01", "2025-12-31"),
+        ("dinner on January the 3rd", "January the 3rd", "2026-01-03", "2026-01-03"),
+        ("what did I pay 2000 pounds for last week", "last week", "2026-11-09", "2026-11-15"),
         ("photos by Anna in March 2024", "March 2024", "2024-03-01", "2024-03-31"),
         ("nach Berlin im März 2024", "März 2024", "2024-03-01", "2024-03-31"),
         ("nach dem Umzug im März 2024", "nach dem Umzug im März 2024", "2024-03-01", ""),
@@ -93,7 +99,8 @@ def test_a_time_is_read_with_its_words(question: str, words: str, after: str, be
 @pytest.mark.parametrize(
     "question",
     [
-        "which store did we choose", "may I march on", "port 8080", "RFC 2094", "notes/2024-03-05.md", "v2024.1",
+        "which store did we choose", "may I march on", "port 8080", "RFC 2094", "RFC 2005",
+        "which 2 may I eat", "notes/2024-03-05.md", "v2024.1",
         "the weekend", "5/3/2024", "#2024", "last but not least", "before lunch", "the last day", "99999 years ago", "",
     ],
 )  # fmt: skip
@@ -103,9 +110,10 @@ def test_what_names_no_time_gives_no_hint(question: str) -> None:
 
 
 def test_the_latest_day_of_a_name_is_found_in_leap_years() -> None:
-    """29 February of a year that has none is read as nothing, not as another day."""
+    """29 February of the last year that had one."""
     assert time_hints("on 29 February", LEAP_DAY) == (TimeHint("29 February", "2024-02-29", "2024-02-29"),)
-    assert time_hints("on 29 February", SUNDAY) == ()
+    assert time_hints("on 29 February", SUNDAY) == (TimeHint("29 February", "2024-02-29", "2024-02-29"),)
+    assert time_hints("on 30 February", SUNDAY) == ()
     assert time_hints("from 29 February to 5 March 2023", LEAP_DAY) == (
         TimeHint("29 February to 5 March 2023", "2023-02-28", "2023-03-05"),
     )
@@ -138,6 +146,27 @@ def test_only_the_begin_of_a_long_question_is_read() -> None:
     """A text of thousands of characters is no question about a time."""
     assert time_hints("x " * MOST_CHARS + "yesterday", SUNDAY) == ()
     assert len(time_hints("2024 " * MOST_CHARS, SUNDAY)) == MOST_CHARS // len("2024 ")
+
+
+def test_a_number_that_may_be_a_year_leaves_other_times_in_force() -> None:
+    """Unless a word before it says that it is one."""
+    assert [hint.words for hint in time_hints("room of 1999 apples last week", SUNDAY)] == ["1999"]
+    assert [hint.words for hint in time_hints("apples 1999 last week", SUNDAY)] == ["1999", "last week"]
+
+
+@pytest.mark.parametrize(
+    ("question", "only"),
+    [
+        ("what happened yesterday", True),
+        ("What did I do on Monday?", True),
+        ("was war letzte Woche los", True),
+        ("what did I buy yesterday", False),
+        ("what happened", False),
+    ],
+)
+def test_a_question_may_ask_for_nothing_but_a_time(question: str, only: bool) -> None:
+    """Nothing that it could be compared with is left beside the time."""
+    assert asks_only_when(question, time_hints(question, SUNDAY)) is only
 
 
 @pytest.mark.parametrize(("question", "asks"), [("When did it start", True), ("seit wann", True), ("whenever", False)])
@@ -210,7 +239,7 @@ def test_what_is_dated_then_comes_first_and_nothing_is_left_out(own: MemoryApi, 
         result = own.search(f"heron at the lake on {words}", min_score=0)
         found = [hit for hit in result.hits if hit.path.startswith("daily/2024")]
         assert found[0].path == f"daily/{day}.md"
-        assert [hit.added.get("dated then") for hit in found] == [DATED_THEN, None, None]
+        assert [hit.parts.get("dated then") for hit in found] == [DATED_THEN, None, None]
         assert result.times == (TimeHint(words, day, day),)
 
 
@@ -222,6 +251,28 @@ def test_explain_tells_the_days_and_what_they_added(cli: Cli, write: Write) -> N
     assert 'time: "March 2024" is from 2024-03-01 to 2024-03-31; what is dated then comes a little earlier' in shown
     assert "dated then +0.040" in shown
     assert 'time: "since March 2024" is from 2024-03-01;' in cli("search", "heron since March 2024", "--explain").stdout
+
+
+def test_a_question_for_a_time_alone_lists_what_is_dated_then(own: MemoryApi, write: Write) -> None:
+    """Latest first, unlike anything that was asked; where nothing is dated then, it is a question like others."""
+    write("daily/2024-03-05.md", "- 10:00 Saw a heron.\n- 11:00 Bought bread.\n")
+    write("daily/2024-03-06.md", "- 10:00 What happened there was loud.\n")
+    own.sync()
+    listed = own.search("what happened on 5 March, 2024?")
+    assert [hit.citation for hit in listed.hits] == ["daily/2024-03-05.md:2", "daily/2024-03-05.md:1"]
+    assert listed.times == (TimeHint("5 March, 2024", "2024-03-05", "2024-03-05"),)
+    assert "daily/2024-03-06.md:1" in [hit.citation for hit in own.search("what happened in 1999", min_score=0).hits]
+    assert (
+        own.search("what happened on 5 March, 2024 after:2024-03-06", min_score=0).hits[0].path == "daily/2024-03-06.md"
+    )
+
+
+def test_a_weekday_that_is_a_day_is_not_looked_up() -> None:
+    """Every Monday has its name in the index, and only one is meant."""
+    now = datetime(2026, 11, 22, 12, 0)
+    assert parse_query("dentist on Monday", now=now, limit=5).words == ("dentist",)
+    assert parse_query("Monday", now=now, limit=5).words == ("monday",)
+    assert parse_query("on Monday", now=now, limit=5).words == ("monday",)
 
 
 def test_a_date_alone_makes_no_answer_likelier(own: MemoryApi, write: Write) -> None:

@@ -78,8 +78,8 @@ def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
         say_as_it_is(_marked(hit, colour))
     if explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
-        added = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.added.items())
-        more = f"; added: {added}" if added else ""
+        parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
+        more = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
         say_as_it_is(style(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{more}", "dim"))
 
 

@@ -18,7 +18,7 @@ def search_result(reply: Mapping[str, Any]) -> SearchResult:
     """Return the answer to `search`."""
     explain = reply["explain"]
     return SearchResult(
-        hits=tuple(map(_hit, reply["hits"], explain["added"])),
+        hits=tuple(map(_hit, reply["hits"], explain["parts"])),
         mode=Mode(reply["mode"]),
         freshness=freshness(reply["freshness"]),
         warnings=tuple(reply["warnings"]),
@@ -70,7 +70,7 @@ def status(reply: Mapping[str, Any]) -> Status:
     return Status(**values)
 
 
-def _hit(reply: Mapping[str, Any], added: Mapping[str, float]) -> Hit:
+def _hit(reply: Mapping[str, Any], parts: Mapping[str, float]) -> Hit:
     return Hit(
         path=NotePath(reply["path"]),
         start_line=reply["start_line"],
@@ -87,7 +87,7 @@ def _hit(reply: Mapping[str, Any], added: Mapping[str, float]) -> Hit:
         highlights=tuple((start, end) for start, end in reply["highlights"]),
         score=reply["score"],
         ranks={name: Rank(rank["rank"], rank["score"]) for name, rank in reply["ranks"].items()},
-        added=added,
+        parts=parts,
     )
 
 

@@ -27,8 +27,8 @@ class Hit(NamedTuple):
 
     `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
     cross-encoder that read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
-    the matched words. `highlights` are (start, end) offsets into it. `added` is what was added to the retrievers'
-    scores, and for what (docs/search.md), as far as it is not 0.
+    the matched words. `highlights` are (start, end) offsets into it. `parts` are those of the sum that hits are ordered
+    by (docs/search.md).
     """
 
     path: NotePath
@@ -46,7 +46,7 @@ class Hit(NamedTuple):
     highlights: tuple[tuple[int, int], ...]
     score: float
     ranks: Mapping[str, Rank]
-    added: Mapping[str, float] = MappingProxyType({})
+    parts: Mapping[str, float] = MappingProxyType({})
 
     @property
     def citation(self) -> str:

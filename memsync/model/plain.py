@@ -50,7 +50,7 @@ def plain_result(result: Any) -> dict[str, Any]:
     explain = {
         "filters": plain(result.filters),
         "times": plain(result.times),
-        "added": [hit.pop("added") for hit in hits],
+        "parts": [hit.pop("parts") for hit in hits],
     }
     return {
         "hits": hits,

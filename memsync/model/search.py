@@ -105,9 +105,9 @@ class Query:
     """What a person asked, understood.
 
     `text` is what the model embeds, `words` what the word index looks up, both without the filters. Each phrase must
-    stand in a hit word for word; no exclusion may. Hits whose score is under `min_score` are left out unless they hold
-    all the words; None: under the setting, where a model answers. With `rerank` a cross-encoder reads the first hits.
-    What is dated at one of `times` is favoured a little.
+    stand in a hit word for word; no exclusion may. Hits whose score is under `min_score` are left out; None: where a
+    model answers, all if the best has less than the settings ask for, unless they hold all the words. With `rerank` a
+    cross-encoder reads the first hits. What is dated at one of `times` is favoured a little.
     """
 
     text: str

@@ -21,7 +21,7 @@ from memsync.model import Filters, Kind, Mode, Query, Tier
 from memsync.model.vocabulary import FILTER_ALIASES
 from memsync.notes.when import parse_when
 from memsync.search.stop_words import STOP_WORDS
-from memsync.search.time_hints import time_hints
+from memsync.search.time_hints import time_hints, weekdays_in
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 64
@@ -77,7 +77,9 @@ def parse_query(
         filters = _add_filter(filters, name, value, now)
     # Phrases are looked up as words too, so that what holds them is ranked, not only let through.
     text = " ".join([*parts.text, *parts.phrases]).strip()
-    words = _words(text)
+    times = time_hints(text, now.date())
+    read_as_days = weekdays_in(times)
+    words = tuple(word for word in _words(text) if word not in read_as_days) or _words(text)
     if len(words) > MAX_WORDS:
         warnings.append(f"only the first {MAX_WORDS} words of the query were looked up")
     if not text and filters == Filters():
@@ -95,7 +97,7 @@ def parse_query(
         limit=limit,
         mode=mode,
         warnings=tuple(warnings),
-        times=time_hints(text, now.date()),
+        times=times,
     )
 
 

@@ -36,7 +36,7 @@ LINE_LENGTH = 0.03
 """For each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
 USUAL_TOKENS, MOST_TOKENS = 11, 40
 QUESTION = 0.04
-"""Taken off a line of a conversation that asks: it answers less."""
+"""Taken off a line of a conversation, or a message, that asks: it answers less."""
 OWN_SHARE = 0.3
 """In a conversation: of a line by itself, the rest is of the windows that hold it."""
 NEARBY_LINES = 5
@@ -241,11 +241,11 @@ def _added(one: Found, question: Question, speaker: float, prior: float) -> tupl
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
     named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
     dated = DATED_THEN if question.times and _is_dated(one, question.times) else 0.0
+    asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
     if one.in_conversation:
-        asks = -QUESTION if entry.traits & _QUESTION else 0.0
         return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, prior)
     opening = OPENING * question.share_in(one.chunk.opening)
-    return (opening, named, dated, speaker, FACT_LENGTH * length if one.is_fact else 0.0, 0.0, prior)
+    return (opening, named, dated, speaker, FACT_LENGTH * length if one.is_fact else 0.0, asks, prior)
 
 
 def _is_dated(one: Found, times: Sequence[TimeHint]) -> bool:

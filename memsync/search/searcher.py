@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,8 +41,8 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
-LETTERS_A_PIECE = 1.5
-"""A word of fewer letters for each of its word pieces is no word to a model."""
+LETTERS_A_PIECE = 2.0
+"""A word of no more letters for each of its word pieces is no word to a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,16 +263,16 @@ class Searcher:
         ]
 
     def _likely_ones(self, hits: list[Hit], query: Query, mode: Mode) -> list[Hit]:
-        """Return the hits to show: those with the score asked for, and any that holds all the words.
+        """Return the hits to show: those with the score that was asked for.
 
-        Where nobody asked for a score, all are shown if the best has the one of the settings.
+        Where nobody asked for one, all are shown if the best has the score of the settings, else those with all words.
         """
-        least = query.min_score
-        if least is None:
-            is_graded = bool(query.text) and mode is not Mode.KEYWORD
-            least = math.inf if is_graded and hits and hits[0].score < self._ranking.min_score else 0.0
+        if query.min_score is not None:
+            return [hit for hit in hits if hit.score >= query.min_score]
+        if not hits or not query.text or mode is Mode.KEYWORD or hits[0].score >= self._ranking.min_score:
+            return hits
         stems = stems_of(query.words)
-        return [hit for hit in hits if hit.score >= least or holds_all(hit.text, stems)]
+        return [hit for hit in hits if holds_all(hit.text, stems)]
 
     def _why_empty(self, hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
         """Return why nothing is shown of what was found."""
@@ -333,5 +332,5 @@ def _hit(
         highlights=shown[1],
         score=round(min(1.0, max(0.0, score)), 6),
         ranks=best,
-        added=span.added,
+        parts=span.parts,
     )

@@ -43,10 +43,13 @@ class Span:
         return self.best.chunk
 
     @property
-    def added(self) -> dict[str, float]:
-        """What was added to the best entry's score by the retrievers, and for what."""
-        added = {**dict(zip(REASONS, self.best.added, strict=False)), "note": self.best.by_note}
-        return {reason: amount for reason, amount in added.items() if round(amount, 3)}
+    def parts(self) -> dict[str, float]:
+        """What the best entry's score is the sum of: what the retrievers say, and what was added for what reason."""
+        best = self.best
+        if not best.added:
+            return {}
+        amounts = {**dict(zip(REASONS, best.added, strict=True)), "note": best.by_note}
+        return {"retrievers": best.plain, **{reason: amount for reason, amount in amounts.items() if round(amount, 3)}}
 
     @property
     def start_line(self) -> int:

@@ -1,19 +1,22 @@
 """Times that a question names in passing: "last week", "in March 2024", "before the move in 2024", "letzte Woche".
 
-They are hints: what is dated then gets a little more, and nothing is left out. Who wants to leave something out writes
-a filter (`after:`). English and German are read; a time that is not read costs no answer. Pure.
+They are hints: what is dated then gets a little more, and nothing is left out; only filters (`after:`) leave out. A
+question that asks for nothing else ("what happened yesterday") is answered with what is dated then, if there is any.
+English and German are read; a time that is not read costs no answer. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
 
-from memsync.model import TimeHint
+from memsync.model import Query, TimeHint
+from memsync.search.stop_words import STOP_WORDS
 
 MOST_CHARS = 1_000
 """How much of a question is read for times."""
@@ -33,7 +36,9 @@ _MONTH_NUMBERS = _numbered(
     "january february march april may june july august september october november december",
     "januar februar märz april mai juni juli august september oktober november dezember",
     "jan feb mar apr may jun jul aug sep oct nov dec",
+    "jan feb mär apr mai jun jul aug sept okt nov dez",
 )
+_ALSO_VERBS = frozenset({"may", "march", "mar"})
 _WEEKDAY_NUMBERS = _numbered(
     0,
     "monday tuesday wednesday thursday friday saturday sunday",
@@ -65,6 +70,14 @@ def _any(words: Iterable[str]) -> str:
 _MONTH = rf"(?P<month>{_any(_MONTH_NUMBERS)})\b\.?"
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?![\w/]|[.:-]\w)"
+# "2000 pounds", "RFC 2005": as many, or called so.
+_COUNTED = (
+    r"(?! (?:pounds|euros?|dollars|people|words|lines|pages|times|years|days|hours|steps|calories|[kmg]b|[km]g|k?m|ms"
+    r"|jahre|tage|stunden|zeilen|seiten|leute)\b)"
+)
+_NUMBER_OF = re.compile(
+    r"\b(?:rfc|port|version|room|line|page|issue|number|no|nr|zimmer|zeile|seite)\.? $", re.IGNORECASE
+)
 _UNIT = r"(?P<unit>day|week|weekend|month|year|tag|woche|wochenende|monat|jahr)(?:s|e|en|n)?\b"
 _COUNT = rf"(?:(?P<count>\d{{1,3}}|{_any(_COUNTS)})|(?P<few>(?:a )?few|ein paar|einigen))"
 _WHICH = (
@@ -89,6 +102,15 @@ _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:
 _AT = "on|in|at|by|of|from|during|am|im|vom|in den"
 _WORD = re.compile(r"[^\W_]+")
 _MONTH_LENGTH = timedelta(days=31)
+# Words that ask for nothing beside a time.
+_EMPTY = """
+    happen happened happens happening doing done go going went gone new news note notes noted log logged logs entry
+    entries write wrote written all anything everything something show list we us
+    ich wir war waren ist gab geschah passiert passierte gemacht machte getan tat los neues notiert geschrieben alles
+    was habe haben hat der die das den dem am im um und so
+"""
+_EMPTY_WORDS = STOP_WORDS | frozenset(_EMPTY.split())
+_AT_TIME = re.compile(rf"\b(?:{_IN}|on|am|vom) (?:the )?$", re.IGNORECASE)
 _OF = re.compile(r",? ?(?:of|in|im|des)? ?(?:the )?", re.IGNORECASE)
 _LENGTHS_OF_YEARS = (timedelta(days=364), timedelta(days=365))
 _ASKS_WHEN = re.compile(
@@ -100,7 +122,7 @@ class _Time(NamedTuple):
     """A time in a question: where its words stand, its first and last day.
 
     `is_exact` tells a day from weeks, months and years. `is_named` tells a date from what is counted from now; without
-    its year (`has_year`) the latest one is meant.
+    its year (`has_year`) the latest one is meant. `may_be_number`: nothing says that the year is one.
     """
 
     start: int
@@ -110,6 +132,7 @@ class _Time(NamedTuple):
     is_exact: bool = False
     is_named: bool = False
     has_year: bool = False
+    may_be_number: bool = False
 
     @property
     def lacks_year(self) -> bool:
@@ -137,7 +160,7 @@ def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
     if not _HINTS_AT_TIME.search(text):
         return ()
     times = list(_joined(text, sorted(_times(text, today))))
-    if any(one.has_year for one in times):
+    if any(one.has_year and not one.may_be_number for one in times):
         times = [one for one in times if one.has_year]
     return tuple(_hint(text, one) for one in times)
 
@@ -155,6 +178,29 @@ def without_times(text: str, times: Iterable[TimeHint]) -> str:
             left = re.sub(rf"(?:\b(?:{_AT})(?: the)? )?{words},?", "", left, count=1, flags=re.IGNORECASE)
     left = " ".join(left.split())
     return left if len(_WORD.findall(left)) >= LEAST_WORDS else text
+
+
+def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
+    """Tell whether a question asks for nothing but what happened at the times that it names."""
+    text = " ".join(text.split())
+    for time in times:
+        text = text.replace(time.words, " ", 1)
+    return bool(times) and all(word in _EMPTY_WORDS for word in _WORD.findall(text.lower()))
+
+
+def of_its_times(query: Query) -> Query | None:
+    """Return the query for all that is dated when a question asks, if it asks for nothing else; None if it does."""
+    filters = query.filters
+    if query.phrases or filters.after or filters.before or not asks_only_when(query.text, query.times):
+        return None
+    after = min(time.after for time in query.times)
+    before = max((time.before for time in query.times), key=lambda day: day or date.max.isoformat())
+    return replace(query, text="", words=(), filters=replace(filters, after=after, before=before))
+
+
+def weekdays_in(times: Iterable[TimeHint]) -> frozenset[str]:
+    """Return the weekdays that were read as days: any other Monday is no answer."""
+    return frozenset(word for time in times for word in _WORD.findall(time.words.lower()) if word in _WEEKDAY_NUMBERS)
 
 
 def _is_short(time: TimeHint) -> bool:
@@ -228,9 +274,25 @@ def _widened(text: str, time: _Time) -> _Time:
 
 def _of_day(match: re.Match[str], today: date) -> _Time:
     month, day = _month(match), int(match["day"])
-    year = int(match["year"] or today.year - ((month, day) > (today.month, today.day)))
-    moment = date(year, month, day)
+    if match["year"]:
+        moment = date(int(match["year"]), month, day)
+    elif match["month"].lower() in _ALSO_VERBS and not _follows_preposition(match):  # which 2 may I eat
+        raise ValueError
+    else:
+        moment = _latest_day(month, day, today)
     return _Time(match.start(), match.end(), moment, moment, True, True, match["year"] is not None)
+
+
+def _latest_day(month: int, day: int, today: date) -> date:
+    """Return the latest such day that is not to come. Raises ValueError for one that no year has."""
+    for year in range(today.year, today.year - 9, -1):
+        if day <= monthrange(year, month)[1] and date(year, month, day) <= today:
+            return date(year, month, day)
+    raise ValueError
+
+
+def _follows_preposition(match: re.Match[str]) -> bool:
+    return _AT_TIME.search(match.string[: match.start()]) is not None
 
 
 def _of_month(match: re.Match[str], today: date) -> _Time:
@@ -242,9 +304,10 @@ def _of_month(match: re.Match[str], today: date) -> _Time:
 
 def _of_year(match: re.Match[str], today: date) -> _Time:
     year = int(match["year"])
-    if year > today.year + 1:
+    if year > today.year + 1 or _NUMBER_OF.search(match.string[: match.start()]):
         raise ValueError
-    return _Time(match.start(), match.end(), date(year, 1, 1), date(year, 12, 31), False, True, True)
+    may_be_number = not _follows_preposition(match)
+    return _Time(match.start(), match.end(), date(year, 1, 1), date(year, 12, 31), False, True, True, may_be_number)
 
 
 def _distant_day(match: re.Match[str], today: date) -> _Time:
@@ -294,10 +357,13 @@ def _of_named_month(match: re.Match[str], today: date) -> _Time:
 
 
 def _of_weekday(match: re.Match[str], today: date) -> _Time:
-    """Read a weekday as the last one before today, `this` and `next` ones as the first from today on."""
+    """Read a weekday as the last one before today, `this` as the first from today on, `next` as one after today."""
     distance = (_WEEKDAY_NUMBERS[match["weekday"].lower()] - today.weekday()) % 7
+    if match["next"]:
+        distance = distance or 7
     day = today + timedelta(days=distance if match["this"] or match["next"] else distance - 7)
-    return _Time(match.start(), match.end(), day, day, is_exact=True)
+    start = match.start() if match["last"] or match["this"] or match["next"] else match.start("weekday")
+    return _Time(start, match.end(), day, day, is_exact=True)
 
 
 def _month(match: re.Match[str]) -> int:
@@ -340,7 +406,7 @@ _PATTERNS: tuple[tuple[str, _Read], ...] = (
     (r"(?P<year>(?:19|20)\d\d)-(?P<month>\d\d)(?![\w/-])", _of_month),
     (rf"(?P<day>[0-3]?\d)\. ?(?P<month>[01]?\d)\. ?{_YEAR}", _of_day),
     (rf"{_DAY}(?: of)? {_MONTH},?(?: {_YEAR})?", _of_day),
-    (rf"{_MONTH} {_DAY}(?!\d)(?:,? ?{_YEAR})?", _of_day),
+    (rf"{_MONTH} (?:the )?{_DAY}(?!\d)(?:,? ?{_YEAR})?", _of_day),
     (rf"{_MONTH},?(?: of)? {_YEAR}", _of_month),
     (rf"(?:{_any(_DISTANCES)})\b", _distant_day),
     (rf"{_COUNT} {_UNIT} ago\b", _ago),
@@ -349,7 +415,7 @@ _PATTERNS: tuple[tuple[str, _Read], ...] = (
     (rf"(?:the )?past(?: {_COUNT})? {_UNIT}", _lately),
     (rf"{_WHICH} {_UNIT}", _of_calendar),
     (rf"{_WHICH} {_MONTH}", _of_named_month),
-    (rf"(?:on|am|{_WHICH}) (?P<weekday>{_any(_WEEKDAY_NUMBERS)})\b", _of_weekday),
+    (rf"(?:on|am|and|und|{_IN}|{_WHICH}) (?P<weekday>{_any(_WEEKDAY_NUMBERS)})\b", _of_weekday),
     (rf"{_IN} {_MONTH}(?P<year>(?!))?", _of_month),
-    (_YEAR, _of_year),
+    (rf"{_YEAR}{_COUNTED}", _of_year),
 )
