@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memsync.cli.main import main
 from memsync.errors import UsageError
-from memsync.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, changes, measured
+from memsync.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
 from memsync.evaluation.measures import area_under_roc, bins_of, highest_floor, percentile
 from memsync.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
 from memsync.memory import Memory
@@ -97,7 +97,7 @@ def test_files_of_other_benchmarks_are_read() -> None:
         ('{"answers": []}', 'f line 2: "question" must be text'),
         ('{"question": " ", "answers": []}', 'f line 2: "question" must be text'),
         ('{"question": "q"}', "f line 2: the question has no list of answers"),
-        ('{"question": "q", "answers": [], "relevant": []}', '"answers" and "relevant", not one'),
+        ('{"question": "q", "answers": [], "relevant": []}', '"answers" and "relevant", and one'),
         ('{"question": "q", "answers": "a.md"}', 'f line 2: "answers" must be a list of PATH, PATH:LINE or PATH:FIRST'),
         ('{"question": "q", "answers": ["a.md:9-3"]}', 'f line 2: "answers" must be a list of PATH'),
         ('{"question": "q", "answers": [3]}', 'f line 2: "answers" must be a list of PATH'),
@@ -305,8 +305,20 @@ def test_json_is_one_document_with_what_is_documented(run: Callable[..., Any], w
     page = (Path(__file__).parent.parent / "docs" / "json.md").read_text()
     section = page.partition("\n## eval\n")[2].partition("\n## ")[0]
     keys = {*document, *document["questions"], *document["runs"][0], *document["runs"][0]["floor"]}
-    keys |= {*document["runs"][0]["figures"][0], *document["runs"][0]["calibration"][0], *document["changes"][0]}
+    keys |= {*document["runs"][0]["figures"][0], *document["changes"][0], *Bin.__dataclass_fields__}
     assert {key for key in keys if f'"{key}"' not in section} == set()
+
+
+def test_an_answer_at_a_line_that_its_note_does_not_have_is_an_error(
+    run: Callable[..., Any], write: Write, tmp_path: Path
+) -> None:
+    """Else a note that was edited since would count as one that is never found."""
+    write("a.md", "heron\n")
+    for line, expected in ((1, 0), (2, 0), (3, 2)):
+        (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": [f"a.md:{line}"]}))
+        code, _, err = run("eval", str(tmp_path / "q.jsonl"))
+        assert code == expected, err
+    assert "q.jsonl line 1: a.md has no line 3" in err
 
 
 def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
@@ -318,7 +330,7 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], wr
     assert (code, out) == (2, "")
     assert 'q.jsonl line 2: Unknown filter "tags:"' in err
     code, out, err = run("eval", str(tmp_path / "none.jsonl"))
-    assert (code, out) == (9, "")
+    assert (code, out) == (2, "")
 
 
 @pytest.mark.parametrize(
@@ -386,7 +398,7 @@ def test_an_unanswerable_question_is_asked_without_its_notes(memory: Memory, wri
 def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     cli: Cli, write: Write, tmp_path: Path
 ) -> None:
-    """Beside a daemon, which is not asked: the suggested floor shows both answers and nothing else."""
+    """Beside a daemon, which is not asked: the floor in force shows both answers and nothing else."""
     write("a.md", "# Herons\n\nThey stand still in the water and wait for fish.\n")
     write("b.md", "# Tools\n\nThe hammer is in the shed, under the bench.\n")
     rows = [
@@ -401,4 +413,5 @@ def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     (found,) = json.loads(done.stdout)["runs"]
     values = {figure["name"]: figure["value"] for figure in found["figures"]}
     assert (values["recall@1"], values["AUC"]) == (1.0, 1.0)
-    assert (found["suggested"]["lost"], found["suggested"]["silenced"]) == (0, 1)
+    assert (found["floor"]["lost"], found["floor"]["silenced"]) == (0, 1)
+    assert (found["suggested"], found["reason"]) == (None, "the one in force does as well")

@@ -10,7 +10,7 @@ import click
 
 from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, waiting_on_stderr
 from memsync.cli.text import printable, say, say_json
-from memsync.errors import FilesystemError, UsageError
+from memsync.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ def _content(file: str) -> bytes:
         return Path(file).read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise FilesystemError(f"{file} cannot be read: {reason}", hint="Check its name.") from error
+        raise UsageError(f"{file} cannot be read: {reason}", hint="Check its name.") from error
 
 
 def _names(assignments: Sequence[str]) -> dict[str, str]:
@@ -156,9 +156,10 @@ def _show(
     differences = changes(runs[0][2], runs[1][2]) if len(runs) > 1 else []
     unanswerable = sum(not question.answers for question in questions)
     answerable = len(questions) - unanswerable
+    warnings = [*warnings, *_cautions(found[0], is_generated=file is None)]
     if as_json:
         counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
-        say_json({"questions": counted, "runs": found, "changes": differences, "warnings": list(warnings)})
+        say_json({"questions": counted, "runs": found, "changes": differences, "warnings": warnings})
         return
     if file is None:
         again = f"{unanswerable} asked again without the notes that answer them"
@@ -168,7 +169,7 @@ def _show(
     _figures(found, differences)
     for one in found:
         _calibration(one, "" if len(found) == 1 else _named(one))
-    for warning in (*warnings, *_cautions(found[0], is_generated=file is None)):
+    for warning in warnings:
         say(f"memsync: {printable(warning)}", err=True)
 
 
@@ -179,7 +180,7 @@ def _cautions(one: Measured, *, is_generated: bool) -> Iterator[str]:
     if is_generated:
         yield "Titles find their notes more easily than questions do: ask your own before you raise min_score."
     if one.suggested.answered < FEW:
-        yield f"{one.suggested.answered} answered questions are few: the suggested min_score is a rough guess."
+        yield f"Few questions were answered ({one.suggested.answered}): the suggested min_score is a rough guess."
 
 
 def _figures(found: Sequence[Measured], differences: Sequence[Change]) -> None:
@@ -198,6 +199,8 @@ def _figures(found: Sequence[Measured], differences: Sequence[Change]) -> None:
 
 
 def _calibration(one: Measured, name: str) -> None:
+    if not one.calibration:
+        return
     say()
     say(f"first hit's score  questions  mean score  answered{f'  ({name})' if name else ''}")
     for row in one.calibration:

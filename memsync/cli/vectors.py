@@ -117,7 +117,7 @@ def _progress() -> Iterator[Progress]:
 
 @contextmanager
 def _input(file: str) -> Iterator[tuple[BinaryIO, int]]:
-    """Yield what is to be read, and its size in bytes, 0 if that is not known. Raises FilesystemError."""
+    """Yield what is to be read, and its size in bytes, 0 if that is not known. Raises UsageError."""
     if file == STANDARD:
         yield sys.stdin.buffer, 0
         return
@@ -125,7 +125,7 @@ def _input(file: str) -> Iterator[tuple[BinaryIO, int]]:
         with open(file, "rb") as stream:
             yield stream, os.fstat(stream.fileno()).st_size
     except OSError as error:
-        raise FilesystemError(f"{file} cannot be read: {error.strerror}", hint="Check its name.") from error
+        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="Check its name.") from error
 
 
 @contextmanager

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
+OWN_MODELS = ("minilm", "multilingual")
 _ENGLISH_QUERY = "Represent this sentence for searching relevant passages: "
 PREFIXES: dict[str, tuple[str, str]] = {
     "BAAI/bge-small-zh": ("为这个句子生成表示以用于检索相关文章：", ""),
@@ -141,21 +142,25 @@ def load(name: str, threads: int) -> FastembedEmbedder:
     from fastembed import TextEmbedding
 
     advice = "The built-in model is called minilm."
-    model = supported(name, TextEmbedding.list_supported_models(), what="embedding model", advice=advice)
+    models = TextEmbedding.list_supported_models()
+    model = supported(name, models, what="embedding model", advice=advice, own=OWN_MODELS)
     name = model["model"]
     query_prefix, passage_prefix = next((both for start, both in PREFIXES.items() if name.startswith(start)), ("", ""))
     space = EmbeddingSpace("fastembed", name, "", model["dim"], query_prefix, passage_prefix)
     return FastembedEmbedder(space, name, threads=threads)
 
 
-def supported(name: str, models: Iterable[Mapping[str, Any]], *, what: str, advice: str) -> Mapping[str, Any]:
+def supported(
+    name: str, models: Iterable[Mapping[str, Any]], *, what: str, advice: str, own: Sequence[str] = ()
+) -> Mapping[str, Any]:
     """Return fastembed's description of the model with this name, in upper or lower case.
 
-    Raises UnknownModel, which says that no `what` has the name, names the nearest ones and gives the advice.
+    Raises UnknownModel, which says that no `what` has the name, names the nearest ones, of these and of memsync's
+    `own`, and gives the advice.
     """
     known = {model["model"].lower(): model for model in models}
     if name.lower() not in known:
-        hint = f"{_nearest(name, [model['model'] for model in known.values()])}{advice}"
+        hint = f"{_nearest(name, [*own, *(model['model'] for model in known.values())])}{advice}"
         raise UnknownModel(f"no {what} is called {name!r}", hint=hint)
     return known[name.lower()]
 

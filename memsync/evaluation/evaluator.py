@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from memsync.evaluation.measures import (
     resampled_areas,
 )
 from memsync.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
-from memsync.model import Filters, Fresh, Mode, Query
+from memsync.model import Filters, Fresh, Mode, NotePath, Query
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import parse_note
@@ -164,7 +165,20 @@ class Evaluator:
         questions = read_questions(content, name, known)
         for question in questions:
             self._query(question)
+            self._check_lines(question)
         return questions
+
+    def _check_lines(self, question: Question) -> None:
+        """Raise UsageError for an answer at lines that its note does not have."""
+        for path, _, last in question.answers:
+            if last == sys.maxsize:
+                continue
+            try:
+                lines = self._files.read(NotePath(path))[0].count(b"\n") + 1
+            except (OSError, NoteError):
+                continue  # it has just gone, or cannot be read: no search finds it either
+            if last > lines:
+                raise UsageError(f"{question.source}: {path} has no line {last}", hint="Was the note edited since?")
 
     def generated(self, most: int, progress: Progress) -> list[Question]:
         """Return questions made of the vault's headings and links, each also as one that has no answer."""
@@ -188,6 +202,8 @@ class Evaluator:
 
     def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:
         """Ask everything, in the state the index is in. Nothing is counted as use. Raises UsageError."""
+        if not questions:
+            return []
         self._found(self._query(questions[0]))  # the model is loaded by that
         asked = []
         for number, question in enumerate(questions, 1):
@@ -239,7 +255,9 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
         scores = [one.score for one in answerable]
         figures.append(Figure(AUC, area_under_roc(scores, hopeless), *middle(resampled_areas(scores, hopeless))))
     timed = [one.milliseconds for one in asked if not one.question.without] or [one.milliseconds for one in asked]
-    suggested, reason = _suggested(asked, mode)
+    floor = _floor(asked, 0.0 if mode is Mode.KEYWORD else min_score)
+    suggested, reason = _suggested(asked, mode, floor)
+    graded = [] if mode is Mode.KEYWORD else [(one.score, one.rank > 0) for one in asked]
     return Measured(
         settings,
         tuple(one for one in figures if one is not None),
@@ -247,9 +265,9 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
         percentile(timed, 0.95),
         tuple(
             Bin(low, high, len(pairs), mean_of([score for score, _ in pairs]), mean_of([yes for _, yes in pairs]))
-            for low, high, pairs in bins_of([(one.score, one.rank > 0) for one in asked])
+            for low, high, pairs in bins_of(graded)
         ),
-        _floor(asked, 0.0 if mode is Mode.KEYWORD else min_score),
+        floor,
         suggested,
         reason,
     )
@@ -281,12 +299,15 @@ def _figure(name: str, values: Sequence[float]) -> Figure | None:
     return Figure(name, mean_of(values), *interval(values)) if values else None
 
 
-def _suggested(asked: Sequence[Asked], mode: Mode) -> tuple[Floor | None, str]:
-    """Return the highest floor that loses at most 1 % of the answered questions, or why there is none."""
+def _suggested(asked: Sequence[Asked], mode: Mode, now: Floor) -> tuple[Floor | None, str]:
+    """Return the highest floor that loses at most 1 % of the answered questions, or why none is named."""
     if mode is Mode.KEYWORD:
         return None, "by keyword alone, scores are no probabilities and no floor applies"
     try:
-        return _floor(asked, highest_floor([one.survives(answering=True) for one in asked if one.rank])), ""
+        floor = _floor(asked, highest_floor([one.survives(answering=True) for one in asked if one.rank]))
+        if (floor.lost, floor.silenced) == (now.lost, now.silenced):
+            return None, "the one in force does as well"
+        return floor, ""
     except ValueError:
         pass
     if not any(one.rank for one in asked):

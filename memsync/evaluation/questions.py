@@ -89,8 +89,10 @@ def _read(line: str, source: str, notes: frozenset[str]) -> Question:
         raise UsageError(f'{source}: "question" must be text', hint=_EXAMPLE)
     given = [name for name in _SHAPES if name in row]
     if len(given) != 1:
-        what = "no" if not given else " and ".join(f'"{name}"' for name in given) + ", not one"
-        raise UsageError(f'{source}: the question has {what} list of answers: "answers" is missing', hint=_EXAMPLE)
+        if given:
+            both = " and ".join(f'"{name}"' for name in given)
+            raise UsageError(f"{source}: the question has {both}, and one list of answers is enough", hint=_EXAMPLE)
+        raise UsageError(f'{source}: the question has no list of answers: "answers" is missing', hint=_EXAMPLE)
     try:
         answers = tuple(_SHAPES[given[0]](row[given[0]]))
     except (TypeError, ValueError):

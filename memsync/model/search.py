@@ -37,8 +37,8 @@ class EmbeddingSpace:
 
     @property
     def has_narrow_cosines(self) -> bool:
-        """Whether `likeness` differs from the cosine: the cosines of E5 models lie between 0.7 and 0.9."""
-        return self.provider == "multilingual"
+        """Whether `likeness` differs from the cosine: those of E5 models, known by their prefixes, lie above 0.7."""
+        return self.passage_prefix == "passage: "
 
     def likeness(self, cosine: float) -> float:
         """Return a cosine on the built-in model's scale: about 0 for unrelated texts, 0.5 for a question's answer.

