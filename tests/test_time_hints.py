@@ -250,6 +250,8 @@ def test_explain_tells_the_days_and_what_they_added(cli: Cli, write: Write) -> N
     shown = cli("search", "heron at the lake in March 2024", "--explain", "--min-score", "0").stdout
     assert 'time: "March 2024" is from 2024-03-01 to 2024-03-31; what is dated then comes a little earlier' in shown
     assert "dated then +0.040" in shown
+    listed = cli("search", "what happened on 5 March, 2024", "--explain").stdout
+    assert 'time: "5 March, 2024" is 2024-03-05; what is dated then is listed: nothing else is asked' in listed
     assert 'time: "since March 2024" is from 2024-03-01;' in cli("search", "heron since March 2024", "--explain").stdout
 
 

@@ -102,7 +102,10 @@ def _explanation(result: SearchResult) -> None:
     say()
     say(f"mode: {result.mode}; filters: {filters or 'none'}")
     for time in result.times:
-        say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then comes a little earlier')
+        limits = (result.filters.after, result.filters.before) if result.filters else ("", "")
+        is_all = limits == (time.after, time.before)
+        effect = "is listed: nothing else is asked" if is_all else "comes a little earlier"
+        say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then {effect}')
     say(f"stages: {timings}")
     say(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
 
