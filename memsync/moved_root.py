@@ -7,7 +7,8 @@ be of that identity, and one of its notes must be in the folder with the same st
 in notes or config files counts.
 
 Each folder is moved in one rename, the index last. So a process that was killed in between leaves a root without an
-index, and the next one goes on from there.
+index, and the next one goes on from there. Where another root was at the new path before, and was moved itself, its
+folders make room: they get its identity behind their names, by which it finds them again.
 """
 
 from __future__ import annotations
@@ -77,10 +78,13 @@ class _Move:
         self._root = root
         self._index_file = index_file
         self._open_index = open_index
-        self._old_index = index_dir if is_placed else default_index_dir(before)
+        own = self._identity()
+        self._old_index = index_dir if is_placed else _left(default_index_dir(before), own)
         self._new_index = index_dir
-        self._old_keep = keep_dir(before)
+        self._old_keep = _left(keep_dir(before), own)
         self._new_keep = keep_dir(root)
+        self._displaced = ""
+        """The identity of another folder that was at the root's path, as far as its index is still there."""
 
     def folders(self) -> list[tuple[str, str]]:
         """Return (old, new) of each folder that is to be moved, in order; none if the root has an index of its own.
@@ -92,8 +96,9 @@ class _Move:
             return []
         if not is_placed and os.path.exists(f"{self._new_index}/{self._index_file}"):
             with self._read(self._new_index) as reader:
-                if reader.meta("root") in ("", self._identity()):
-                    return []
+                self._displaced = reader.meta("root")
+            if self._displaced in ("", self._identity()):
+                return []
         kept = [(self._old_keep, self._new_keep)] if os.path.isdir(self._old_keep) else []
         return [*kept, *([] if is_placed else [(self._old_index, self._new_index)])]
 
@@ -153,7 +158,7 @@ class _Move:
             folders = self.folders()
             for old, new in folders:
                 own_folder(old)
-                _rename(old, new)
+                _rename(old, new, self._displaced)
             return Moved(self._before, was_served) if folders else None
 
     @contextmanager
@@ -210,15 +215,28 @@ class _Move:
         )
 
 
-def _rename(old: str, new: str) -> None:
-    """Move a folder to a name; what has that name already stays beside it under another one."""
+def _left(folder: str, identity: str) -> str:
+    """Return where the folder of a root is that had to make room for another one's; else the folder itself."""
+    aside = _aside(folder, identity)
+    return aside if os.path.isdir(aside) else folder
+
+
+def _aside(folder: str, identity: str) -> str:
+    return f"{folder}.of-{identity.replace(':', '-')}"
+
+
+def _rename(old: str, new: str, displaced: str) -> None:
+    """Move a folder to a name; what has that name already stays beside it, under the identity of its root."""
     import time
 
     try:
         with suppress(OSError):  # it is not there, or not empty
             os.rmdir(new)
         if os.path.lexists(new):
-            os.rename(new, f"{new}.before-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
+            aside = _aside(new, displaced)
+            if not displaced or os.path.lexists(aside):
+                aside = f"{new}.before-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+            os.rename(new, aside)
         os.rename(old, new)
         descriptor = os.open(os.path.dirname(new), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -235,7 +253,10 @@ def _rename(old: str, new: str) -> None:
 
 
 def _former_path(root: str) -> str:
-    """Return the path that this folder had as a memory root, if that does not lead to it any more; else empty."""
+    """Return the path that this folder had as a memory root, if that is not its own any more; else empty.
+
+    A link that was left at the old path leads to the folder, but roots go by their real paths.
+    """
     try:
         found = os.stat(root)
     except OSError:
@@ -249,11 +270,12 @@ def _former_path(root: str) -> str:
         return before
     except OSError:  # nobody can tell what is there
         return ""
-    return "" if (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino) else before
+    is_there = (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
+    return "" if is_there and os.path.realpath(before) == before else before
 
 
 def _remember(root: str) -> None:
-    """Write down the path of this folder, unless it is known, or has another one that also leads to it.
+    """Write down the path of this folder, unless it is known, or has another real one.
 
     What cannot be written costs no more than that a moved root is not recognised.
     """

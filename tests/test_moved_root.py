@@ -24,6 +24,7 @@ from memsync.setting_paths import default_index_dir, keep_dir
 from memsync.settings import load_settings
 from memsync.user_folders import state_folder
 from memsync.wiring import connect_here, recognise_root
+from memsync.writing.writer import NoteWriter
 from tests.conftest import FakeEmbedder
 from tests.daemon_process import Cli, until
 
@@ -92,6 +93,48 @@ def said(root: Path, environ: dict[str, str] | None = None) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------ recognised
+
+
+def test_a_link_that_is_left_at_the_old_path_hides_no_move(indexed: Path, opened: Open) -> None:
+    """Roots go by their real paths: asked by either name, everything is there."""
+    new = moved(indexed, "renamed")
+    indexed.symlink_to(new)
+    assert synced(opened, indexed) == (0, NOTES + 1)
+    assert (states(indexed), states(new)) == ((False, False), (True, True))
+    assert synced(opened, new) == (0, NOTES + 1)
+
+
+def test_a_root_whose_place_another_takes_keeps_its_state(indexed: Path, opened: Open) -> None:
+    """A rotation: notes becomes notes.old, and another root takes its place and is used first."""
+    other = indexed.with_name("other")
+    other.mkdir()
+    (other / "b.md").write_text("The bittern booms.\n")
+    with opened(other) as memory:
+        memory.sync()
+        memory.log("of the other one")
+        memory.sync()
+    old = moved(indexed, "notes.old")
+    other.rename(indexed)
+    assert synced(opened, indexed) == (0, 2)
+    assert synced(opened, old) == (0, NOTES + 1)
+    assert (states(indexed), states(old)) == ((True, True), (True, True))
+    for root, text in ((indexed, "of the other one"), (old, "kept in the journal")):
+        entries = [one.text for one in NoteWriter(root, Path(keep_dir(str(root)))).journal.since(0.0)]
+        assert len(entries) == 1
+        assert text in entries[0]
+
+
+def test_swapped_roots_keep_their_state(indexed: Path, opened: Open) -> None:
+    """Each is at the other's old path."""
+    other = indexed.with_name("other")
+    other.mkdir()
+    (other / "b.md").write_text("The bittern booms.\n")
+    assert synced(opened, other) == (1, 0)
+    third = moved(indexed, "third")
+    other.rename(indexed)
+    third.rename(other)
+    assert synced(opened, indexed) == (0, 1)
+    assert synced(opened, other) == (0, NOTES + 1)
 
 
 def test_moved_root_keeps_its_whole_state(indexed: Path, opened: Open, embedder: FakeEmbedder) -> None:
@@ -428,7 +471,7 @@ def test_index_of_a_folder_that_had_the_new_path_before_gives_way(indexed: Path,
     moved(indexed, "renamed")
     assert said(new) == [RECOGNISED.format(indexed)]
     assert synced(opened, new) == (0, NOTES + 1)
-    (aside,) = Path(state_folder()).glob("renamed-*.before-*")
+    (aside,) = Path(state_folder()).glob("renamed-*.of-*")
     assert (aside / "index.db").exists()
 
 

@@ -15,6 +15,7 @@ changes the windows around it and no others. No chunk crosses a section or a mes
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -183,8 +184,9 @@ class _Chunker:
         texts = [self._text(item.start, item.end) for item in items]
         speakers = [speaker_of(text) for text in texts]
         windows = list(_windows(items, texts, self._limits)) if len({*speakers} - {""}) > 1 else []
+        held = Counter(number for first, last in windows for number in range(first, last + 1))
         entries = [
-            self._entry(parts, [item], speaker, sum(first <= number <= last for first, last in windows))
+            self._entry(parts, [item], speaker, held[number])
             for number, (item, speaker) in enumerate(zip(items, speakers, strict=True))
         ]
         for item, entry in zip(items, entries, strict=True):

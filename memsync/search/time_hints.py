@@ -101,6 +101,8 @@ _FIRST_OF_TWO = re.compile(r"\b(?:between|from|zwischen|von|vom) ?$", re.IGNOREC
 _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:the )?", re.IGNORECASE)
 _AT = "on|in|at|by|of|from|during|am|im|vom|in den"
 _WORD = re.compile(r"[^\W_]+")
+# Upper case and lower case of these differ by more than case: a pattern takes them for s, i and k, str.lower does not.
+_LETTERS = str.maketrans("ſıİ\u212a", "siik")
 _MONTH_LENGTH = timedelta(days=31)
 # Words that ask for nothing beside a time.
 _EMPTY = """
@@ -157,9 +159,10 @@ def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
     What is counted from now (`last week`) gives way to a date with a year in the same question.
     """
     text = " ".join(text[:MOST_CHARS].split())
-    if not _HINTS_AT_TIME.search(text):
+    letters = text.translate(_LETTERS)
+    if not _HINTS_AT_TIME.search(letters):
         return ()
-    times = list(_joined(text, sorted(_times(text, today))))
+    times = list(_joined(letters, sorted(_times(letters, today))))
     if any(one.has_year and not one.may_be_number for one in times):
         times = [one for one in times if one.has_year]
     return tuple(_hint(text, one) for one in times)
