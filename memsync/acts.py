@@ -107,6 +107,8 @@ class Acts:
             with self._syncer.gate.searching():
                 report = self._syncer.refresh(INDEX_SECONDS, places=Places([path]), for_search=True)
             if not self._syncer.holds(path):
+                if report.pending:
+                    return 0, (f"{path} is written, and not indexed yet: it takes longer than a write may",)
                 return 0, (f"{path} is not found by searches: it is left out by .gitignore or [files] exclude",)
             with self._index.reading() as reader:
                 return (0 if report.pending else reader.generation()), ()

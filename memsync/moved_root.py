@@ -54,9 +54,7 @@ def recognise(
     """
     moved = None
     if before := _former_path(root):
-        move = _Move(before, root, index_dir, index_file, open_index, is_placed=is_placed)
-        if move.folders() and move.is_of_this_root():
-            moved = move.make()
+        moved = _Move(before, root, index_dir, index_file, open_index, is_placed=is_placed).make()
     _remember(root)
     return moved
 
@@ -142,7 +140,7 @@ class _Move:
         return False
 
     def make(self) -> Moved | None:
-        """Move each folder once nobody uses it; return None if another process was quicker."""
+        """Move each folder once nobody uses it; return None if there is nothing to move, or another was quicker."""
         from pathlib import Path
 
         from memsync.file_lock import file_lock
@@ -150,6 +148,8 @@ class _Move:
         with ExitStack() as held:
             lock = Path(f"{_place(os.stat(self._root))}.lock")
             held.enter_context(file_lock(lock, WAIT_SECONDS, self._busy, poll_seconds=POLL_SECONDS))
+            if not self.folders() or not self.is_of_this_root():
+                return None
             was_served = False
             if self._old_index != self._new_index:
                 was_served = held.enter_context(self._without_daemon())

@@ -31,7 +31,6 @@ HARMLESS = frozenset(
         "search.mode",
         "search.keyword_weight",
         "search.memory_keyword_weight",
-        "search.min_score",
         "search.candidates",
         "search.recency",
         "search.recency_days",

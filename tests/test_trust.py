@@ -28,6 +28,7 @@ LEADS_SOMEWHERE = {
     "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
     "search.rerank_model": '[search]\nrerank_model = "BAAI/bge-reranker-v2-m3"\n',
+    "search.min_score": "[search]\nmin_score = 1.0\n",
     "embedder.threads": "[embedder]\nthreads = 200\n",
     "index.processes": "[index]\nprocesses = 60\n",
     "usage.queries": "[usage]\nqueries = true\n",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -237,3 +239,18 @@ def test_long_conversation_is_cut_in_proportion(count: int) -> None:
     chunks = cut(talk(count))
     assert len(singles(chunks)) == count
     assert 0.4 < len(windows(chunks)) / count < 0.6
+
+
+def test_a_conversation_is_cut_in_as_many_steps_for_each_line_however_long_it_is() -> None:
+    """Which windows hold a line is not looked for line by line."""
+    steps = []
+    for count in (500, 2_000):
+        note = parse_note(NotePath(LOG), talk(count).encode(), RULES, 2_000_000)
+        calls = Counter[str]()
+        sys.setprofile(lambda frame, event, argument, calls=calls: calls.update([event]))  # type: ignore[misc]  # mypy infers no lambda with a default
+        try:
+            chunk_note(note, COUNTER.count, LIMITS)
+        finally:
+            sys.setprofile(None)
+        steps.append(calls["call"])
+    assert steps[1] < 5 * steps[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 STANDARD = "-"
 GENERATED = 200
+MOST_BYTES = 64_000_000
 WAIT_SECONDS = 600.0
 FEW = 100
 """Answered questions, under which one is more than the 1 % that a suggested floor may lose."""
@@ -102,13 +102,15 @@ def _first_run(
 
 
 def _content(file: str) -> bytes:
-    if file == STANDARD:
-        return sys.stdin.buffer.read()
     try:
-        return Path(file).read_bytes()
+        with sys.stdin.buffer if file == STANDARD else open(file, "rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{file} cannot be read: {reason}", hint="Check its name.") from error
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{file} has more than {MOST_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
+    return content
 
 
 def _names(assignments: Sequence[str]) -> dict[str, str]:

@@ -155,7 +155,7 @@ class VectorDatabase:
         for number, name, description in self._db.execute("SELECT id, name, description FROM space ORDER BY id"):
             try:
                 space = EmbeddingSpace(**json.loads(str(description)))
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RecursionError):
                 space = None
             if space is None or space.name != name:
                 raise apsw.CorruptError(f"space {number} is not as it is described")

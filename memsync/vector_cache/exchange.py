@@ -189,6 +189,8 @@ def _spaces(source: _Summed) -> list[EmbeddingSpace]:
             raise _refused("its spaces cannot be read")
         if not 0 < space.dimension <= MAX_DIMENSION:
             raise _refused(f"it has vectors of {space.dimension} dimensions")
+        if any("\ud800" <= letter <= "\udfff" for letter in space.name):
+            raise _refused("its spaces cannot be read")
         if space.name != name:
             raise _refused(f"the space {name!r} is described as {space.name!r}")
     return spaces

