@@ -37,6 +37,7 @@ LEADS_SOMEWHERE = {
 VALUES = {
     "index.dir": "index",
     "index.vector_cache_mb": "1",
+    "search.min_score": "0.5",
     "embedder.model": "BAAI/bge-small-en-v1.5",
     "search.rerank_model": "BAAI/bge-reranker-base",
 }
