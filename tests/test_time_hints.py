@@ -166,6 +166,9 @@ def test_a_number_that_may_be_a_year_leaves_other_times_in_force() -> None:
         ("was war letzte Woche los", True),
         ("what did I buy yesterday", False),
         ("what happened", False),
+        ("yesterday", True),
+        ("2024", False),
+        ("2024-03-05", False),
     ],
 )
 def test_a_question_may_ask_for_nothing_but_a_time(question: str, only: bool) -> None:

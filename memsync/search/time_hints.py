@@ -184,7 +184,12 @@ def without_times(text: str, times: Iterable[TimeHint]) -> str:
 
 
 def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
-    """Tell whether a question asks for nothing but what happened at the times that it names."""
+    """Tell whether a question asks for nothing but what happened at the times that it names.
+
+    A number alone is looked for as it stands.
+    """
+    if not any(letter.isalpha() for letter in text):
+        return False
     text = " ".join(text.split())
     for time in times:
         text = text.replace(time.words, " ", 1)
