@@ -22,12 +22,15 @@ _ORPHANS = {
     "link without note": "SELECT count(*) FROM link WHERE note NOT IN (SELECT id FROM note)",
     "message without note": "SELECT count(*) FROM message WHERE note NOT IN (SELECT id FROM note)",
     "pending without passage": "SELECT count(*) FROM pending WHERE passage NOT IN (SELECT id FROM passage)",
-    "words without chunk": "SELECT count(*) FROM chunk_fts_docsize WHERE id / 256 NOT IN (SELECT id FROM chunk)",
+    "words without chunk": (
+        "SELECT count(*) FROM chunk_fts_docsize WHERE id < 1 << 40 AND id NOT IN (SELECT id FROM chunk)"
+        " OR id >= 1 << 40 AND (id - (1 << 40)) / 256 NOT IN (SELECT id FROM chunk)"
+    ),
     "chunk with other words": (
         "SELECT count(*) FROM chunk c WHERE word_rows IS NOT CASE form WHEN 'window' THEN 0"
         " WHEN 'group' THEN json_array_length(entries) ELSE 1 END"
-        " OR word_rows <> (SELECT count(*) FROM chunk_fts_docsize WHERE id BETWEEN c.id * 256 + (c.form = 'group')"
-        " AND c.id * 256 + max(c.word_rows, 1) - (c.form <> 'group'))"
+        " OR word_rows <> (SELECT count(*) FROM chunk_fts_docsize WHERE id = c.id AND c.form <> 'group'"
+        " OR c.form = 'group' AND id BETWEEN (1 << 40) + c.id * 256 + 1 AND (1 << 40) + c.id * 256 + c.word_rows)"
     ),
 }
 _LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"

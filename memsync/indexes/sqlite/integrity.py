@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from memsync.indexes.sqlite import schema
-from memsync.indexes.sqlite.queries import CHUNK_ROWS, WORD_ROWS
+from memsync.indexes.sqlite.queries import IS_OF_CHUNK, chunk_of
 from memsync.indexes.sqlite.vectors import to_int8
 from memsync.indexes.sqlite.words import closed_segments
 from memsync.model import Kind, Tier
@@ -26,11 +26,10 @@ _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, T
 # What each counts is not so in a sound index; {space} is the number of a live one.
 _COUNTS = {
     "passages without words": (
-        "SELECT count(*) FROM chunk WHERE word_rows"
-        f" <> (SELECT count(*) FROM chunk_fts_docsize d WHERE d.id BETWEEN {CHUNK_ROWS})"
+        f"SELECT count(*) FROM chunk WHERE word_rows <> (SELECT count(*) FROM chunk_fts_docsize d WHERE {IS_OF_CHUNK})"
     ),
     "words of no passage": (
-        f"SELECT count(*) FROM chunk_fts_docsize WHERE id / {WORD_ROWS} NOT IN (SELECT id FROM chunk)"
+        f"SELECT count(*) FROM chunk_fts_docsize WHERE {chunk_of('id')} NOT IN (SELECT id FROM chunk)"
     ),
     "rows that belong to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
     "texts of no passage": (

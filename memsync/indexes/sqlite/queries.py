@@ -6,11 +6,34 @@ Named parameters everywhere; lists travel as JSON text and are opened with json_
 
 from __future__ import annotations
 
-WORD_ROWS = 256
-"""Rows of chunk_fts are numbered by their chunk's id times this, and in a group by the entry's number, from 1."""
+GROUP_ROWS = 1 << 40
+MOST_ITEMS = 256
+"""A chunk's row in chunk_fts has its id; those of a group have GROUP_ROWS + MOST_ITEMS × its id + the item's number.
 
-# The rows that a chunk's words may have in chunk_fts.
-CHUNK_ROWS = f"chunk.id * {WORD_ROWS} AND chunk.id * {WORD_ROWS} + {WORD_ROWS - 1}"
+So most rows follow each other by 1, which takes FTS5 a byte for each place of a word instead of two.
+"""
+
+
+def chunk_of(row: str) -> str:
+    """Return the SQL for the id of the chunk that a row of chunk_fts belongs to."""
+    return f"(({row} & {GROUP_ROWS - 1}) >> (({row} >> 40) * 8))"
+
+
+def item_of(row: str) -> str:
+    """Return the SQL for the number of the item in a group that a row of chunk_fts belongs to; 0 for other chunks."""
+    return f"(({row} >> 40) * ({row} & {MOST_ITEMS - 1}))"
+
+
+def chunk_and_item(row: int) -> tuple[int, int]:
+    """Return the id of a row's chunk and the number of its item, 0 for the whole chunk."""
+    return divmod(row - GROUP_ROWS, MOST_ITEMS) if row >= GROUP_ROWS else (row, 0)
+
+
+# Whether a row of chunk_fts_docsize may be one of a chunk's.
+IS_OF_CHUNK = (
+    f"(d.id = chunk.id OR d.id BETWEEN {GROUP_ROWS} + {MOST_ITEMS} * chunk.id"
+    f" AND {GROUP_ROWS + MOST_ITEMS - 1} + {MOST_ITEMS} * chunk.id)"
+)
 
 # When a note was last changed, in nanoseconds: by the commit that gave it its content, else by the file's mtime.
 _CHANGED_NS = "CASE WHEN n.committed > 0 THEN n.committed * 1000000000 ELSE n.mtime_ns END"
@@ -64,16 +87,16 @@ _CONDITIONS = f"""
     AND (:after = '' OR substr({_LAST}, 1, length(:after)) >= :after)
     AND (:before = '' OR substr({_FIRST}, 1, length(:before)) <= :before)
     AND (:pairs IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR})))
-    AND (:required IS NULL OR c.id IN (SELECT rowid / {WORD_ROWS} FROM chunk_fts WHERE chunk_fts MATCH :required))
+    AND (:required IS NULL OR c.id IN (SELECT {chunk_of("rowid")} FROM chunk_fts WHERE chunk_fts MATCH :required))
     AND (:excluded IS NULL OR c.form = 'group'
-         OR c.id NOT IN (SELECT rowid / {WORD_ROWS} FROM chunk_fts WHERE chunk_fts MATCH :excluded))
+         OR c.id NOT IN (SELECT {chunk_of("rowid")} FROM chunk_fts WHERE chunk_fts MATCH :excluded))
     AND (:required IS NULL AND :excluded IS NULL OR c.form <> 'window')
 """
 
 # Of the chunks in :ids, the rows of chunk_fts that :match finds.
 MATCHING_ROWS = f"""
 SELECT rowid FROM chunk_fts
-WHERE chunk_fts MATCH :match AND +rowid / {WORD_ROWS} IN (SELECT value FROM json_each(:ids))
+WHERE chunk_fts MATCH :match AND {chunk_of("+rowid")} IN (SELECT value FROM json_each(:ids))
 """
 
 TAGS = "SELECT DISTINCT name FROM tag"
@@ -102,7 +125,7 @@ WHERE chunk_fts MATCH :match ORDER BY distance LIMIT :limit
 KEYWORD_FILTERED = f"""
 SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
 WHERE chunk_fts MATCH :match
-  AND +chunk_fts.rowid / {WORD_ROWS} IN (SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
+  AND {chunk_of("+chunk_fts.rowid")} IN (SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE {_CONDITIONS})
 ORDER BY distance LIMIT :limit
 """
 

@@ -19,7 +19,7 @@ from memsync.indexes.sqlite.integrity import find_damage, uneven, unseen_vectors
 from memsync.indexes.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.indexes.sqlite.messages import DUMP_MESSAGES, ThreadReader
 from memsync.indexes.sqlite.overview import OverviewReader
-from memsync.indexes.sqlite.queries import WORD_ROWS
+from memsync.indexes.sqlite.queries import chunk_and_item
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.indexes.sqlite.words import places_of_word, word_rows
 from memsync.model import (
@@ -142,7 +142,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         for match, is_wanted in ((all_of(query.phrases), True), (any_of(query.exclusions), False)):
             if match:
                 rows = self._rows(queries.MATCHING_ROWS, {"match": match, "ids": ids})
-                found = {divmod(row, WORD_ROWS) for (row,) in rows}
+                found = {chunk_and_item(row) for (row,) in rows}
                 allowed = allowed & found if is_wanted else allowed - found
         return allowed
 
@@ -174,7 +174,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
         statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
         chunks = self._rows(statement, {"passages": json.dumps(list(scores)), **filters})
-        return _ranked((chunk_id * WORD_ROWS, scores[passage]) for chunk_id, passage in chunks)[:limit]
+        return _ranked((chunk_id, scores[passage]) for chunk_id, passage in chunks)[:limit]
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks that the filters leave, latest first; their scores only say the order."""
@@ -357,10 +357,11 @@ def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
     """
     ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     ranks: dict[float, int] = {}
-    return [
-        Candidate(row // WORD_ROWS, ranks.setdefault(score, rank), score, row % WORD_ROWS)
-        for rank, (row, score) in enumerate(ordered, 1)
-    ]
+    found = []
+    for rank, (row, score) in enumerate(ordered, 1):
+        chunk_id, item = chunk_and_item(row)
+        found.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
+    return found
 
 
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:

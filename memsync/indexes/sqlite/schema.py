@@ -63,7 +63,7 @@ CREATE TABLE chunk (
     ordinal INTEGER NOT NULL,
     form TEXT NOT NULL,             -- of model.Form
     passage INTEGER REFERENCES passage (id),  -- NULL for a heading
-    word_rows INTEGER NOT NULL,     -- in chunk_fts: numbered from 256 × id, those of a group from 256 × id + 1
+    word_rows INTEGER NOT NULL,     -- in chunk_fts: numbered as queries.GROUP_ROWS says
     section INTEGER NOT NULL,
     start_line INTEGER NOT NULL,
     end_line INTEGER NOT NULL,
@@ -148,7 +148,7 @@ CREATE TABLE history (              -- of the notes in HEAD's tree, whether or n
     committed INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from memsync.indexes.sqlite.queries import WORD_ROWS
+from memsync.indexes.sqlite.queries import MOST_ITEMS, chunk_of, item_of
 
 _BEGIN = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word USING fts5vocab(main, chunk_fts, instance);
@@ -22,8 +22,8 @@ FROM chunk c JOIN note n ON n.id = c.note;
 """
 # What bm25 knows of each chunk, its number of words by column, and of all.
 _SIZES = f"""
-SELECT 'words of', n.path, c.ordinal, d.id % {WORD_ROWS}, lower(hex(d.sz)) FROM chunk_fts_docsize d
-LEFT JOIN chunk c ON c.id = d.id / {WORD_ROWS} LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
+SELECT 'words of', n.path, c.ordinal, {item_of("d.id")}, lower(hex(d.sz)) FROM chunk_fts_docsize d
+LEFT JOIN chunk c ON c.id = {chunk_of("d.id")} LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
 """
 # A word index that was emptied counts zeros, a new one has no counts yet.
 _TOTALS = """
@@ -33,12 +33,12 @@ FROM chunk_fts_data WHERE id = 1
 
 # (word, number of places, two sums over them) of every word: sums, because rows by the million are not brought to
 # Python. A place that belongs to no chunk counts as the chunk 0.
-_NUMBER = f"(coalesce(p.number, 0) * {WORD_ROWS} + w.doc % {WORD_ROWS})"
+_NUMBER = f"(coalesce(p.number, 0) * {MOST_ITEMS} + {item_of('w.doc')})"
 _WORDS = f"""
 SELECT 'word', w.term, count(*),
        sum(({_NUMBER} * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
        sum(({_NUMBER} * 7368787 + w.offset * 31 + unicode(w.col)) % 1073741789 * (w.offset % 97 + 1))
-FROM temp.word w LEFT JOIN temp.place p ON p.id = w.doc / {WORD_ROWS} GROUP BY w.term ORDER BY w.term
+FROM temp.word w LEFT JOIN temp.place p ON p.id = {chunk_of("w.doc")} GROUP BY w.term ORDER BY w.term
 """
 
 # (word, chunks by search, chunks by reading all) of every word that a search does not find as often as it is there.
@@ -63,8 +63,8 @@ WHERE number < 1 << 16 AND NOT EXISTS (SELECT 1 FROM chunk_fts_idx WHERE segid =
 
 # (path, ordinal, entry, column, position) of one word, by place.
 _PLACES = f"""
-SELECT 'word', w.term, n.path, c.ordinal, w.doc % {WORD_ROWS}, w.col, w.offset FROM temp.word w
-LEFT JOIN chunk c ON c.id = w.doc / {WORD_ROWS} LEFT JOIN note n ON n.id = c.note
+SELECT 'word', w.term, n.path, c.ordinal, {item_of("w.doc")}, w.col, w.offset FROM temp.word w
+LEFT JOIN chunk c ON c.id = {chunk_of("w.doc")} LEFT JOIN note n ON n.id = c.note
 WHERE w.term = ? ORDER BY n.path, c.ordinal, w.doc, w.col, w.offset
 """
 

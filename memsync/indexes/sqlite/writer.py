@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.indexes.sqlite.messages import put_messages
-from memsync.indexes.sqlite.queries import WORD_ROWS
+from memsync.indexes.sqlite.queries import GROUP_ROWS, MOST_ITEMS
 from memsync.indexes.sqlite.rows import ChunkRows, NoteRows, to_json
 from memsync.indexes.sqlite.spaces import SpaceWriter
 from memsync.model import FileStamp, Form, NotePath, PutResult
@@ -252,7 +252,7 @@ class SqliteWriter(SpaceWriter):
 
 def word_rows(chunk_id: int, form: str, count: int) -> range:
     """Return the numbers of a chunk's rows in the word index; those of a group count its entries from 1."""
-    first = chunk_id * WORD_ROWS + (form == Form.GROUP)
+    first = GROUP_ROWS + MOST_ITEMS * chunk_id + 1 if form == Form.GROUP else chunk_id
     return range(first, first + count)
 
 
