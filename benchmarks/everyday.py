@@ -1,7 +1,7 @@
 """Everyday questions in few words about small memories: a few notes, most questions in other words than theirs.
 
-Large question files are made by people who look at the text they ask about. These were written as somebody asks who
-does not remember how it was put: so they find less, and what answers them has lower scores.
+People who write large files of questions look at the text that answers. These questions are in the words of somebody
+who does not remember the text. So they find less, and their answers have lower scores.
 """
 
 from __future__ import annotations

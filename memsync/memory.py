@@ -160,7 +160,7 @@ class Memory(Exchange, Calls):
     def close(self) -> None:
         """Let go of the model and the index. The memory cannot be used afterwards."""
         self._usage.flush()
-        self.models.close()  # first: whoever waits for one waits no longer
+        self.models.close()  # first, so that no thread goes on waiting for a model
         self.reranking.close()
         self._pool.shutdown()
         self._index.close()

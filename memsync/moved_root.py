@@ -140,7 +140,7 @@ class _Move:
         return False
 
     def make(self) -> Moved | None:
-        """Move each folder once nobody uses it; return None if there is nothing to move, or another was quicker."""
+        """Move each folder once nobody uses it; return None if there is none to move, or another process moved it."""
         from pathlib import Path
 
         from memsync.file_lock import file_lock
@@ -181,7 +181,7 @@ class _Move:
 
     @contextmanager
     def _held(self, path: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Hold a kernel lock on a file that is there; without the file there is nobody who could hold it."""
+        """Hold a kernel lock on a file. If there is no such file, nobody holds it, and none is made."""
         import fcntl
         import time
 

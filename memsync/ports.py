@@ -172,7 +172,7 @@ class IndexReader(Protocol):
         ...
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return (id, content hash) of passages that wait for their vector in `space`, by id, beginning behind one."""
+        """Return (id, content hash) of passages that wait for their vector and have a higher id than `after`, by id."""
         ...
 
     def spaces(self) -> list[EmbeddingSpace]:
@@ -180,7 +180,7 @@ class IndexReader(Protocol):
         ...
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return (content hash, float16 vector) of a space, by hash, beginning behind one."""
+        """Return (content hash, float16 vector) of a space, by hash: those with a higher hash than `after`."""
         ...
 
     def counts(self) -> IndexCounts:

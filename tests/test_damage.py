@@ -206,7 +206,7 @@ def test_version_that_the_tables_are_not_of_is_damage(
     assert memory.verify() is None
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_index_of_an_earlier_memsync_is_made_anew_with_its_vectors(
     version: int, synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder
 ) -> None:

@@ -50,6 +50,7 @@ class Option(NamedTuple):
             plain = text.isascii() and text.isdigit() and len(text) < 10
             return int(text) if plain and self.least <= int(text) <= (self.most or int(text)) else None
         if self.is_share:
+            # Only plain numbers: click judges 1e-3, nan and 2, and its messages say what is wrong.
             return float(text) if re.fullmatch(r"0?\.\d{1,9}|[01]", text, re.ASCII) else None
         return text if not self.choices or text in self.choices else None
 

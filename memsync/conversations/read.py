@@ -33,7 +33,11 @@ MAX_LINES_BYTES = 400_000_000
 MAX_HEAD_NAMES = 100
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
-"""What reading a damaged, encrypted or oddly packed member of an archive raises."""
+"""What reading a member of an archive raises.
+
+zipfile has no error of its own for some faults: RuntimeError is an encrypted member, NotImplementedError one that is
+packed in a way it does not know.
+"""
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."
 

@@ -230,7 +230,7 @@ class Client:
 
 
 def end(path: str) -> None:
-    """Ask the daemon at a socket to end, whatever its settings and its version. Raises DaemonUnavailable."""
+    """Ask the daemon at a socket to end; its settings and its version do not matter. Raises DaemonUnavailable."""
     with _connected(path) as connection:
         try:
             connection.sendall(wire.encode({"id": 1, "method": "shutdown", "params": {}}))

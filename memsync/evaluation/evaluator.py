@@ -312,7 +312,7 @@ def _suggested(asked: Sequence[Asked], mode: Mode, now: Floor) -> tuple[Floor | 
         pass
     if not any(one.rank for one in asked):
         return None, "no question was answered"
-    return None, "the hits that answer hold all words of the questions, and such hits are shown whatever their score"
+    return None, "every hit that answers holds all words of its question, and no min_score hides such hits"
 
 
 def _floor(asked: Sequence[Asked], score: float) -> Floor:

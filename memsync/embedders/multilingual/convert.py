@@ -92,41 +92,15 @@ def tokenizer_json(model: PackedModel) -> str:
          "normalized": False, "special": True}
         for number in (model.begin, model.padding, model.end, model.unknown, len(model.pieces) - 1)
     ]  # fmt: skip
-    begin, end = model.pieces[model.begin], model.pieces[model.end]
-
-    def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
-        return {"type": "Replace", "pattern": pattern, "content": content}
-
-    def one(piece: str) -> dict[str, Any]:
-        return {"SpecialToken": {"id": piece, "type_id": 0}}
-
     return json.dumps(
         {
             "version": "1.0",
             "truncation": None,
             "padding": None,
             "added_tokens": special,
-            "normalizer": {
-                "type": "Sequence",
-                "normalizers": [
-                    replace({"Regex": _DROPPED}, ""),
-                    replace({"Regex": _SPACES}, " "),
-                    replace({"String": _WAVE}, _STAND_IN),
-                    {"type": "NFKC"},
-                    replace({"String": _STAND_IN}, _WAVE),
-                    replace({"Regex": " {2,}"}, " "),
-                ],
-            },
+            "normalizer": _normalizer(),
             "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": [one(begin), {"Sequence": {"id": "A", "type_id": 0}}, one(end)],
-                "pair": [one(begin), {"Sequence": {"id": "A", "type_id": 0}}, one(end)],
-                "special_tokens": {
-                    piece: {"id": piece, "ids": [number], "tokens": [piece]}
-                    for piece, number in ((begin, model.begin), (end, model.end))
-                },
-            },
+            "post_processor": _post_processor(model),
             "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True},
             "model": {
                 "type": "Unigram",
@@ -137,6 +111,42 @@ def tokenizer_json(model: PackedModel) -> str:
         },
         ensure_ascii=False,
     )
+
+
+def _normalizer() -> dict[str, Any]:
+    def replace(pattern: dict[str, str], content: str) -> dict[str, Any]:
+        return {"type": "Replace", "pattern": pattern, "content": content}
+
+    return {
+        "type": "Sequence",
+        "normalizers": [
+            replace({"Regex": _DROPPED}, ""),
+            replace({"Regex": _SPACES}, " "),
+            replace({"String": _WAVE}, _STAND_IN),
+            {"type": "NFKC"},
+            replace({"String": _STAND_IN}, _WAVE),
+            replace({"Regex": " {2,}"}, " "),
+        ],
+    }
+
+
+def _post_processor(model: PackedModel) -> dict[str, Any]:
+    """Return what puts the begin and end tokens around a text."""
+    begin, end = model.pieces[model.begin], model.pieces[model.end]
+    around = [
+        {"SpecialToken": {"id": begin, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+        {"SpecialToken": {"id": end, "type_id": 0}},
+    ]
+    return {
+        "type": "TemplateProcessing",
+        "single": around,
+        "pair": around,
+        "special_tokens": {
+            piece: {"id": piece, "ids": [number], "tokens": [piece]}
+            for piece, number in ((begin, model.begin), (end, model.end))
+        },
+    }
 
 
 def configuration(model: PackedModel) -> dict[str, str]:

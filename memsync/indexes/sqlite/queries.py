@@ -232,13 +232,13 @@ SELECT n.id, n.path, n.pinned, n.importance, {_CHANGED_NS}, coalesce(
 FROM note n WHERE n.id IN (SELECT c.note FROM pending w JOIN chunk c ON c.passage = w.passage WHERE w.space = :space)
 """
 
-# (id, hash) of passages that wait for their vector in a space, by id, behind one id.
+# (id, hash) of passages that wait for their vector in a space, by id: those with a higher id than the one given.
 PENDING_HASHES = """
 SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND w.passage > :after ORDER BY w.passage LIMIT :limit
 """
 
-# (hash, float16 vector) of a space's vectors, by hash, behind one hash.
+# (hash, float16 vector) of a space's vectors, by hash: those with a higher hash than the one given.
 VECTORS = "SELECT hash, value FROM vector WHERE space = :space AND hash > :after ORDER BY hash LIMIT :limit"
 
 # One row of figures: notes, chunks, passages.

@@ -226,7 +226,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         ]
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return (id, content hash) of passages that wait for their vector, by id, beginning behind id `after`."""
+        """Return (id, content hash) of passages that wait for their vector and have a higher id than `after`, by id."""
         parameters = {"space": self._space_number(space), "after": after, "limit": limit}
         return [(number, digest) for number, digest in self._rows(queries.PENDING_HASHES, parameters)]
 
@@ -236,7 +236,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         return [EmbeddingSpace(**json.loads(description)) for (description,) in rows]
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return (content hash, float16 vector) of a space, by hash, beginning behind `after`."""
+        """Return (content hash, float16 vector) of a space, by hash: those with a higher hash than `after`."""
         parameters = {"space": self._space_number(space), "after": after, "limit": limit}
         return [(digest, value) for digest, value in self._rows(queries.VECTORS, parameters)]
 
