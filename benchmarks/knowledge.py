@@ -15,8 +15,9 @@ from benchmarks.indexes import connected, index_dir, note_reader, opened
 from benchmarks.measures import read_questions
 from benchmarks.report import Row
 from benchmarks.search import RandomVectors
-from benchmarks.timing import percentile, seconds
+from benchmarks.timing import seconds
 from benchmarks.wiki import NOTES, make_wiki
+from memsync.evaluation.measures import percentile
 from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.rows import note_rows
 from memsync.memory import Memory

@@ -12,8 +12,9 @@ from typing import Any
 from benchmarks.indexes import connected, index_dir, opened
 from benchmarks.measures import read_questions
 from benchmarks.report import Row
-from benchmarks.timing import percentile, seconds
+from benchmarks.timing import seconds
 from benchmarks.unchanged import walk
+from memsync.evaluation.measures import percentile
 from memsync.indexes.sqlite import queries, schema
 from memsync.indexes.sqlite.match_syntax import any_of
 from memsync.indexes.sqlite.vectors import to_int8

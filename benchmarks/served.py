@@ -14,7 +14,8 @@ from benchmarks.daemons import RunningDaemon, running, settle
 from benchmarks.indexes import opened
 from benchmarks.measures import read_questions
 from benchmarks.report import Row
-from benchmarks.timing import in_turn, percentile, seconds
+from benchmarks.timing import in_turn, seconds
+from memsync.evaluation.measures import percentile
 
 COMMANDS = 20
 ALONE_COMMANDS = 5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import median
 
 
@@ -20,9 +20,3 @@ def in_turn(first: Callable[[], object], second: Callable[[], object], runs: int
     second()
     pairs = [(seconds(first), seconds(second)) for _ in range(runs)]
     return median(a for a, _ in pairs), median(b for _, b in pairs), median(a / b for a, b in pairs)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that `share` of all are at most."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]

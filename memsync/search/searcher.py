@@ -28,11 +28,11 @@ from memsync.notes.reader import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.age import age_in_days
 from memsync.search.anchor import Anchor, Anchored
-from memsync.search.confidence import probability
+from memsync.search.confidence import are_letters_only, likely_hits, probability
 from memsync.search.entry_filter import entry_filter
 from memsync.search.rank import Found, Pool, Question, Weights, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
-from memsync.search.snippet import holds_all, make_snippet, mark, stems_of
+from memsync.search.snippet import make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
 CITATION_TOKENS = 12
-LETTERS_A_PIECE = 2.0
-"""A word of no more letters for each of its word pieces is no word to a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +125,17 @@ class Searcher:
         with self._index.reading() as index:
             mode, pool = self._candidates(index, query, await_near, timer)
             question = Question.of(query.text, index.word_weights(query.words), query.times)
-        ranked, likely = self._ranked(query, mode, pool, question)
+        ranked, chance = self._ranked(query, mode, pool, question)
         timer.lap("rank")
         anchored, read = self._first(ranked, query.limit, relevance, timer)
         if read is not None and mode is Mode.KEYWORD:  # no score is a probability there: each is its share of the best
-            likely = 1.0
-        hits = self._hits(query, anchored, pool, likely / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
+            chance = 1.0
+        hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
         if read is not None:
             hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
-        likely_ones = self._likely_ones(hits, query, mode)
-        fitting = likely_ones if tokens is None else self._within(likely_ones, tokens)
-        warnings = self._why_empty(hits, likely_ones, tokens) if not fitting else ()
+        likely = likely_hits(hits, query, mode, self._ranking.min_score)
+        fitting = likely if tokens is None else self._within(likely, tokens)
+        warnings = _why_empty(hits, likely, tokens) if not fitting else ()
         timer.lap("hits")
         fresh = Freshness("", 0, 0)
         return SearchResult(tuple(fitting), mode, fresh, warnings, timer.stages, query.filters, query.times)
@@ -198,18 +196,9 @@ class Searcher:
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)
         ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
-        if mode is Mode.HYBRID and not pool.keyword and self._are_letters_only(query.words):
+        if mode is Mode.HYBRID and not pool.keyword and are_letters_only(query.words, self._count_tokens):
             return ranked, 0.0
         return ranked, probability(ranked, question)
-
-    def _are_letters_only(self, words: Sequence[str]) -> bool:
-        """Tell whether a model reads these words letter by letter, as it does `zzzqqqxxx`: what is near tells nothing.
-
-        This is asked of words that stand in no note; the built-in model's word pieces stand for any model's.
-        """
-        if not words or not all(word.isascii() for word in words):
-            return False
-        return sum(map(len, words)) <= LETTERS_A_PIECE * sum(self._count_tokens(list(words)))
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return what importance, pins and newness add to a score: bounded, so that they only decide near ties."""
@@ -262,26 +251,6 @@ class Searcher:
             for span, place in anchored
         ]
 
-    def _likely_ones(self, hits: list[Hit], query: Query, mode: Mode) -> list[Hit]:
-        """Return the hits to show: those with the score that was asked for.
-
-        Where nobody asked for one, all are shown if the best has the score of the settings, else those with all words.
-        """
-        if query.min_score is not None:
-            return [hit for hit in hits if hit.score >= query.min_score]
-        if not hits or not query.text or mode is Mode.KEYWORD or hits[0].score >= self._ranking.min_score:
-            return hits
-        stems = stems_of(query.words)
-        return [hit for hit in hits if holds_all(hit.text, stems)]
-
-    def _why_empty(self, hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
-        """Return why nothing is shown of what was found."""
-        if likely:
-            return (f"none of {len(likely)} hits fits {tokens} word pieces",)
-        if hits:
-            return (f"the nearest hit has a score of {hits[0].score:.2f}, which is too low: --min-score 0 shows it",)
-        return ()
-
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
         """Return the hits that fit a budget of word pieces, citations included, in order."""
         kept = []
@@ -290,6 +259,15 @@ class Searcher:
                 tokens -= CITATION_TOKENS + cost
                 kept.append(hit)
         return kept
+
+
+def _why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
+    """Return why nothing is shown of what was found."""
+    if likely:
+        return (f"none of {len(likely)} hits fits {tokens} word pieces",)
+    if hits:
+        return (f"the nearest hit has a score of {hits[0].score:.2f}, which is too low: --min-score 0 shows it",)
+    return ()
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:

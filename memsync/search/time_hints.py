@@ -188,12 +188,12 @@ def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
 
     A number alone is looked for as it stands.
     """
-    if not any(letter.isalpha() for letter in text):
+    if not times or not any(letter.isalpha() for letter in text):
         return False
     text = " ".join(text.split())
     for time in times:
         text = text.replace(time.words, " ", 1)
-    return bool(times) and all(word in _EMPTY_WORDS for word in _WORD.findall(text.lower()))
+    return all(word in _EMPTY_WORDS for word in _WORD.findall(text.lower()))
 
 
 def of_its_times(query: Query) -> Query | None:
