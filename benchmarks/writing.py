@@ -16,7 +16,8 @@ import apsw
 
 from benchmarks.daemons import running, settle
 from benchmarks.report import Row
-from benchmarks.timing import in_turn, percentile, seconds
+from benchmarks.timing import in_turn, seconds
+from memsync.evaluation.measures import percentile
 from memsync.memory import Memory
 from memsync.model import NotePath
 from memsync.writing.shape import message
