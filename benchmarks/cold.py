@@ -18,7 +18,7 @@ from benchmarks.indexes import note_reader, opened
 from benchmarks.report import Row
 from benchmarks.timing import seconds
 from memsync.embedders import minilm
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 
 PARTS = 5
 SAMPLE_SECONDS = 0.05

@@ -10,8 +10,8 @@ from benchmarks.indexes import opened
 from benchmarks.measures import Question, read_questions, recall_in_budget
 from benchmarks.quality import LineCosts
 from benchmarks.report import Row
-from memsync.composer import hits_for
-from memsync.model import Context
+from memsync.features.context.compose import hits_for
+from memsync.model.context import Context
 from memsync.wiring import make_token_counter
 
 BUDGETS = (500, 2_000, 8_000)

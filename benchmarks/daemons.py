@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.indexes import own_variables
-from memsync.daemon.remote import RemoteMemory
+from memsync.memory import RemoteMemory
 from memsync.settings import load_settings
 from memsync.wiring import connect_daemon
 

@@ -15,7 +15,7 @@ from benchmarks.indexes import opened
 from benchmarks.report import Row
 from memsync.evaluation.measures import area_under_roc, interval
 from memsync.memory import Memory
-from memsync.model import Hit
+from memsync.model.answer import Hit
 
 DATA = Path(__file__).parent / "data" / "everyday.json"
 

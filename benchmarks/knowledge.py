@@ -21,7 +21,7 @@ from memsync.evaluation.measures import percentile
 from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.rows import note_rows
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.wiring import make_token_counter
 
 WORDS_SECONDS = 15.0
@@ -112,7 +112,7 @@ def _until_found(memory: Memory) -> tuple[float, float, str]:
 
 
 def _every_note_has_a_vector(memory: Memory) -> bool:
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         space = reader.active_space()
         return space is not None and all(note.telling not in note.passages for note in reader.waiting_notes(space))
 

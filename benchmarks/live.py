@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.daemons import RunningDaemon, running, settle
 from benchmarks.report import Row
-from memsync.daemon.remote import RemoteMemory
 from memsync.evaluation.measures import percentile
+from memsync.memory import RemoteMemory
 
 NOTES = 10_000
 FOLDERS = 100

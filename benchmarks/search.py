@@ -19,7 +19,7 @@ from memsync.indexes.sqlite import queries, schema
 from memsync.indexes.sqlite.match_syntax import any_of
 from memsync.indexes.sqlite.vectors import to_int8
 from memsync.memory import Memory
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.ports import Embedder
 from memsync.wiring import make_embedder
 

@@ -19,7 +19,7 @@ from benchmarks.report import Row
 from benchmarks.timing import in_turn, seconds
 from memsync.evaluation.measures import percentile
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing.shape import message
 from memsync.writing.writer import NoteWriter
 from tests.writers import run

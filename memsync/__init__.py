@@ -7,28 +7,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memsync.errors import MemsyncError as MemsyncError
     from memsync.memory import Memory as Memory
-    from memsync.model import Excerpt as Excerpt
-    from memsync.model import Filters as Filters
-    from memsync.model import Hit as Hit
-    from memsync.model import Mode as Mode
-    from memsync.model import Query as Query
-    from memsync.model import SearchResult as SearchResult
-    from memsync.model import Status as Status
-    from memsync.model import SyncReport as SyncReport
+    from memsync.model.answer import Excerpt as Excerpt
+    from memsync.model.answer import Hit as Hit
+    from memsync.model.answer import SearchResult as SearchResult
+    from memsync.model.status import Status as Status
+    from memsync.model.sync import SyncReport as SyncReport
+    from memsync.model.written import Written as Written
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Memory": "memsync.memory",
     "MemsyncError": "memsync.errors",
-    "Excerpt": "memsync.model",
-    "Filters": "memsync.model",
-    "Hit": "memsync.model",
-    "Mode": "memsync.model",
-    "Query": "memsync.model",
-    "SearchResult": "memsync.model",
-    "Status": "memsync.model",
-    "SyncReport": "memsync.model",
+    "Excerpt": "memsync.model.answer",
+    "Hit": "memsync.model.answer",
+    "SearchResult": "memsync.model.answer",
+    "Status": "memsync.model.status",
+    "SyncReport": "memsync.model.sync",
+    "Written": "memsync.model.written",
 }
 __all__ = ["__version__", *_HOMES]
 

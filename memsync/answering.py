@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, sentences
-from memsync.model import Failure, Fresh, Freshness, Mode, NotePath, Query, SearchResult, WatcherState
-from memsync.model.plain import still_indexing
+from memsync.model.answer import Freshness, SearchResult
+from memsync.model.search import Query
+from memsync.model.sync import Failure
+from memsync.model.text import still_indexing
+from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.reranking import Relevance, Reranking
@@ -86,7 +89,7 @@ class Answering:
             if listing is not None:
                 result = self._answer(listing, tokens, fresh, generation)
                 if result.hits:
-                    return result._replace(times=query.times)
+                    return replace(result, explain=replace(result.explain, times=query.times))
             return self._answer(query, tokens, fresh, generation)
 
     def compare(self) -> TextReport:
@@ -145,11 +148,9 @@ class Answering:
         if freshness.watcher is WatcherState.DEGRADED:
             warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
         warnings += self._index.take_warnings()  # last: an answer that ends in an error must not take them along
-        return result._replace(
-            freshness=freshness,
-            warnings=(*dict.fromkeys(filter(None, warnings)), *result.warnings),
-            timings={**timings, **result.timings},
-        )
+        explain = replace(result.explain, timings_ms={**timings, **result.explain.timings_ms})
+        warnings = [*dict.fromkeys(filter(None, warnings)), *result.warnings]
+        return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain)
 
     def _search(
         self, query: Query, await_near: Callable[[], Near | None] | None, tokens: int | None, warnings: list[str]

@@ -1,81 +1,106 @@
-"""Memory: one memory root, searched and synced in this process. What `from memsync import Memory` gives."""
+"""Memory: one memory root, searched and synced in this process; RemoteMemory: the same, as its daemon serves it."""
 
 from __future__ import annotations
 
 import os
-import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
-from memsync.answering import Answering, Limits
-from memsync.calls import Answer, Calls
-from memsync.errors import ODD_ERRORS, IndexDamaged, UsageError
-from memsync.exchange import Exchange
-from memsync.model import (
-    Difference,
-    Duplicates,
-    EmbeddingSpace,
-    Excerpt,
-    Failure,
-    Filters,
-    Fresh,
-    Mode,
-    Query,
-    SearchResult,
-    Status,
-    SyncReport,
+from memsync.client.connection import Client
+from memsync.errors import ODD_ERRORS, IndexDamaged
+from memsync.features.archive import prune, undo_prune
+from memsync.features.context.compose import context
+from memsync.features.duplicates import duplicates
+from memsync.features.index import rebuild, status, sync, verify
+from memsync.features.log import log, new_note, remember
+from memsync.features.notes import collections, notes
+from memsync.features.patterns import observe, patterns
+from memsync.features.preferences import preferences, set_preference
+from memsync.features.recovery import dismiss, overwritten, recover
+from memsync.features.search import get, search
+from memsync.features.threads import (
+    append_message,
+    costs,
+    messages,
+    neighbours,
+    new_thread,
+    sessions,
+    set_thread_status,
+    thread,
+    threads,
 )
-from memsync.notes.chunk import ChunkLimits
-from memsync.notes.files import NoteFiles
-from memsync.notes.reader import NoteReader
-from memsync.notes.repository import commit_in
-from memsync.notes.rules import PathRules
-from memsync.ports import Clock, Embedder, Index, Progress, Reranker, TokenCounter, VectorCache
-from memsync.search.excerpt import read_excerpt
-from memsync.search.query_syntax import parse_query
-from memsync.search.reranking import Reranking
-from memsync.search.searcher import Ranking, Searcher
-from memsync.settings import Settings
-from memsync.sync.clock import SYSTEM_CLOCK
-from memsync.sync.dates import read_dates
-from memsync.sync.failures import read_failures
-from memsync.sync.models import EmbeddingModels
-from memsync.sync.order import pending_seconds
-from memsync.sync.syncer import MODEL_FAILURE, Syncer
-from memsync.sync.workers import NoteWorkers
-from memsync.usage import Usage
+from memsync.features.use import stale, stats
+from memsync.model.json import from_json, to_json
+from memsync.operation import Operation
+from memsync.ports import Progress, no_progress
+from memsync.workspace import Workspace
+from memsync.writing.writer import WRITES_FOR_AGENT
 
 if TYPE_CHECKING:
-    from memsync.acts import Acts
-    from memsync.daemon.remote import RemoteMemory
     from memsync.evaluation.evaluator import Evaluator
+    from memsync.features.conversations.importing import ImportReport
 
-_CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
-_RANKING_SETTINGS = (
-    "keyword_weight",
-    "memory_keyword_weight",
-    "candidates",
-    "recency",
-    "recency_days",
-    "importance",
-    "pinned",
-    "min_score",
-    "rerank_weight",
-)
-WAIT_SECONDS = 600.0
-VERIFY_WAIT_SECONDS = 5.0
-"""Whoever only wants to look is told who works on the index, and does not wait until it is done."""
-POOL_THREADS = 8
-"""Two for each of so many searches at once; a thread is made when it is first needed."""
-BUDGET_HITS = 50
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PATIENCE_SECONDS = 86_400.0
+"""How long a client waits for an operation that may take minutes."""
 
 
-class Memory(Exchange, Calls):
+class MemoryApi:
+    """What a memory can do, in this process and through its daemon: one line an operation."""
+
+    search = search
+    get = get
+    sync = sync
+    status = status
+    log = log
+    remember = remember
+    new_note = new_note
+    overwritten = overwritten
+    recover = recover
+    dismiss = dismiss
+    preferences = preferences
+    set_preference = set_preference
+    patterns = patterns
+    observe = observe
+    new_thread = new_thread
+    append_message = append_message
+    set_thread_status = set_thread_status
+    thread = thread
+    threads = threads
+    sessions = sessions
+    costs = costs
+    messages = messages
+    neighbours = neighbours
+    context = context
+    prune = prune
+    undo_prune = undo_prune
+    duplicates = duplicates
+    stale = stale
+    stats = stats
+    notes = notes
+    collections = collections
+
+    def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an operation and return its result. Raises MemsyncError."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release everything. The memory cannot be used afterwards."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Memory(Workspace, MemoryApi):
     """One memory root. Safe to use from several threads, and while other processes write.
 
     with Memory.open("notes") as memory:
@@ -83,53 +108,8 @@ class Memory(Exchange, Calls):
             print(hit.citation, hit.snippet)
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        index: Index,
-        counter: TokenCounter,
-        make_embedder: Callable[[], Embedder],
-        embedder_of: Callable[[EmbeddingSpace], Embedder],
-        *,
-        make_reranker: Callable[[], Reranker] | None = None,
-        files: NoteFiles | None = None,
-        clock: Clock = SYSTEM_CLOCK,
-        cache: VectorCache | None = None,
-        processes: int = 1,
-    ) -> None:
-        """Put the parts together; `wiring.connect` and `Memory.open` are what callers use.
-
-        Of `processes` more than 1 (0: as many as there are processors) parse notes where there are many to read.
-        `syncer`, `models`, `reranking` and `answering` are what keeps the index live works with.
-        """
-        self.settings = settings
-        self._index = index
-        self._cache = cache
-        self._files = files or NoteFiles(settings.root, settings["files.exclude"])
-        self._reader = NoteReader(
-            counter.count,
-            PathRules(settings.kinds, settings.tiers),
-            ChunkLimits(*(settings[f"chunks.{name}"] for name in _CHUNK_SETTINGS)),
-            settings["files.max_structured_bytes"],
-        )
-        self.models = EmbeddingModels(make_embedder, embedder_of, clock)
-        self._usage = Usage(
-            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
-        )
-        workers, retrievals = NoteWorkers(self._reader, processes), self._usage.retrievals
-        self.syncer = Syncer(
-            self._files, index, self._reader, self.models, settings.index_dir, clock, workers, retrievals, cache
-        )
-        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
-        ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
-        searcher = Searcher(self._files, index, self._reader, counter.count, ranking)
-        limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
-        self.reranking = Reranking(make_reranker, self._pool, clock)
-        self.answering = Answering(
-            index, self.syncer, searcher, self.models, self.reranking, limits, clock, self._pool, self._usage
-        )
-        self._beginning = threading.Lock()
-        self._acts: Acts | None = None
+    rebuild = rebuild
+    verify = verify
 
     @classmethod
     def open(
@@ -157,243 +137,61 @@ class Memory(Exchange, Calls):
 
         return connect_daemon(load_settings(config=config, root=root))
 
-    def close(self) -> None:
-        """Let go of the model and the index. The memory cannot be used afterwards."""
-        self._usage.flush()
-        self.models.close()  # first, so that no thread goes on waiting for a model
-        self.reranking.close()
-        self._pool.shutdown()
-        self._index.close()
-        if self._cache is not None:
-            self._cache.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    # -------------------------------------------------------------------------------------------- calls
-
-    @property
-    def acts(self) -> Acts:
-        """What is behind Calls, made at its first use: searches alone need none of it."""
-        with self._beginning:
-            if self._acts is None:
-                from memsync import acts
-
-                files, reader = self._files, self._reader
-                self._acts = acts.Acts(
-                    self.settings, files, reader, self._index, self.syncer, self.answering, self._usage
-                )
-            return self._acts
-
-    def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do what a method of Calls asks for, by its name. Raises MemsyncError."""
-        acts = self.acts
-        if acts.writes(name):  # something may have been written before the damage was met
-            return acts.answer(name, arguments)
-        return self._answered(lambda: acts.answer(name, arguments))
-
-    def _answered(self, work: Callable[[], Answer]) -> Answer:
-        """Return what `work` gives, asked once more if the index turns out to be damaged: by then it was begun anew."""
+    def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an operation here, once more if the index turns out to be damaged: by then it was begun anew."""
+        arguments = operation.bind(args, kwargs)
+        work: Callable[[], R] = lambda: operation.function(self, **arguments)  # type: ignore[call-arg]  # noqa: E731
         try:
             return work()
         except IndexDamaged:
+            if operation.writes:  # something may have been written before the damage was met
+                raise
             return work()
         except ODD_ERRORS:
+            if operation.writes:
+                raise
             try:
-                self._index.check()
+                self.index.check()
             except IndexDamaged:
                 return work()
             raise
 
-    def _ask(self, kind: type[Answer], name: str, arguments: dict[str, Any]) -> Answer:  # noqa: ARG002 (because only the socket needs the kind)
-        answer: Answer = self.answer(name, arguments)
-        return answer
+    def import_file(self, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
+        """Write the conversations of a file into threads (docs/conversations.md). Raises UsageError."""
+        from memsync.features.conversations.exchange import import_file
 
-    # ------------------------------------------------------------------------------------------- search
+        return import_file(self, path, progress=progress)
 
-    def search(
-        self,
-        query: str | Query,
-        *,
-        limit: int | None = None,
-        mode: Mode | str | None = None,
-        filters: Filters | None = None,
-        filter_pairs: Sequence[tuple[str, str]] = (),
-        tokens: int | None = None,
-        min_score: float | None = None,
-        rerank: bool = False,
-        fresh: Fresh | str = Fresh.STRICT,
-        generation: int = 0,
-    ) -> SearchResult:
-        """Answer a question about the files as they are now.
+    def export_lines(self, threads: Sequence[str] = ()) -> Iterator[str]:
+        """Yield threads, named by path or name, or all of them, as JSON Lines: what `import_file` reads."""
+        from memsync.features.conversations.exchange import exported
 
-        `query` is text in the syntax of docs/search.md, or a Query; `limit` and `mode` default to the settings;
-        `filter_pairs` are filters as (name, value) of that syntax; `tokens` keeps as many hits as fit a budget of word
-        pieces; `min_score` leaves out hits with a lower score; `rerank` lets a cross-encoder read the first hits, and
-        if that fails, a warning says so. With `fresh` strict, changed files are
-        indexed first, as far as the deadline allows; what the answer then lacks is said in `freshness` and `warnings`.
-        `generation`, from a SyncReport, names a state of the index that the answer must not be older than. Raises
-        UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
-        """
-        if fresh not in list(Fresh):
-            raise UsageError(f"fresh {fresh!r} is not known", hint=f"Write {', '.join(Fresh)}.")
-        if isinstance(query, str):
-            query = self.parse(query, limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs, tokens=tokens)
-        if min_score is not None:
-            if not 0.0 <= min_score <= 1.0:
-                raise UsageError(f"min_score {min_score} is not from 0 to 1", hint="Scores are probabilities.")
-            query = replace(query, min_score=min_score)
-        if rerank:
-            query = replace(query, rerank=True)
-        asked = query
-        return self._answered(
-            lambda: self.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)
-        )
-
-    def parse(
-        self,
-        text: str,
-        *,
-        limit: int | None = None,
-        mode: Mode | str | None = None,
-        filters: Filters | None = None,
-        filter_pairs: Sequence[tuple[str, str]] = (),
-        tokens: int | None = None,
-    ) -> Query:
-        """Return `text` as a query, not asked yet; with `tokens` and no `limit` for all that fit. Raises UsageError."""
-        if limit is None:
-            limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
-        if limit < 1:
-            raise UsageError(f"limit {limit} is not at least 1", hint="Ask for one hit or more.")
-        chosen = mode or self.settings["search.mode"]
-        if chosen not in list(Mode):
-            raise UsageError(f"mode {chosen!r} is not known", hint=f"Write {', '.join(Mode)}.")
-        filters = filters or Filters()
-        query = parse_query(
-            text, now=datetime.now(), limit=limit, mode=Mode(chosen), filters=filters, filter_pairs=filter_pairs
-        )
-        given = filters.folders  # as paths begin; those after them are as somebody typed them
-        typed = query.filters.folders[len(given) :]
-        folders = (*given, *self.answering.folders(self.settings.root, typed))
-        return replace(query, filters=replace(query.filters, folders=folders)) if typed else query
-
-    def get(self, location: str) -> Excerpt:
-        """Return the lines that `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading` names.
-
-        PATH is from the root or absolute, `.md` may be left out, or what only one note is called. Raises NoteError,
-        UsageError; nothing outside the memory root is read.
-        """
-        found = read_excerpt(self._files, self._reader, location, self.answering.titled)
-        self._usage.read([found.path])
-        return found
-
-    # --------------------------------------------------------------------------------------------- sync
-
-    def sync(
-        self,
-        *,
-        progress: Progress | None = None,
-        wait_seconds: float = WAIT_SECONDS,
-        on_wait: Callable[[str], None] = lambda holder: None,
-        accept_root: bool = False,
-    ) -> SyncReport:
-        """Make the index equal to the files: text first, then vectors.
-
-        Waits for another sync of the same index to end and tells `on_wait` who holds it. Raises IndexBusy when that
-        takes too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
-        """
-        return self._answered(
-            lambda: self.syncer.sync(
-                wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress
-            )
-        )
-
-    def rebuild(
-        self,
-        *,
-        keep_vectors: bool = True,
-        progress: Progress | None = None,
-        wait_seconds: float = WAIT_SECONDS,
-        on_wait: Callable[[str], None] = lambda holder: None,
-    ) -> SyncReport:
-        """Build the index anew from the files, beside the old one, which answers until the new one is complete.
-
-        Vectors of known texts are kept unless told not to. Raises as `sync` does.
-        """
-        return self.syncer.rebuild(
-            keep_vectors=keep_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
-        )
-
-    def duplicates(
-        self,
-        *,
-        similarity: float = 0.95,
-        limit: int = 50,
-        compare_all: bool = False,
-        progress: Progress = lambda what, done, total: None,
-    ) -> Duplicates:
-        """Return passages that stand in several notes, equal or with a cosine of `similarity` or more.
-
-        Of more than 40,000 passages the longest are compared, unless `compare_all`; equal ones are found in any case.
-        """
-        from memsync.caretaker import MOST_COMPARED
-
-        most = sys.maxsize if compare_all else MOST_COMPARED
-        return self._answered(lambda: self.acts.caretaker.duplicates(similarity, limit, most, progress))
+        return exported(self, threads)
 
     def evaluator(self) -> Evaluator:
         """Return what asks this memory questions with known answers (docs/search.md): nothing counts as use there."""
         from memsync.evaluation.evaluator import Evaluator
 
-        return Evaluator(self._files, self._reader, self.answering, self.parse)
+        return Evaluator(self.files, self.reader, self.answering, self.parse)
 
-    def verify(
-        self,
-        *,
-        recompute: bool = False,
-        progress: Progress | None = None,
-        wait_seconds: float = VERIFY_WAIT_SECONDS,
-        on_wait: Callable[[str], None] = lambda holder: None,
-    ) -> Difference | None:
-        """Build the index a second time from the files and return the first line in which the two differ, or None.
 
-        Changes not yet indexed are indexed first. Vectors come from the cache unless they are to be recomputed.
-        """
-        return self.syncer.verify(recompute=recompute, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress)
+class RemoteMemory(Client, MemoryApi):
+    """One connection to a daemon; use it from one thread at a time, or make one a thread: they are cheap.
 
-    def status(self) -> Status:
-        """Return what the index holds, as of the last sync; files changed since are not looked for."""
-        return self._answered(self._status)
+    with Memory.connect("notes") as memory:
+        print(memory.search("which store did we choose").hits[0].citation)
+    """
 
-    def _status(self) -> Status:
-        with self._index.reading() as reader:
-            counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
-            model_failure = [Failure("(model)", model)] if model else []
-            return Status(
-                root=str(self.settings.root),
-                index_path=str(self.settings.index_dir),
-                notes=counts.notes,
-                chunks=counts.chunks,
-                passages=counts.passages,
-                vectors=counts.vectors,
-                pending_vectors=counts.pending,
-                pending_seconds=pending_seconds(reader, counts),
-                space=counts.active_space,
-                building_space=counts.building_space,
-                building_pending=counts.building_pending,
-                index_bytes=counts.index_bytes,
-                last_sync=reader.meta("last_sync"),
-                dated_by="" if dates.reason else commit_in(dates.state),
-                dated_notes=reader.committed_notes(),
-                undated=dates.reason,
-                warnings=(
-                    *(Failure("(settings)", text) for text in self.settings.warnings),
-                    *(Failure(path, text) for path, text in reader.warnings()),
-                ),
-                failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
-            )
+    def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Let the daemon run an operation."""
+        arguments = operation.bind(args, kwargs)
+        progress = arguments.pop("progress", None)
+        params = {name: to_json(arguments[name]) for name in operation.values if name in arguments}
+        if progress is not None:
+            params["progress"] = True
+        if WRITES_FOR_AGENT.get():
+            params["agent"] = True
+        with self.patient(PATIENCE_SECONDS if operation.is_slow else None):
+            answer = self.call(operation.name, params, progress)["answer"]
+        result: R = from_json(operation.result, answer)
+        return result

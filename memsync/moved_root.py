@@ -164,7 +164,7 @@ class _Move:
     @contextmanager
     def _without_daemon(self) -> Iterator[bool]:
         """Keep daemons away from the old index; one that serves a root that is gone is asked to end."""
-        from memsync.daemon import client, wire
+        from memsync.client import connection, wire
         from memsync.errors import DaemonUnavailable
 
         path = f"{self._old_index}/daemon.lock"
@@ -173,7 +173,7 @@ class _Move:
                 held.enter_context(self._held(path, 0.0))
             except BlockingIOError:
                 with suppress(DaemonUnavailable):
-                    client.end(wire.socket_path(self._old_index))
+                    connection.end(wire.socket_path(self._old_index))
                 held.enter_context(self._held(path))
                 yield True
             else:

@@ -7,27 +7,12 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from memsync.errors import EmbedderError
-from memsync.model import (
-    Candidate,
-    Chunk,
-    Cost,
-    EmbeddingSpace,
-    FileStamp,
-    IndexCounts,
-    IndexedChunk,
-    IndexedFile,
-    IndexedNote,
-    Note,
-    NotePath,
-    PendingPassage,
-    Place,
-    PutResult,
-    Query,
-    Thread,
-    ThreadMessage,
-    WaitingNote,
-    WatcherState,
-)
+from memsync.model.notes import Chunk, FileStamp, Note
+from memsync.model.search import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
+from memsync.model.sync import IndexCounts, IndexedFile, PendingPassage, PutResult, WaitingNote
+from memsync.model.threads import Cost, Thread, ThreadMessage
+from memsync.model.upkeep import Place
+from memsync.model.vocabulary import NotePath, WatcherState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +26,10 @@ Progress = Callable[[str, int, int], None]
 
 With none in all it is an announcement: a sentence about what comes next, to be shown as a line of its own.
 """
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 class Clock(Protocol):

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError, MemsyncError
-from memsync.model import AskedQuery, Growth, NotePath, NoteUse
+from memsync.model.upkeep import AskedQuery, Growth, NoteUse
+from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
 from memsync.user_folders import own_folder
 

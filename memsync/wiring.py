@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import DaemonUnavailable
@@ -12,11 +13,10 @@ from memsync.settings import BUILT_IN_MODEL, Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsync.daemon.client import Client
-    from memsync.daemon.remote import RemoteMemory
-    from memsync.memory import Memory
-    from memsync.memory_api import MemoryApi
-    from memsync.model import Chunk, EmbeddingSpace, Note
+    from memsync.client.connection import Client
+    from memsync.memory import Memory, MemoryApi, RemoteMemory
+    from memsync.model.notes import Chunk, Note
+    from memsync.model.search import EmbeddingSpace
     from memsync.ports import Embedder, Index, PreparedNote, Reranker, TokenCounter, VectorCache
 
 INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
@@ -127,31 +127,26 @@ def make_token_counter() -> TokenCounter:
     return counter
 
 
-def connect(settings: Settings, *, notice: Callable[[str], None] = lambda text: None) -> MemoryApi:
-    """Return the memory of these settings: its daemon's where one serves them, else in this process.
-
-    `notice` is told in a sentence why there is no daemon to ask.
-    """
+def connect(settings: Settings) -> MemoryApi:
+    """Return the memory of these settings: its daemon's if one serves it, otherwise one in this process."""
     if settings["daemon.use"]:
-        try:
+        with suppress(DaemonUnavailable):
             return connect_daemon(settings)
-        except DaemonUnavailable as error:
-            notice(f"{error.message}: working in this process ({error.hint})")
     return connect_here(settings)
 
 
 def connect_daemon(settings: Settings) -> RemoteMemory:
     """Return the memory as its daemon serves it. Raises DaemonUnavailable."""
-    from memsync.daemon import wire
-    from memsync.daemon.remote import RemoteMemory
+    from memsync.client import wire
+    from memsync.memory import RemoteMemory
 
     return RemoteMemory(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
-def connect_to_search(settings: Settings) -> Client:
-    """Return what searches need of `connect_daemon`, and is loaded sooner. Raises DaemonUnavailable."""
-    from memsync.daemon import wire
-    from memsync.daemon.client import Client
+def connect_to_daemon(settings: Settings) -> Client:
+    """Return a connection to the daemon, which is loaded sooner than a RemoteMemory. Raises DaemonUnavailable."""
+    from memsync.client import wire
+    from memsync.client.connection import Client
 
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 

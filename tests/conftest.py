@@ -17,7 +17,9 @@ from hypothesis import Phase
 from memsync.embedders.minilm import WordPieceCounter
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.model import EmbeddingSpace, Note, NotePath
+from memsync.model.notes import Note
+from memsync.model.search import EmbeddingSpace
+from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.reader import NoteReader
 from memsync.notes.rules import PathRules

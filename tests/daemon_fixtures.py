@@ -20,13 +20,12 @@ from typing import Any, Self
 
 import pytest
 
-from memsync.daemon import wire
+from memsync.cli.served import run_command
+from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.daemon.methods import Methods
-from memsync.daemon.remote import RemoteMemory
+from memsync.daemon.methods import DaemonAbout
 from memsync.daemon.server import Server
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
+from memsync.memory import Memory, MemoryApi, RemoteMemory
 from memsync.settings import Settings
 from tests.conftest import FakeEmbedder
 
@@ -100,9 +99,10 @@ class Peer:
         return self.line()
 
     def result(self, method: str, **params: Any) -> dict[str, Any]:
-        """Return the result of one request."""
+        """Return the result of one request: an operation's answer with the freshness beside it."""
         found: dict[str, Any] = self.ask(method, **params)["result"]
-        return found
+        answer = found.get("answer")
+        return {"freshness": found["freshness"], **answer} if isinstance(answer, dict) else found
 
     def is_hung_up_on(self) -> bool:
         """Wait for the end of what the daemon sends, which must be the next thing."""
@@ -160,7 +160,7 @@ class Served:
 
     async def _serve(self) -> None:
         self._loop, self._until = asyncio.get_running_loop(), asyncio.Event()
-        self.server = Server(self.path, Methods(self.settings, self._stop_requested), self.engine)
+        self.server = Server(self.path, DaemonAbout(self.settings, self._stop_requested, run_command), self.engine)
         await self.server.serve(self._until, self._ready.set)
 
     def _stop_requested(self) -> None:

@@ -20,7 +20,8 @@ from unittest.mock import patch
 from memsync.errors import MemsyncError
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.model import SearchResult, SyncReport
+from memsync.model.answer import SearchResult
+from memsync.model.sync import SyncReport
 from memsync.settings import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.faulty_database import Disk, Fault

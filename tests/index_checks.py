@@ -95,5 +95,5 @@ def assert_sound(path: Path) -> None:
 
 def dump(memory: Memory) -> list[str]:
     """Return the canonical dump of a memory's index."""
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         return list(reader.dump())

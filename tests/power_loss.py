@@ -72,7 +72,7 @@ def survive(recording: Recording, seed: int, folder: Path, moment: int | None = 
     root = recording.life.root
     settings = load_settings(root=root, environ={"MEMSYNC_INDEX_DIR": str(folder)}, cwd=root)
     with clock_ahead(), open_memory(settings) as memory:
-        warnings = memory._index.take_warnings()
+        warnings = memory.index.take_warnings()
         if warnings:
             raise Divergence(f"before event {moment}: {warnings}")
         assert_sound(database(memory))

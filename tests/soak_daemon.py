@@ -20,10 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.daemon.remote import RemoteMemory
 from memsync.errors import DaemonUnavailable
-from memsync.memory import Memory
-from memsync.model import Fresh, SearchResult
+from memsync.memory import Memory, RemoteMemory
+from memsync.model.answer import SearchResult
+from memsync.model.vocabulary import Fresh
 from memsync.settings import load_settings
 from tests.fake_daemon import connect
 from tests.index_checks import assert_sound, dump

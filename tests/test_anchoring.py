@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Hit
+from memsync.model.answer import Hit
 from memsync.sync.indexer import TextReport
 
 Write = Callable[[str, str], Path]

@@ -13,11 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
-from memsync.cli.writing import text_of
+from memsync.cli.build import text_of
 from memsync.errors import NoteError, UsageError, WriteRefused
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
-from memsync.model import Pattern, Preference
+from memsync.memory import Memory, MemoryApi
+from memsync.model.written import Pattern, Preference
 from memsync.settings import load_settings
 from memsync.writing import appending
 from tests.daemon_fixtures import own, served, short_runtime_folder

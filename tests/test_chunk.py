@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model import Chunk, NotePath
+from memsync.model.notes import Chunk
+from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits, chunk_note
 from memsync.notes.parse import parse_note
 from memsync.notes.passage import passage_text

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.model import Chunk, Note, NotePath
+from memsync.model.notes import Chunk, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.reader import NoteReader

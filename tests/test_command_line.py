@@ -14,11 +14,12 @@ import pytest
 
 import memsync.cli
 from memsync.cli.arguments import unknown_option
-from memsync.cli.asked import read_plainly
-from memsync.cli.entry import answer_plainly
+from memsync.cli.entry import _without_places, answer_plainly
 from memsync.cli.main import main
+from memsync.cli.served import run_command
 from memsync.cli.text import say_pending
 from memsync.errors import MemsyncError
+from memsync.memory import Memory
 from memsync.writing import appending
 from tests.daemon_process import Cli
 
@@ -188,8 +189,9 @@ def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(
     assert capsys.readouterr() == ("", said)
 
 
-def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
-    """The way without click refuses, and takes, exactly what click does."""
+def test_a_served_command_leaves_what_is_wrong_to_the_client(memory: Memory, write: Write) -> None:
+    """The daemon declines what click refuses, and what fails; the client then says what is wrong."""
+    write("a.md", "heron\n")
     for arguments in (
         ("--josn", "x"),
         ("x", "--josn"),
@@ -197,10 +199,20 @@ def test_a_plain_search_leaves_what_is_wrong_to_click() -> None:
         ("x", "-sqlite"),
         ("x", "--limit"),
         ("--limit=0", "x"),
+        ("tag:",),
     ):
-        assert read_plainly(arguments) is None, arguments
-    asked = read_plainly(("x", "--root", "r", "- y", "--config=c", "--", "--json", "-z"))
-    assert asked == (["x", "- y", "--json", "-z"], {}, "c", "r")
+        assert run_command(memory, {"arguments": ["search", *arguments]}) == {}, arguments
+    done = run_command(memory, {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"})
+    assert (done["code"], done["out"].partition(" ")[0]) == (0, "a.md:1")
+    assert run_command(memory, {"arguments": ["search", "nothing", "--mode", "keyword"]})["code"] == 1
+
+
+def test_global_options_are_read_wherever_they_stand_before_two_hyphens() -> None:
+    """As click reads them; a value that is missing is left to click."""
+    places = {"--root": "r", "--config": "c"}
+    rest = ["search", "x", "- y", "--", "--root", "z"]
+    assert _without_places(("search", "x", "--root", "r", "- y", "--config=c", "--", "--root", "z")) == (places, rest)
+    assert _without_places(("search", "x", "--root")) == ({}, [])
 
 
 @pytest.mark.parametrize(
@@ -635,9 +647,16 @@ def test_options_without_a_command_are_an_error_and_no_traceback(cli: Cli, argum
 
 @pytest.mark.parametrize("before", [[], ["--root", "x"], ["--config", "y", "--root", "x"]])
 def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.MonkeyPatch, before: list[str]) -> None:
-    """Options of memsync itself may stand before it."""
-    read: list[list[str]] = []
-    monkeypatch.setattr("memsync.cli.asked.read_plainly", lambda arguments: read.append(list(arguments)))
+    """Options of memsync itself may stand before it; only commands that the daemon runs load the settings."""
+    read: list[dict[str, str | None]] = []
+
+    def load_settings(**places: str | None) -> None:
+        read.append(places)
+        raise MemsyncError("none")
+
+    monkeypatch.setattr("memsync.settings.load_settings", load_settings)
     assert answer_plainly([*before, "search", "heron", "--limit", "1"]) is None
     assert answer_plainly([*before, "status"]) is None
-    assert read == [["heron", "--limit", "1"]]
+    assert answer_plainly([*before, "search", "--help"]) is None
+    given = dict(zip(before[::2], before[1::2], strict=True))
+    assert read == [{"config": given.get("--config"), "root": given.get("--root")}]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.composer import _Gathered
-from memsync.context.assemble import assemble
-from memsync.context.parts import Passage, Source
 from memsync.errors import NoteError, UsageError
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
-from memsync.model import Context, NotePath
+from memsync.features.context.assemble import assemble
+from memsync.features.context.compose import _Gathered
+from memsync.features.context.parts import Passage, Source
+from memsync.memory import Memory, MemoryApi
+from memsync.model.context import Context
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import own, served, short_runtime_folder

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from memsync.model import Fresh, Mode, NotePath
+from memsync.model.vocabulary import Fresh, Mode, NotePath
 from tests.convergence.watcher import Mood
 from tests.convergence.world import World
 

@@ -87,7 +87,7 @@ def start(
         engines.append(engine)
         (root / "a.md").write_text("The heron nests.\n")
         engine.start()
-        until(lambda: engine.status().vectors == 1, "the note is embedded")
+        until(lambda: engine.memory.status().vectors == 1, "the note is embedded")
         return engine
 
     yield begin
@@ -96,7 +96,7 @@ def start(
 
 
 def is_loaded(engine: Engine) -> bool:
-    about = engine.status().daemon
+    about = engine.memory.status().daemon
     assert about is not None
     return about.model_loaded
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon import wire
-from memsync.daemon.remote import RemoteMemory
-from memsync.memory import Memory
+from memsync.client import wire
+from memsync.memory import Memory, RemoteMemory
 from memsync.settings import Settings, load_settings
 from tests.daemon_process import Cli, is_locked, until
 from tests.index_checks import assert_sound

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon import lock, wire
+from memsync.client import wire
+from memsync.daemon import lock
 from memsync.settings import Settings
 from memsync.user_folders import own_folder
 from tests.daemon_process import Cli, is_locked, until

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon.logs import LOG_BYTES, LOG_FILES
-from memsync.daemon.remote import RemoteMemory
 from memsync.errors import MemsyncError
-from memsync.memory import Memory
+from memsync.memory import Memory, RemoteMemory
 from memsync.user_folders import own_folder
 from tests.daemon_process import Cli, is_locked, until
 

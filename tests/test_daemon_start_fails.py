@@ -11,7 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsync.daemon import process, wire
+from memsync.client import wire
+from memsync.daemon import process
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.lock import daemon_lock
 from memsync.errors import FilesystemError

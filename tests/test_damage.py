@@ -19,7 +19,7 @@ from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.indexes.sqlite.integrity import unseen_vectors
 from memsync.memory import Memory
-from memsync.model import SearchResult
+from memsync.model.answer import SearchResult
 from memsync.settings import Settings
 from memsync.sync.embedding import BATCH_PASSAGES
 from memsync.user_folders import own_folder
@@ -314,7 +314,7 @@ def test_what_a_search_would_not_find_is_found_by_verify_and_mended(
 
 def test_nested_reading_goes_on_when_another_thread_begins_the_index_anew(synced: Memory) -> None:
     """The view that a thread has lasts as long as it is in use, and the next one is of the new file."""
-    index = synced._index
+    index = synced.index
     assert isinstance(index, SqliteIndex)
     with index.reading() as outer:
         before = outer.counts().notes
@@ -477,7 +477,7 @@ def test_rebuild_that_drops_vectors_asks_the_model_first(synced: Memory, embedde
     before = dump(synced)
     embedder.fail = EmbedderError("down", hint="Start it.")
     with pytest.raises(EmbedderError, match="down"):
-        synced.rebuild(keep_vectors=False)
+        synced.rebuild(drop_vectors=True)
     assert dump(synced) == before
 
 
@@ -495,7 +495,7 @@ def test_rebuild_whose_model_dies_in_the_middle_leaves_the_old_index(
 
     before = dump(synced)
     with pytest.raises(type(failure)):
-        make_memory(Dying()).rebuild(keep_vectors=False)
+        make_memory(Dying()).rebuild(drop_vectors=True)
     assert dump(synced) == before
     assert not list(database(synced).parent.glob("*beside*"))
 
@@ -515,10 +515,13 @@ def test_rebuild_for_a_model_that_is_not_to_be_had_keeps_the_space_that_answers(
     assert (synced.status().space, synced.status().pending_vectors) == (before, 0)
 
 
-def test_comparison_of_all_passages_is_bounded_told_of_and_can_be_interrupted(synced: Memory) -> None:
+def test_comparison_of_all_passages_is_bounded_told_of_and_can_be_interrupted(
+    synced: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Equal passages are found in any case; of more passages than are compared, the longest are."""
     told: list[tuple[str, int, int]] = []
-    found = synced.acts.caretaker.duplicates(0.7, 50, 5, lambda *step: told.append(step))
+    monkeypatch.setattr("memsync.features.duplicates.MOST_COMPARED", 5)
+    found = synced.duplicates(similarity=0.7, progress=lambda *step: told.append(step))
     whole = synced.duplicates(similarity=0.7, compare_all=True)
     assert found.left_out > 0
     assert whole.left_out == 0

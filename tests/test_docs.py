@@ -12,17 +12,19 @@ from pathlib import Path
 import pytest
 
 from memsync import errors
-from memsync.cli.main import COMMANDS
-from memsync.daemon.call_arguments import CALLS
+from memsync.cli.build import offered
+from memsync.cli.main import OWN
+from memsync.operation import OPERATIONS
 from memsync.search.query_syntax import FILTER_NAMES
 
 PROJECT = Path(__file__).parent.parent
 SUBCOMMANDS = (
-    *("service install", "service uninstall", "service status", "note new", "note list"),
+    "service install",
+    "service uninstall",
+    "service status",
     "mcp install",
-    *("vectors status", "vectors export", "vectors import"),
-    *("pref list", "pref get", "pref set", "pattern list", "pattern observe"),
-    *("thread new", "thread append", "thread show", "thread list", "thread archive", "thread resume"),
+    "vectors export",
+    "vectors import",
 )
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 
@@ -63,7 +65,7 @@ def test_python_reference_runs_from_the_first_example_to_the_last(tmp_path: Path
 def test_python_reference_names_every_method() -> None:
     """A method that is not there is not found."""
     page = (PROJECT / "docs" / "memory.md").read_text()
-    assert [name for name in CALLS if not re.search(rf"`{name}\(|memory\.{name}\(", page)] == []
+    assert [name for name in OPERATIONS if not re.search(rf"`{name}\(|memory\.{name}\(", page)] == []
 
 
 def test_documented_commands_and_options_exist() -> None:
@@ -73,7 +75,7 @@ def test_documented_commands_and_options_exist() -> None:
         subprocess.run(
             [sys.executable, "-m", "memsync", *name.split(), "--help"], capture_output=True, text=True, check=True
         ).stdout
-        for name in (*COMMANDS, *SUBCOMMANDS)
+        for name in {*OWN, *offered(), *SUBCOMMANDS}
     )
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     top = {"root", "config", "help", "version"}

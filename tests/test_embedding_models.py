@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsync.errors import EmbedderError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.sync.models import EmbeddingModels
 from tests.conftest import FakeEmbedder
 

@@ -14,8 +14,9 @@ import pytest
 
 from memsync.cli.common import progress_on_stderr
 from memsync.memory import Memory
-from memsync.model import NotePath, WaitingNote
-from memsync.model.plain import duration
+from memsync.model.sync import WaitingNote
+from memsync.model.text import duration
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from memsync.sync import embedding, order
 from memsync.sync.order import embedding_order
@@ -76,7 +77,7 @@ def test_telling_passage_is_the_first_that_says_enough(memory: Memory, write: Wr
     write("long.md", note_of("Long"))
     write("short.md", "# Short\n\nOne.\n\n## Two\n\nThree.\n")
     for number, name in enumerate(("short.md", "long.md")):
-        os.utime(memory._files.root / name, (number + 1, number + 1))
+        os.utime(memory.files.root / name, (number + 1, number + 1))
     memory.sync()
     assert [text.splitlines()[-1].split(":")[0] for text in embedder.seen[:2]] == ["Long part 1", "One."]
     assert [text.splitlines()[0] for text in embedder.seen[2:]] == ["# Long", "## Part 2", "## Two"]
@@ -89,7 +90,7 @@ def test_what_searches_retrieved_is_embedded_first(memory: Memory, write: Write,
     memory.sync()
     assert memory.search('"c begins"', mode="keyword").hits[0].path == "c.md"
     embedder.seen.clear()
-    memory.rebuild(keep_vectors=False)
+    memory.rebuild(drop_vectors=True)
     assert embedder.seen[0].splitlines()[-1].startswith("c part 1")
 
 
@@ -103,7 +104,7 @@ def test_order_leaves_no_trace_in_the_index(
     memory.sync()
     before = dump(memory)
     monkeypatch.setattr(embedding, "embedding_order", lambda notes, counts: embedding_order(notes, counts)[::-1])
-    memory.rebuild(keep_vectors=False)
+    memory.rebuild(drop_vectors=True)
     assert dump(memory) == before
 
 
@@ -197,7 +198,7 @@ def test_sync_says_how_much_there_is_and_how_long_it_takes(
     assert said.index(announced[0]) > said.index(computing[1])
     assert computing[-1] == ("computing vectors", 9, 9)
     assert memory.status().pending_seconds == 0.0
-    with memory._index.writing() as writer:
+    with memory.index.writing() as writer:
         writer.set_meta(order.RATES, order.rates_with(writer, memory.models.configured().space, 0.1))
     write("b.md", note_of("b", 23))
     memory.syncer.refresh()

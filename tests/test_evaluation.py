@@ -19,7 +19,7 @@ from memsync.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, change
 from memsync.evaluation.measures import area_under_roc, bins_of, highest_floor, percentile
 from memsync.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
 from memsync.memory import Memory
-from memsync.model import Mode, NotePath
+from memsync.model.vocabulary import Mode, NotePath
 from memsync.settings import SETTINGS
 from tests.conftest import Parse
 from tests.daemon_process import Cli

@@ -13,7 +13,7 @@ import pytest
 
 from memsync.errors import RootError
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 
 Write = Callable[[str, str | bytes], Path]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
-from memsync.model import Message, Note, NotePath
+from memsync.model.notes import Message, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import is_binary
 from memsync.notes.reader import NoteReader
 from memsync.notes.threads import body_of
@@ -145,8 +146,8 @@ HOSTILE = [
 def test_sessions_and_costs_see_nothing_forged(memory: Memory, root: Path, cli: Cli, text: str) -> None:
     """And the text comes back by every way: from Python, from `thread show`, and by an export and an import."""
     memory.new_thread("Talk")
-    memory.append_message("talk", "user", text, attributes=("cost=1",))
-    memory.append_message("talk", "assistant", "next", attributes=("cost=1",))
+    memory.append_message("talk", "user", text, attributes={"cost": "1"})
+    memory.append_message("talk", "assistant", "next", attributes={"cost": "1"})
     assert (memory.costs().total.cost, memory.costs().total.messages) == (2.0, 2)
     assert [one.usage.messages for one in memory.sessions().sessions] == [2]
     assert memory.messages("system").messages == ()
@@ -169,7 +170,7 @@ def test_note_with_an_open_end_takes_messages_all_the_same(memory: Memory, write
     """What a person, an editor or a stranger left open is closed first."""
     write("threads/talk.md", f"## user\n\nfirst\n\n## assistant {{cost=1}}\n\n{end}")
     for number in range(2):
-        memory.append_message("talk", "user", f"own {number}", attributes=("cost=1",))
+        memory.append_message("talk", "user", f"own {number}", attributes={"cost": "1"})
     messages = memory.thread("talk").messages
     assert [one.role for one in messages] == ["user", "assistant", "user", "user"]
     assert [one.text for one in messages[2:]] == ["own 0", "own 1"]
@@ -214,7 +215,9 @@ def test_heading_that_would_not_be_read_back_is_refused(
     memory.new_thread("Talk")
     before = (root / "threads/talk.md").read_bytes()
     with pytest.raises(UsageError):
-        memory.append_message("talk", role, "text", time=time, attributes=attributes)
+        memory.append_message(
+            "talk", role, "text", time=time, attributes=dict(pair.split("=", 1) for pair in attributes)
+        )
     assert (root / "threads/talk.md").read_bytes() == before
 
 

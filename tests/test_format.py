@@ -10,7 +10,8 @@ import pytest
 
 from memsync.errors import UsageError
 from memsync.memory import Memory
-from memsync.model import Note, Usage
+from memsync.model.notes import Note
+from memsync.model.threads import Usage
 from memsync.notes.threads import read_message_heading
 from tests.conftest import Parse
 
@@ -113,7 +114,7 @@ def test_every_key_on_the_page_has_its_case() -> None:
 def test_unknown_keys_are_kept_and_filtered_on(key: str, memory: Memory, write: Write) -> None:
     """As the heading of the table says."""
     write("a.md", f"---\n{key}: of mine\n---\nA zebra.\n")
-    assert memory.search("zebra", mode="keyword", filter_pairs=[("where", f"{key}=of mine")]).hits
+    assert memory.search("zebra", mode="keyword", where=(f"{key}=of mine",)).hits
 
 
 @pytest.mark.parametrize(

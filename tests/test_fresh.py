@@ -13,7 +13,7 @@ import pytest
 from memsync import answering
 from memsync.answering import Limits
 from memsync.memory import Memory
-from memsync.model import SearchResult
+from memsync.model.answer import SearchResult
 from memsync.notes.files import FileScan, NoteFiles
 from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until

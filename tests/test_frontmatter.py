@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from memsync.model import Chunk, Note, NotePath
+from memsync.model.notes import Chunk, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 
 BODY = "The heron nests in the alder."

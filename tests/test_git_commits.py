@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.git import TooSlow, open_git
 from memsync.notes.repository import changed_since, find_repository
 from memsync.settings import load_settings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import IndexedNote
+from memsync.model.search import IndexedNote
 from memsync.settings import load_settings
 from memsync.sync import indexer
 from memsync.sync.dates import SEARCH_SECONDS
@@ -73,7 +73,7 @@ def forget_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def note(memory: Memory, path: str) -> IndexedNote:
     memory.search("heron")
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         return next(one for one in reader.notes() if one.path == path)
 
 

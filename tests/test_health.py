@@ -114,7 +114,7 @@ def test_model_that_hangs_stands_in_status_until_it_answers(served: Served, held
     write("new.md", "The bittern booms.\n")
     served.watcher.on_path("new.md")
     assert held.begun.wait(20)
-    assert served.engine.status().daemon is not None
+    assert served.engine.memory.status().daemon is not None
     clock = StoppedClock()
     keeper = served.engine.vectors
     since = max(keeper._working_since or 0.0, keeper._memory.syncer.stepped_at)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Chunk, NotePath
+from memsync.model.notes import Chunk
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 
 Write = Callable[[str, str | bytes], Path]

@@ -20,15 +20,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsync.conversations import ConversationText, Skipped, array, read
-from memsync.conversations.read import read_conversations
 from memsync.errors import UsageError
+from memsync.features.conversations import ConversationText, Skipped, array, read
+from memsync.features.conversations.importing import sources_in_files
+from memsync.features.conversations.read import read_conversations
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
 from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
-from memsync.writing.importing import sources_in_files
 from tests.daemon_process import Cli
 from tests.test_conversations import CHATGPT, CLAUDE
 
@@ -533,7 +533,7 @@ def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
             out.write("x" * 1_000_000)
         out.write(f'"}}, {json.dumps(TALK)}]')
     code = (
-        "import resource, sys\nfrom pathlib import Path\nfrom memsync.conversations.read import read_conversations\n"
+        "import resource, sys\nfrom pathlib import Path\nfrom memsync.features.conversations.read import read_conversations\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "print([str(one)[:40] for one in read_conversations(Path(sys.argv[1]))])\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes import blocks
 from memsync.notes.reader import NoteReader
 

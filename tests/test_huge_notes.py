@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from memsync.settings import Settings
 from memsync.wiring import make_index

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes import ignore_pattern
 from memsync.notes.files import NoteFiles
 from memsync.notes.ignore import IgnoreFile

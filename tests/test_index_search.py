@@ -16,7 +16,7 @@ from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.match_syntax import all_of, any_of
 from memsync.indexes.sqlite.schema import capabilities
 from memsync.memory import Memory
-from memsync.model import Candidate, Filters, Query
+from memsync.model.search import Candidate, Filters, Query
 from tests.conftest import FakeEmbedder
 from tests.index_checks import open_database
 
@@ -38,7 +38,7 @@ def crowd(memory: Memory, write: Write) -> Memory:
 
 
 def paths(memory: Memory, candidates: Sequence[Candidate]) -> list[str]:
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         chunks = reader.chunks([candidate.chunk_id for candidate in candidates])
     return [chunks[candidate.chunk_id].path for candidate in candidates]
 
@@ -46,14 +46,14 @@ def paths(memory: Memory, candidates: Sequence[Candidate]) -> list[str]:
 def keyword(memory: Memory, text: str, limit: int = 20, **filters: Any) -> list[str]:
     """Return the paths that the word index gives for what a person typed."""
     query = memory.parse(text, filters=Filters(**filters))
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         return paths(memory, reader.keyword_candidates(query, limit))
 
 
 def vector(memory: Memory, embedder: FakeEmbedder, text: str, limit: int = 20, **filters: Any) -> list[str]:
     """Return the paths that the vectors give for what a person typed."""
     query = memory.parse(text, filters=Filters(**filters))
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         return paths(memory, reader.vector_candidates(query, embedder.embed_query(query.text), limit))
 
 
@@ -220,7 +220,7 @@ def test_equal_scores_share_a_rank_and_come_by_path(memory: Memory, write: Write
         write(name, "The heron nests.\n")
         memory.sync()
     assert [hit.path for hit in memory.search("heron").hits] == ["a.md", "b.md", "c.md"]
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         candidates = reader.keyword_candidates(memory.parse("heron"), 10)
     assert [candidate.rank for candidate in candidates] == [1, 1, 1]
 
@@ -230,7 +230,7 @@ def test_filters_alone_give_the_latest_first(memory: Memory, write: Write) -> No
     for day in ("2026-11-20", "2026-11-22", "2026-11-21"):
         write(f"daily/{day}.md", f"- heron of {day}\n")
     memory.sync()
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         found = reader.latest_candidates(Query("", filters=Filters(kinds=("daily",))), 2)
     assert paths(memory, found) == ["daily/2026-11-22.md", "daily/2026-11-21.md"]
 

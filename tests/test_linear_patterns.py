@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from memsync.config_file import _line_of, name_in
-from memsync.model import Kind
+from memsync.features.preferences import _LINE
+from memsync.model.vocabulary import Kind
 from memsync.notes.threads import read_message_heading
-from memsync.writing.preferences import _LINE
 from tests.conftest import Parse
 
 MANY = 300_000

@@ -29,8 +29,8 @@ from memsync.mcp_server.clients import CLIENTS, Target, described
 from memsync.mcp_server.http import listening, token_of
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server, path_of, uri_of
-from memsync.mcp_server.tools import TOOLS
-from memsync.memory_api import MemoryApi
+from memsync.mcp_server.tools import offered, tool_of
+from memsync.memory import MemoryApi
 from memsync.settings import Settings, load_settings
 from memsync.user_folders import own_folder
 from tests.daemon_fixtures import own, served, short_runtime_folder
@@ -565,6 +565,6 @@ def test_install_names_the_memory_whatever_else_is_configured(cli: Cli, root: Pa
 def test_every_tool_is_documented() -> None:
     """The page names each, with its parameters."""
     page = (Path(__file__).parent.parent / "docs" / "mcp.md").read_text()
-    for tool in TOOLS:
+    for tool in map(tool_of, offered(read_only=False).values()):
         assert f"`{tool.name}`" in page
         assert all(f"`{name}`" in page for name in tool.parameters)

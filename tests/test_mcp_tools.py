@@ -16,8 +16,9 @@ from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
 from memsync.mcp_server.link import Link
 from memsync.mcp_server.server import make_server
-from memsync.memory_api import MemoryApi
-from memsync.model import DaemonStatus, WatcherState
+from memsync.memory import MemoryApi
+from memsync.model.status import DaemonStatus
+from memsync.model.vocabulary import WatcherState
 from memsync.settings import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import own, served, short_runtime_folder

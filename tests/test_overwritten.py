@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import FilesystemError
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing import appending, journal
 from memsync.writing.join import Addition
 from memsync.writing.journal import Appended, Journal, missing

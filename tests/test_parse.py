@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model import Block, Note, NotePath
+from memsync.model.notes import Block, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from tests.conftest import Parse
 

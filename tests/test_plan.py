@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model import Change, ChangeType, IndexedFile, NotePath
+from memsync.model.sync import Change, ChangeType, IndexedFile
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity
 from memsync.sync.plan import plan_sync
 

@@ -14,7 +14,7 @@ import pytest
 from memsync.indexes.sqlite import database_files, schema
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.model import ChangeType
+from memsync.model.sync import ChangeType
 from memsync.sync.indexer import Indexer
 from tests.database_scenario import Clean, run_clean, run_with_fault
 from tests.faulty_database import Fault, FaultyDisk, faulty_disk

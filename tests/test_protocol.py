@@ -13,9 +13,9 @@ import pytest
 from memsync import errors
 from memsync.daemon import server
 from memsync.daemon.hints import Due
-from memsync.daemon.methods import METHODS
+from memsync.daemon.methods import method_names
 from memsync.memory import Memory
-from memsync.model import Freshness
+from memsync.model.answer import Freshness
 from tests.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
 
 __all__ = ["held", "served", "short_runtime_folder"]
@@ -23,12 +23,13 @@ __all__ = ["held", "served", "short_runtime_folder"]
 Write = Callable[[str, str], Path]
 
 REQUESTS: dict[str, dict[str, object]] = {
-    "hello": {"protocol": 1, "version": "any"},
+    "hello": {"protocol": 2, "version": "any"},
     "search": {"query": "heron"},
     "get": {"location": "birds.md:5"},
     "status": {},
     "sync": {},
     "wait": {},
+    "command": {"arguments": ["get", "birds.md:5"]},
     "subscribe": {},
     "shutdown": {},
     "log": {"text": "The stork clatters."},
@@ -61,7 +62,7 @@ REQUESTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", method_names())
 def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: Callable[[str, str], Path]) -> None:
     """No method is left out, and freshness has the same members everywhere."""
     write("threads/talk.md", "## user\n\nWhich store?\n")

@@ -14,9 +14,6 @@ from typing import Any
 
 import pytest
 
-from memsync.daemon.call_arguments import CALLS
-from memsync.daemon.methods import METHODS
-from memsync.daemon.params import Params, search_arguments
 from memsync.errors import MemsyncError
 from tests.daemon_fixtures import Served, served, short_runtime_folder
 
@@ -127,20 +124,24 @@ def test_dialogue_is_as_printed(dialogue: str, noted: Served, write: Write) -> N
 
 def test_every_method_has_a_dialogue_and_every_parameter_a_row() -> None:
     """The reference is complete: no method, no parameter and no code is left out."""
-    assert {printed(text.splitlines()[0])["method"] for text in DIALOGUES} == set(METHODS) - set(CALLS) | {"log"}
-    written = PAGE.partition("## Writing")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \|(.*)$", written, re.MULTILINE)
+    assert {printed(text.splitlines()[0])["method"] for text in DIALOGUES} == {
+        *OWN,
+        "search",
+        "get",
+        "status",
+        "sync",
+        "log",
+    }
+    table = PAGE.partition("## Operations")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|(.*)$", table, re.MULTILINE)
     parameters = {name: re.findall(r"`(\w+)`", row) for name, row in rows}
-    assert parameters == {name: list(signature) for name, signature in CALLS.items()}
-    sections = dict(re.findall(r"\n### (\w+)\n(.*?)(?=\n##)", PAGE, re.DOTALL))
-    search = Params("search", {"query": "x"})
-    search_arguments(search)
-    assert set(re.findall(r"^\| `(\w+)` ", sections["search"], re.MULTILINE)) == set(search._known)
+    served = {name: operation for name, operation in OPERATIONS.items() if name in method_names()}
+    assert parameters == {name: list(operation.values) for name, operation in served.items()}
 
 
 def test_every_error_code_is_in_the_table() -> None:
     """Those of JSON-RPC, those of the protocol, and an exit code and a name for each error of memsync."""
-    from memsync.daemon import wire
+    from memsync.client import wire
 
     table = PAGE.partition("## Errors")[2]
     rows = {int(code): names for code, names in re.findall(r"^\| (-?\d+) \| (.*?) \|", table, re.MULTILINE)}
@@ -153,7 +154,8 @@ def test_every_error_code_is_in_the_table() -> None:
 
 def test_limits_are_those_of_the_code() -> None:
     """A number on the page is the number that is enforced."""
-    from memsync.daemon import connection, server, wire
+    from memsync.client import wire
+    from memsync.daemon import connection, server
 
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
     assert rows["a request"].startswith(f"{wire.MAX_REQUEST_BYTES:,} bytes")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon import connection, server, wire
+from memsync.client import wire
+from memsync.daemon import connection, server
 from tests.daemon_fixtures import PATIENCE_SECONDS, Peer, Served, served, short_runtime_folder, wait_until
 
 __all__ = ["served", "short_runtime_folder"]
@@ -207,7 +208,7 @@ def test_many_peers_at_once_each_get_the_answer_to_their_own_question(served: Se
                 request = {"id": f"{number}/{turn}", "method": "search", "params": query}
                 peer.send(json.dumps(request) + "\n")
             found = [peer.line() for _ in range(3)]
-            answers[number] = [(reply["id"], reply["result"]["hits"][0]["path"]) for reply in found]
+            answers[number] = [(reply["id"], reply["result"]["answer"]["hits"][0]["path"]) for reply in found]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(64)]
     for thread in threads:
@@ -238,7 +239,7 @@ def test_long_requests_of_many_peers_hold_no_short_one_up(served: Served, monkey
         with served.peer() as other:
             assert other.result("search", query="heron")["hits"]
         reached.set()
-        assert all(peer.line()["result"]["warnings"] == [] for peer in waiting[10:])
+        assert all(peer.line()["result"]["answer"]["warnings"] == [] for peer in waiting[10:])
 
 
 def test_one_peer_too_many_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

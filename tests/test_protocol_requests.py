@@ -164,24 +164,24 @@ WRONG: list[tuple[str, object]] = [
     ("search", {"query": "heron", "generation": 2**63}),
     ("search", {"query": "heron", "mode": 1}),
     ("search", {"query": "heron", "fresh": ["strict"]}),
-    ("search", {"query": "heron", "filters": []}),
-    ("search", {"query": "heron", "filters": {"kinds": "daily"}}),
-    ("search", {"query": "heron", "filters": {"kinds": [1]}}),
-    ("search", {"query": "heron", "filters": {"kind": ["daily"]}}),
-    ("search", {"query": "heron", "filters": {"after": 2026}}),
-    ("search", {"query": "heron", "filters": {"archived": "yes"}}),
-    ("search", {"query": "heron", "filters": {"where": [["emotion"]]}}),
-    ("search", {"query": "heron", "filters": {"where": {"emotion": "joy"}}}),
-    ("search", {"query": "heron", "filter_pairs": {"kind": "daily"}}),
-    ("search", {"query": "heron", "filter_pairs": [["kind", "daily", 1]]}),
-    ("search", {"query": "heron", "filter_pairs": ["kind"]}),
+    ("search", {"query": "heron", "filters": {}}),
+    ("search", {"query": "heron", "kind": "daily"}),
+    ("search", {"query": "heron", "kind": [1]}),
+    ("search", {"query": "heron", "kinds": ["daily"]}),
+    ("search", {"query": "heron", "after": 2026}),
+    ("search", {"query": "heron", "archived": "yes"}),
+    ("search", {"query": "heron", "where": [["emotion"]]}),
+    ("search", {"query": "heron", "where": {"emotion": "joy"}}),
+    ("search", {"query": "heron", "tag": {"kind": "daily"}}),
+    ("search", {"query": "heron", "tag": [["kind", "daily", 1]]}),
+    ("search", {"query": "heron", "tag": [None]}),
     ("search", {"query": "heron", "explain": True}),
-    ("search", {"query": {"text": 1}}),
-    ("search", {"query": {"words": "heron"}}),
-    ("search", {"query": {"text": "heron", "mode": "psychic"}}),
-    ("search", {"query": {"text": "heron", "limit": 10**6}}),
-    ("search", {"query": {"text": "heron", "filters": {"kind": ["daily"]}}}),
-    ("search", {"query": {"text": "heron", "secret": 1}}),
+    ("search", {"query": 1}),
+    ("search", {"query": ["heron"]}),
+    ("search", {"query": "heron", "mode": "psychic"}),
+    ("search", {"query": "heron", "limit": 10**6}),
+    ("search", {"query": {"text": "heron"}}),
+    ("search", {"query": "heron", "agent": 1}),
     ("search", ["heron"]),
     ("search", "heron"),
     ("get", {}),
@@ -220,7 +220,7 @@ def test_wrong_parameter_is_named_with_what_it_should_be(served: Served) -> None
         )
         unknown = peer.ask("search", query="x", limits=3)["error"]
     assert unknown["message"] == "search has no parameter limits"
-    assert "limit, min_score, mode" in unknown["data"]["hint"]
+    assert "limit, mode, tokens" in unknown["data"]["hint"]
 
 
 @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ def test_half_a_surrogate_pair_anywhere_is_text_like_any_other(served: Served) -
     """It is no Unicode, so neither SQLite nor a file's name can hold it; nothing falls over."""
     half = "\ud800"
     asked: list[tuple[str, dict[str, Any], int | None]] = [
-        ("search", {"query": f"heron {half}", "filter_pairs": [["tag", half], ["where", f"{half}={half}"]]}, None),
-        ("search", {"query": "heron", "filters": {"tags": [half], "after": half, "where": [[half, half]]}}, None),
-        ("search", {"query": {"text": half, "words": [half], "phrases": [half], "exclusions": [half]}}, None),
+        ("search", {"query": f"heron {half}", "tag": [half], "where": [f"{half}={half}"]}, None),
+        ("search", {"query": "heron", "role": [half], "session": [half], "path": [half]}, None),
+        ("search", {"query": f'{half} "{half}" -{half}'}, None),
         ("get", {"location": half}, NoteError.exit_code),
     ]
     with served.peer() as peer:
@@ -267,7 +267,7 @@ def test_null_is_as_if_left_out(served: Served) -> None:
     """Languages without optional members send null."""
     with served.peer() as peer:
         plain = peer.result("search", query="heron")
-        nulls = dict.fromkeys(("limit", "mode", "filters", "filter_pairs", "tokens", "fresh", "generation"))
+        nulls = dict.fromkeys(("limit", "mode", "kind", "archived", "tokens", "fresh", "generation"))
         assert peer.result("search", query="heron", **nulls)["hits"] == plain["hits"]
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, TimeHint, Trait
+from memsync.model.notes import Entry
+from memsync.model.search import Candidate, IndexedChunk, TimeHint
+from memsync.model.vocabulary import Form, NotePath, Trait
 from memsync.notes.utterance import stem_number
 from memsync.search.age import age_in_days
 from memsync.search.confidence import probability

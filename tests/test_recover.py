@@ -13,8 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.indexes.sqlite.index import SqliteIndex
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
+from memsync.memory import Memory, MemoryApi
 from memsync.settings import load_settings
 from memsync.writing import appending
 from tests.conftest import COUNTER, FakeEmbedder

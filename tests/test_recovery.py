@@ -15,7 +15,7 @@ import pytest
 from memsync.errors import EmbedderError, IndexFailure, IndexTooNew
 from memsync.indexes.sqlite.database_files import set_aside
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.user_folders import own_folder
 from tests.conftest import FakeEmbedder
@@ -209,7 +209,7 @@ def test_replaced_database_with_as_many_commits_is_not_mistaken_for_the_old_one(
     with make_memory() as other:
         other.syncer.refresh()
         while commits_of(other) < commits:
-            with other._index.writing():
+            with other.index.writing():
                 pass
         assert commits_of(other) != commits
     root.with_name("away").rename(notes)
@@ -217,7 +217,7 @@ def test_replaced_database_with_as_many_commits_is_not_mistaken_for_the_old_one(
 
 
 def commits_of(memory: Memory) -> int:
-    with memory._index.reading() as reader:
+    with memory.index.reading() as reader:
         return reader.generation()
 
 
@@ -226,7 +226,7 @@ def test_rebuild_keeps_vectors_unless_told_not_to(synced: Memory, embedder: Fake
     before, passages, seen = dump(synced), synced.status().passages, len(embedder.seen)
     report = synced.rebuild()
     assert (report.added, report.vectors_reused, len(embedder.seen)) == (30, passages, seen)
-    report = synced.rebuild(keep_vectors=False)
+    report = synced.rebuild(drop_vectors=True)
     assert (report.vectors_computed, len(embedder.seen)) == (passages, seen + passages)
     assert dump(synced) == before
     assert_sound(database(synced))

@@ -13,14 +13,16 @@ from typing import Any
 import pytest
 
 from memsync import __version__, errors
-from memsync.daemon import client, wire
-from memsync.daemon.remote import RemoteMemory
-from memsync.model import Filters, Mode, Query, SearchResult
+from memsync.client import connection as client
+from memsync.client import wire
+from memsync.memory import RemoteMemory
+from memsync.model.answer import SearchResult
+from memsync.model.vocabulary import Mode
 from tests.daemon_fixtures import Served, served, short_runtime_folder
 
 __all__ = ["served", "short_runtime_folder"]
 
-QUESTIONS: list[tuple[str | Query, dict[str, Any]]] = [
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("heron", {}),
     ("heron harbour", {"limit": 1}),
     ('"in the alder" -ketch', {}),
@@ -28,9 +30,9 @@ QUESTIONS: list[tuple[str | Query, dict[str, Any]]] = [
     ("harbour", {"mode": Mode.VECTOR}),
     ("kind:daily", {}),
     ("heron kind:daily after:2026-11", {}),
-    ("heron", {"filters": Filters(kinds=("daily",), where=(("emotion", "joy"),))}),
-    ("heron", {"filters": Filters(tags=("birds",), folders=("daily/",), after="2026", before="2026-12")}),
-    ("harbour", {"filter_pairs": [("tag", "boats"), ("is", "archived")]}),
+    ("heron", {"kind": ("daily",), "where": ("emotion=joy",)}),
+    ("heron", {"tag": ("birds",), "folder": ("daily/",), "after": ("2026",), "before": ("2026-12",)}),
+    ("harbour", {"tag": ("boats",), "archived": True}),
     ("heron", {"tokens": 40}),
     ("heron", {"tokens": 1}),
     ("heron", {"fresh": "none"}),
@@ -39,18 +41,17 @@ QUESTIONS: list[tuple[str | Query, dict[str, Any]]] = [
     ("漢字 🐦 C++", {}),
     ("heron \ud800", {}),
     ("of the", {}),
-    (Query("heron", ("heron",)), {}),
-    (Query("heron", ("heron",), exclusions=("rope",), limit=1, mode=Mode.KEYWORD), {"tokens": 500}),
-    (Query("harbour", ("harbour",), ("the harbour",), (), Filters(tiers=("task",)), warnings=("my own",)), {}),
-    (Query("", filters=Filters(path_globs=("daily/*",))), {}),
+    ("heron", {"role": ("user", "assistant"), "session": ("s1",)}),
+    ("heron -rope", {"limit": 1, "mode": Mode.KEYWORD, "tokens": 500}),
+    ('"the harbour"', {"tier": ("task",), "min_score": 0.01}),
+    ("", {"path": ("daily/*",)}),
 ]
 
 
 def told(result: SearchResult) -> SearchResult:
     """Return an answer without what differs between any two: the times, and who answered."""
-    freshness = result.freshness._replace(scanned_at="", generation=0)
-    filters = None if result.filters == Filters() else result.filters
-    return result._replace(timings={}, freshness=freshness, filters=filters)
+    freshness = replace(result.freshness, scanned_at="", generation=0)
+    return replace(result, freshness=freshness, explain=replace(result.explain, timings_ms={}))
 
 
 @pytest.fixture
@@ -62,19 +63,19 @@ def remote(served: Served) -> Iterator[RemoteMemory]:
 
 @pytest.mark.parametrize(("query", "options"), QUESTIONS, ids=lambda value: ascii(value)[:50])
 def test_remote_answer_equals_the_one_given_in_process(
-    query: str | Query, options: dict[str, Any], served: Served, remote: RemoteMemory
+    query: str, options: dict[str, Any], served: Served, remote: RemoteMemory
 ) -> None:
     """Hits, ranks, scores, mode, filters, warnings: everything but times."""
     here = served.memory.search(query, **options)
     assert told(remote.search(query, **options)) == told(here)
-    assert set(remote.search(query, **options).timings) == set(here.timings)
+    assert remote.search(query, **options).explain.timings_ms.keys() == here.explain.timings_ms.keys()
 
 
 def test_remote_excerpt_status_and_report_are_of_the_same_types(served: Served, remote: RemoteMemory) -> None:
     """Equal as dataclasses, tuples included."""
     assert remote.get("birds.md:3-5") == served.memory.get("birds.md:3-5")
     assert remote.status().daemon is not None
-    here, there = served.engine.status(), remote.status()
+    here, there = served.engine.memory.status(), remote.status()
     assert replace(there, daemon=None, last_sync="", index_bytes=0) == replace(
         here, daemon=None, last_sync="", index_bytes=0
     )

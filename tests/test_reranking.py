@@ -23,7 +23,7 @@ import pytest
 from memsync.embedders import cross_encoder
 from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
-from memsync.model import Hit, Query, SearchResult
+from memsync.model.answer import Hit, SearchResult
 from memsync.search import reranking
 from memsync.search.reranking import RERANKED, Reranking
 from memsync.search.searcher import CITATION_TOKENS
@@ -124,7 +124,7 @@ def test_score_is_the_blend_of_the_first_score_and_the_relevance(
     assert {hit.path.removesuffix(".md"): hit.score for hit in hits} == expected
     assert [hit.score for hit in hits] == sorted(expected.values(), reverse=True)
     found = {hit.path.removesuffix(".md"): hit.ranks["rerank"] for hit in hits}
-    assert found == {"dogwood": (1, 0.8), "cedar": (2, 0.6), "birch": (3, 0.4), "alder": (4, 0.2)}
+    assert found == {"dogwood": Rank(1, 0.8), "cedar": Rank(2, 0.6), "birch": Rank(3, 0.4), "alder": Rank(4, 0.2)}
 
 
 def test_relevance_changes_the_order(judged: Callable[..., Memory], judge: Judge) -> None:
@@ -229,7 +229,7 @@ def test_without_the_option_no_model_is_asked(judged: Callable[..., Memory], jud
     """It is off by default, and no hit has a rank of it."""
     found = judged().search(QUESTION)
     assert [hit.ranks.keys() & {"rerank"} for hit in found.hits] == [set()] * 4
-    assert (judge.asked, found.timings.keys() & {"rerank"}) == ([], set())
+    assert (judge.asked, found.explain.timings_ms.keys() & {"rerank"}) == ([], set())
 
 
 # ------------------------------------------------------------------------------------------- failures
@@ -609,22 +609,20 @@ def test_closed_memory_leaves_no_model_open(judge: Judge, model: Reranking, monk
     assert closed == [True, True]
 
 
-@pytest.mark.parametrize("as_query", [False, True])
-def test_socket_takes_the_option_beside_the_query_or_in_it(
-    served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch, as_query: bool
-) -> None:
+@pytest.mark.parametrize("rerank", [False, True])
+def test_socket_takes_the_option(served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch, rerank: bool) -> None:
     """As docs/protocol.md has it; anything but true and false is refused."""
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     judge.words, judge.otherwise = {}, 0.7
-    query = {"text": "heron", "words": ["heron"], "rerank": True}
+    expected = {0.7} if rerank else set()
     with served.peer() as peer:
-        asked = {"query": query} if as_query else {"query": "heron", "rerank": True}
-        assert {hit["ranks"]["rerank"]["score"] for hit in peer.result("search", **asked)["hits"]} == {0.7}
+        hits = peer.result("search", query="heron", rerank=rerank)["hits"]
+        assert {hit["ranks"]["rerank"]["score"] for hit in hits if "rerank" in hit["ranks"]} == expected
         assert "rerank must be true or false" in peer.ask("search", query="heron", rerank="yes")["error"]["message"]
-        assert len(judge.asked) == 1
+        assert len(judge.asked) == rerank
     with served.connect() as remote:
-        found = remote.search(Query("heron", ("heron",), rerank=as_query), rerank=not as_query)
-    assert {hit.ranks["rerank"].score for hit in found.hits} == {0.7}
+        found = remote.search("heron", rerank=rerank)
+    assert {hit.ranks["rerank"].score for hit in found.hits if "rerank" in hit.ranks} == expected
 
 
 def test_unknown_model_is_raised_in_python(judged: Callable[..., Memory], judge: Judge) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import NoteError, RootError
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes import files as files_module
 from memsync.notes.files import NoteFiles
 

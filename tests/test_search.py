@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder

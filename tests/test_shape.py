@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError, WriteRefused
-from memsync.model import Block, Note, NotePath
+from memsync.model.notes import Block, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from memsync.notes.threads import body_of, messages_of
 from memsync.writing.join import Addition, joined

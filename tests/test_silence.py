@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Entry, Form, IndexedChunk, NotePath
+from memsync.model.notes import Entry
+from memsync.model.search import IndexedChunk
+from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import probability
 from memsync.search.rank import Found, Question
 from memsync.settings import load_settings

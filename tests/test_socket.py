@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon import wire
-from memsync.daemon.remote import RemoteMemory
+from memsync.client import wire
 from memsync.daemon.server import bound
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
+from memsync.memory import RemoteMemory
 from tests.daemon_fixtures import Served, served, short_runtime_folder
 
 __all__ = ["served", "short_runtime_folder"]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import Change, ChangeType, NotePath, WatcherState
+from memsync.model.sync import Change, ChangeType
+from memsync.model.vocabulary import NotePath, WatcherState
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.reader import NoteReader
 from memsync.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, value

@@ -13,7 +13,7 @@ import pytest
 
 from memsync.errors import NoteError, RootError
 from memsync.memory import Memory
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.settings import load_settings
 from tests.conftest import FakeEmbedder

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memsync.model import NotePath, Section
+from memsync.model.notes import Section
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES
 

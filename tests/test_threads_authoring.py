@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import MemsyncError, NoteError, UsageError
-from memsync.memory_api import MemoryApi
-from memsync.model import Cost, Usage
+from memsync.memory import MemoryApi
+from memsync.model.threads import Cost, Usage
 from tests.daemon_fixtures import own, served, short_runtime_folder
 
 __all__ = ["own", "served", "short_runtime_folder"]
@@ -23,7 +23,7 @@ def test_thread_is_a_note_and_is_read_as_it_was_written(own: MemoryApi, root: Pa
     begun = own.new_thread("Getting Started: é?", session="s1", user="ada", project="mem", prompt="Be: brief")
     assert begun.path == "threads/getting-started-é.md"
     own.append_message("getting-started-é", "user", TEXT, time="2026-11-21 10:02")
-    attributes = ("model=sonnet", "in=812", "out=120", "cost=0.0031", "note={two} words")
+    attributes = {"model": "sonnet", "in": "812", "out": "120", "cost": "0.0031", "note": "{two} words"}
     written = own.append_message(
         begun.path, "assistant", "Run it.", time="2026-11-21T10:03:04+01:00", attributes=attributes
     )
@@ -32,7 +32,7 @@ def test_thread_is_a_note_and_is_read_as_it_was_written(own: MemoryApi, root: Pa
     first, second = found.messages
     assert (first.role, first.time, first.text) == ("user", "2026-11-21T10:02", TEXT)
     assert (second.start_line, second.text) == (written.line, "Run it.")
-    assert second.attributes == dict(pair.split("=", 1) for pair in attributes)
+    assert second.attributes == attributes
     assert own.thread("getting-started-é", last=1).messages == (second,)
     assert (root / begun.path).read_text().startswith("---\ntitle: ")
     (hit,) = own.search("begin role:user session:s1", mode="keyword", limit=1).hits

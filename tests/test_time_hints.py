@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
-from memsync.model import TimeHint
+from memsync.memory import Memory, MemoryApi
+from memsync.model.search import TimeHint
+from memsync.model.vocabulary import Fresh
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
 from memsync.search.time_hints import MOST_CHARS, asks_only_when, asks_when, time_hints, without_times
@@ -247,7 +247,7 @@ def test_what_is_dated_then_comes_first_and_nothing_is_left_out(own: MemoryApi, 
         found = [hit for hit in result.hits if hit.path.startswith("daily/2024")]
         assert found[0].path == f"daily/{day}.md"
         assert [hit.parts.get("dated then") for hit in found] == [DATED_THEN, None, None]
-        assert result.times == (TimeHint(words, day, day),)
+        assert result.explain.times == (TimeHint(words, day, day),)
 
 
 def test_explain_tells_the_days_and_what_they_added(cli: Cli, write: Write) -> None:
@@ -269,7 +269,7 @@ def test_a_question_for_a_time_alone_lists_what_is_dated_then(own: MemoryApi, wr
     own.sync()
     listed = own.search("what happened on 5 March, 2024?")
     assert [hit.citation for hit in listed.hits] == ["daily/2024-03-05.md:2", "daily/2024-03-05.md:1"]
-    assert listed.times == (TimeHint("5 March, 2024", "2024-03-05", "2024-03-05"),)
+    assert listed.explain.times == (TimeHint("5 March, 2024", "2024-03-05", "2024-03-05"),)
     assert "daily/2024-03-06.md:1" in [hit.citation for hit in own.search("what happened in 1999", min_score=0).hits]
     assert (
         own.search("what happened on 5 March, 2024 after:2024-03-06", min_score=0).hits[0].path == "daily/2024-03-06.md"
@@ -284,11 +284,16 @@ def test_a_weekday_that_is_a_day_is_not_looked_up() -> None:
     assert parse_query("on Monday", now=now, limit=5).words == ("monday",)
 
 
-def test_a_date_alone_makes_no_answer_likelier(own: MemoryApi, write: Write) -> None:
+def test_a_date_alone_makes_no_answer_likelier(memory: Memory, write: Write) -> None:
     """The score is the same as that of a question whose time is another one."""
     write("daily/2024-03-05.md", "# 2024-03-05\n\n- 10:00 Saw a heron at the lake.\n")
-    own.sync()
-    query = parse_query("heron at the lake", now=datetime(2026, 11, 22), limit=3)
+    memory.sync()
+    query = memory.parse("heron at the lake", limit=3)
     moments = [(), (TimeHint("then", "2024-03-05", "2024-03-05"),), (TimeHint("then", "2023-01-01", "2023-12-31"),)]
-    scores = {own.search(replace(query, times=times)).hits[0].score for times in moments}
+    scores = {
+        memory.answering.answer(replace(query, times=times), tokens=None, fresh=Fresh.STRICT, generation=0)
+        .hits[0]
+        .score
+        for times in moments
+    }
     assert len(scores) == 1

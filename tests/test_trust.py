@@ -16,7 +16,7 @@ import pytest
 
 from memsync import Memory
 from memsync.errors import ConfigError, FilesystemError, WriteRefused
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.settings import SETTINGS, Settings, load_settings
 from memsync.trust import HARMLESS
 from memsync.user_folders import own_folder, state_folder

@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import MemsyncError, UsageError, WriteRefused
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
-from memsync.model import IndexedNote, Kind, NotePath, NoteUse, Tier
+from memsync.features.archive import due, is_too_much
+from memsync.features.use import unused
+from memsync.memory import Memory, MemoryApi
+from memsync.model.search import IndexedNote
+from memsync.model.upkeep import NoteUse
+from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings import Settings, load_settings
-from memsync.upkeep.retention import due, is_too_much, unused
 from memsync.user_folders import own_folder
 from memsync.writing import moving
 from memsync.writing.swap import rename_new

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from memsync import usage as usage_module
-from memsync.caretaker import _share_of
 from memsync.errors import FilesystemError
-from memsync.memory import Memory
-from memsync.memory_api import MemoryApi
-from memsync.model import NotePath
+from memsync.features.use import _percentile as _share_of
+from memsync.memory import Memory, MemoryApi
+from memsync.model.vocabulary import NotePath
 from memsync.settings import Settings, load_settings
 from memsync.usage import Usage
 from memsync.user_folders import own_folder
@@ -177,7 +176,7 @@ A, B, C = NotePath("a.md"), NotePath("b.md"), NotePath("c.md")
 def usage(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Usage:
     """Count into a folder of its own, and write only when told to."""
     monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 3_600.0)
-    return Usage(tmp_path / "keep", memory._index, is_on=True, keeps_queries=True)
+    return Usage(tmp_path / "keep", memory.index, is_on=True, keeps_queries=True)
 
 
 def rows(usage: Usage, statement: str) -> list[tuple[object, ...]]:

@@ -18,7 +18,7 @@ from memsync.daemon.isolated import IsolatedEmbedder
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.indexes.sqlite.vectors import to_float16
 from memsync.memory import Memory
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.settings import load_settings
 from memsync.sync import sharing
 from memsync.user_folders import state_folder
@@ -149,7 +149,7 @@ def test_rebuild_of_an_index_without_vectors_embeds_nothing(notes: Path, opened:
     memory = opened(notes)
     memory.sync()
     seen = len(embedder.seen)
-    with memory._index.writing() as writer:
+    with memory.index.writing() as writer:
         writer._db.execute("DELETE FROM vector")  # type: ignore[attr-defined]  # because only a test goes behind the port
     report = memory.rebuild()
     assert (report.vectors_computed, len(embedder.seen)) == (0, seen)
@@ -327,7 +327,7 @@ def test_rebuild_drop_vectors_asks_the_model_and_corrects_the_cache(
     right = stored(memory)
     wrong = plant(cache_path, embedder.space, list(right))
     assert set(rows(cache_path).values()) == {wrong}
-    report = memory.rebuild(keep_vectors=False)
+    report = memory.rebuild(drop_vectors=True)
     assert (report.vectors_computed, report.vectors_reused) == (NOTES, 0)
     assert stored(memory) == right
     assert rows(cache_path) == right
@@ -385,7 +385,7 @@ def test_vector_from_the_cache_is_to_the_byte_what_the_model_gives(notes: Path) 
         assert report.vectors_computed == 0
         taken = stored(memory)
         assert memory.verify(recompute=True) is None
-        memory.rebuild(keep_vectors=False)
+        memory.rebuild(drop_vectors=True)
         assert len(taken) > NOTES
         assert stored(memory) == taken
 

@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.errors import IndexBusy, IndexDamaged, MemsyncError, UsageError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.vector_cache import exchange
 from memsync.vector_cache.cache import SqliteVectorCache
 from memsync.vector_cache.exchange import Exchanged, export_vectors, import_vectors
@@ -319,7 +319,7 @@ import sys, io, json, struct, hashlib, resource, numpy as np
 from dataclasses import asdict
 from pathlib import Path
 from memsync.vector_cache.exchange import import_vectors
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 space = EmbeddingSpace("fake", "m", "1", 384)
 folder, blocks = Path(sys.argv[1]), int(sys.argv[2])
 header = json.dumps({"spaces": [{"name": space.name, "description": asdict(space)}]}).encode()

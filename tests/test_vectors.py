@@ -14,7 +14,9 @@ from memsync.errors import EmbedderError
 from memsync.indexes.sqlite.index import VEC0_CHUNK_ROWS, SqliteIndex
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.memory import Memory
-from memsync.model import Chunk, FileStamp, NotePath, Query
+from memsync.model.notes import Chunk, FileStamp
+from memsync.model.search import Query
+from memsync.model.vocabulary import NotePath
 from memsync.notes.reader import NoteReader
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database, value
@@ -118,7 +120,7 @@ def test_passage_whose_note_changed_meanwhile_is_not_counted_as_computed(memory:
     write("a.md", "The heron nests in the alder.\n")
     memory.syncer.refresh()
     write("a.md", "The stork nests on the chimney.\n")
-    report = memory.syncer._embed(memory._index, None)
+    report = memory.syncer._embed(memory.index, None)
     assert (report.computed, report.pending) == (0, 1)
     memory.sync()
     assert memory.status().pending_vectors == 0
@@ -128,7 +130,7 @@ def test_putting_a_vector_twice_changes_nothing(memory: Memory, write: Write, em
     """Two processes may embed the same passage: the second finds it done."""
     write("a.md", "The heron nests in the alder.\n")
     memory.syncer.refresh()
-    index = memory._index
+    index = memory.index
     with index.writing() as writer:
         writer.prepare_space(embedder.space)
     with index.reading() as reader:
@@ -259,7 +261,7 @@ def test_space_that_was_given_up_is_given_back_to_the_disk(memory: Memory, write
         other.execute("CREATE TABLE filler (x)")
         other.execute("INSERT INTO filler VALUES (zeroblob(8000000))")
         other.execute("DROP TABLE filler")
-    memory._index.compact(bulk=False)
+    memory.index.compact(bulk=False)
     assert value(database(memory), "PRAGMA freelist_count") == 0
     assert database(memory).stat().st_size < 2_000_000
     assert dump(memory) == before

@@ -16,7 +16,7 @@ from memsync.daemon.engine import Engine
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.watch import Watcher
 from memsync.errors import RootError
-from memsync.model import WatcherState
+from memsync.model.vocabulary import WatcherState
 from memsync.notes.filesystem import FileSystem, file_system_of
 from memsync.settings import load_settings
 from tests.daemon_process import until
@@ -74,7 +74,7 @@ def finds(engine: Engine, word: str) -> bool:
 
 def assert_told(engine: Engine, what: str) -> None:
     """Check that status and every search tell of degraded watching and of why."""
-    about = engine.status().daemon
+    about = engine.memory.status().daemon
     assert about is not None
     assert (about.watcher, what in about.reason) == (WatcherState.DEGRADED, True), about
     assert any(what in error for error in about.errors)
@@ -128,7 +128,7 @@ def test_without_watches_left_it_compares_and_heals(
         write("two/b.md", "The eel swims.\n")
         until(lambda: finds(engine, "eel"), "what nobody reports")
     until(lambda: state(engine) is WatcherState.LIVE, "it is live again")
-    assert engine.status().daemon is not None
+    assert engine.memory.status().daemon is not None
     assert not engine.health.faults()
 
 
@@ -195,7 +195,7 @@ def test_a_lost_root_is_an_error_and_never_a_deletion(start: Start, write: Write
     until(lambda: "does not exist" in reason(engine), "it notices")
     root.write_text("a file")
     until(lambda: "root" in engine.health.reason("root"), "it tells of that too")
-    about = engine.status()
+    about = engine.memory.status()
     assert about.notes == 1
     assert about.daemon is not None
     assert about.daemon.watcher is WatcherState.DEGRADED
@@ -225,11 +225,11 @@ def test_another_folder_in_the_roots_place_is_refused_until_it_is_accepted(
     until(lambda: "is not the folder that was indexed" in reason(engine), "it notices")
     with pytest.raises(RootError, match="not the folder that was indexed"):
         engine.memory.search("heron")
-    assert engine.status().notes == 1
+    assert engine.memory.status().notes == 1
     engine.memory.sync(accept_root=True)
     engine.keeper.notice()
     until(lambda: state(engine) is WatcherState.LIVE, "it is live again")
-    assert engine.status().notes == len(notes)
+    assert engine.memory.status().notes == len(notes)
     write("b.md", "The eel swims.\n")
     until(lambda: finds(engine, "eel"), "what is saved in the new root")
 

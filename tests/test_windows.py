@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from memsync.model import Chunk, Form, NotePath, Trait
+from memsync.model.notes import Chunk
+from memsync.model.vocabulary import Form, NotePath, Trait
 from memsync.notes.chunk import ChunkLimits, chunk_note
 from memsync.notes.parse import parse_note
 from tests.conftest import COUNTER, RULES

@@ -113,7 +113,7 @@ def test_changed_notes_are_read_by_several_processes_too(
         write(f"{number:02d}.md", f"# Other {number}\n\n{LISTS[: 300 * number]}\n")
     write("12.md", bytes(range(32)) * 100)
     os.utime(write("13.md", "# New\n"), (1, 1))
-    (several._files.root / "14.md").unlink()
+    (several.files.root / "14.md").unlink()
     seen = processes_seen(monkeypatch)
     assert several.sync().failed == alone.sync().failed
     assert len(seen) == 2

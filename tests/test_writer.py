@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing import note_file, swap
 from memsync.writing.beneath import note_path
 from memsync.writing.join import Addition

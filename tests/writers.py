@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing.join import Addition
 from memsync.writing.journal import missing
 from memsync.writing.writer import NoteWriter

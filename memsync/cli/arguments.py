@@ -118,9 +118,8 @@ def unknown_option(name: str, argument: str, known: Sequence[str], *, takes_word
 
 def _meant(known: Sequence[str]) -> dict[str, str]:
     """Return what other programs call the filters, as options, if the known options are the filters' too."""
-    from memsync.cli.asked import FILTERS
     from memsync.model.vocabulary import FILTER_ALIASES
 
-    if not all(f"--{one.name}" in known for one in FILTERS):
+    if not all(f"--{name}" in known for name in set(FILTER_ALIASES.values())):
         return {}
     return {f"--{alias}": f"--{name}" for alias, name in FILTER_ALIASES.items() if f"--{alias}" not in known}

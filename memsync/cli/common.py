@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +14,27 @@ from memsync.cli.text import printable, say
 
 if TYPE_CHECKING:
     from memsync.cli.here import Here
-    from memsync.memory import Memory
-    from memsync.memory_api import MemoryApi
+    from memsync.memory import Memory, MemoryApi
     from memsync.ports import Progress
     from memsync.settings import Settings
 
 
 _SETTINGS = "memsync.settings"
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How memsync was called: the global options, and, where a daemon runs the command for a client, its memory.
+
+    `folder` is the client's current folder.
+    """
+
+    config: str | None = None
+    root: str | None = None
+    memory: Memory | None = None
+    folder: str | None = None
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
@@ -30,6 +45,9 @@ def load(context: click.Context) -> Settings:
     """
     from memsync.wiring import recognise_root
 
+    if context.obj.memory is not None:
+        served: Settings = context.obj.memory.settings
+        return served
     settings: Settings | None = context.meta.get(_SETTINGS)
     if settings is None:
         settings = context.meta[_SETTINGS] = load_again(context)
@@ -41,8 +59,7 @@ def load_again(context: click.Context) -> Settings:
     """Return the settings that the global options name, as their files are now."""
     from memsync.settings import load_settings
 
-    config, root = context.obj
-    settings = load_settings(config=config, root=root)
+    settings = load_settings(config=context.obj.config, root=context.obj.root)
     for warning in settings.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     return settings
@@ -53,15 +70,18 @@ def here(context: click.Context) -> Here:
     from memsync.cli.here import Here
     from memsync.wiring import beneath_root
 
-    return Here(load(context).root_name, beneath_root)
+    return Here(load(context).root_name, beneath_root, context.obj.folder)
 
 
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
-    """Yield the memory that the global options name, its daemon's if there is one; say so on stderr if not."""
+    """Yield the memory that the global options name, its daemon's if one runs."""
     from memsync.wiring import connect
 
-    with connect(load(context), notice=lambda text: say(f"memsync: {printable(text)}", err=True)) as memory:
+    if context.obj.memory is not None:
+        yield context.obj.memory
+        return
+    with connect(load(context)) as memory:
         yield memory
 
 

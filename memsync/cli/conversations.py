@@ -10,9 +10,10 @@ import click
 from memsync.cli.common import here, json_option, opened_here, progress_on_stderr
 from memsync.cli.text import json_line, printable, say, say_as_it_is, say_json
 from memsync.errors import FilesystemError
+from memsync.ports import no_progress
 
 if TYPE_CHECKING:
-    from memsync.writing.importing import ImportReport
+    from memsync.features.conversations.importing import ImportReport
 
 WRONG_EXIT_CODE = 1
 
@@ -28,7 +29,7 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
     Exits with 1 when something in it could not be used.
     """
     with opened_here(context) as memory, progress_on_stderr() as progress:
-        reports = [(file, memory.import_file(file, progress=progress)) for file in files]
+        reports = [(file, memory.import_file(file, progress=progress or no_progress)) for file in files]
     if as_json:
         say_json({"files": [{"file": file, **_counts(report)} for file, report in reports]})
     for file, report in reports:

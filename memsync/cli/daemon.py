@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
 
 import click
 
+from memsync import __version__
 from memsync.cli.common import json_option, load, load_again, progress_on_stderr
+from memsync.cli.served import run_command
 from memsync.cli.text import printable, say, say_json
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
@@ -95,7 +97,7 @@ def watch(context: click.Context, background: int | None) -> None:
 
     settings = load(context)
     logs.log_to(logging.StreamHandler(sys.stderr))
-    process.serve(settings, lambda: load_again(context))
+    process.serve(settings, lambda: load_again(context), run_command=run_command)
 
 
 @click.command()
@@ -213,7 +215,8 @@ def _tell(settings: Settings, started: _Started, lacks: str, *, as_json: bool) -
 
 def _watch_in_background(context: click.Context, descriptor: int) -> None:
     """Be the daemon that `start` began: what it has to say until it is ready goes to the one who waits."""
-    from memsync.daemon import logs, process, wire
+    from memsync.client import wire
+    from memsync.daemon import logs, process
 
     def tell(message: dict[str, Any]) -> None:
         with open(descriptor, "w", encoding="utf-8") as pipe:
@@ -224,7 +227,7 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
         settings = load(context)
         logs.log_to(logs.file_handler(settings))
-        process.serve(settings, lambda: load_again(context), ready)
+        process.serve(settings, lambda: load_again(context), ready, run_command)
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s", error.sentences())
         try:
@@ -232,3 +235,20 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
         except OSError:  # it was told already that all is well
             raise error from None
         sys.exit(error.exit_code)
+
+
+def why_not_served(settings: Settings) -> str:
+    """Return how the memory is served when no daemon answered: whether one runs, and why it did not answer."""
+    from memsync.daemon import lock, process
+
+    found = lock.running(settings)
+    if found is None:
+        return "not running"
+    number = f"(process {found.get('process', '?')})"
+    if found.get("version", __version__) != __version__:
+        return f"running as memsync {printable(str(found['version']))} {number}"
+    if not settings["daemon.use"]:
+        return f"running, daemon.use is false {number}"
+    return (
+        f"running with other settings {number}" if process.outdated(settings) else f"running, does not answer {number}"
+    )

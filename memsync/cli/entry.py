@@ -13,6 +13,8 @@ from typing import NoReturn
 INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
 GLOBAL_OPTIONS = ("--config", "--root")
+SERVED = (["search"], ["get"], ["context"])
+"""Commands that only read and are soon done: the daemon runs them whole, so that click need not be loaded here."""
 
 
 def run() -> NoReturn:
@@ -49,42 +51,63 @@ def _run_click() -> int:
 
 
 def answer_plainly(arguments: Sequence[str]) -> int | None:
-    """Let the daemon answer a search that is written plainly, and return the exit code; None for anything else.
+    """Let the daemon run a command that only reads, and return the exit code; None for any other command.
 
-    Whatever goes wrong before the first line is printed is left to click, which says it properly.
+    Whatever goes wrong before the first line is printed is left to click, which says what it is.
     """
-    config, root, position = None, None, 0
-    while position + 1 < len(arguments) and arguments[position] in GLOBAL_OPTIONS:
-        if arguments[position] == "--config":
-            config = arguments[position + 1]
-        else:
-            root = arguments[position + 1]
-        position += 2
-    if arguments[position : position + 1] != ["search"] or "_MEMSYNC_COMPLETE" in os.environ:
-        return None
-    from memsync.cli.asked import read_plainly
-
-    asked = read_plainly(arguments[position + 1 :])
-    if asked is None:
+    places, rest = _without_places(arguments)
+    if rest[:1] not in SERVED or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
     from memsync.errors import MemsyncError
     from memsync.settings import load_settings
-    from memsync.wiring import connect_to_search
+    from memsync.wiring import connect_to_daemon
 
     try:
-        settings = load_settings(config=asked.config or config, root=asked.root or root)
+        settings = load_settings(config=places.get("--config"), root=places.get("--root"))
         if settings.warnings or not settings["daemon.use"]:
             return None
-        with connect_to_search(settings) as memory:
-            result = asked.of(memory, settings.root_name)
+        with connect_to_daemon(settings) as daemon:
+            is_terminal = sys.stdout.isatty()
+            has_colour = is_terminal and not os.environ.get("NO_COLOR")
+            printed = daemon.call(
+                "command",
+                {"arguments": rest, "folder": os.getcwd(), "is_terminal": is_terminal, "has_colour": has_colour},
+            )
     except (MemsyncError, OSError):
         return None
+    if "code" not in printed:
+        return None
     try:
-        code = asked.show(result)
+        sys.stdout.write(printed["out"])
         sys.stdout.flush()
+        sys.stderr.write(printed["err"])
     except OSError as error:
         return after_failed_output(error)
-    return code
+    return int(printed["code"])
+
+
+def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the values of `--root` and `--config`, and the other arguments."""
+    places: dict[str, str] = {}
+    rest: list[str] = []
+    left = iter(arguments)
+    for argument in left:
+        flag, equals, value = argument.partition("=")
+        if argument == "--":
+            rest += [argument, *left]
+        elif flag not in GLOBAL_OPTIONS:
+            rest.append(argument)
+        else:
+            value = value if equals else next(left, "")
+            if not value:
+                return {}, []  # click says what is missing
+            places[flag] = value
+    return places, rest
+
+
+def _is_for_click(argument: str) -> bool:
+    """Tell whether an argument asks for what may take long, or for help."""
+    return argument in ("-h", "--help") or argument.startswith("--generation")
 
 
 def looks_like_option(argument: str) -> bool:

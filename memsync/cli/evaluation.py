@@ -149,7 +149,7 @@ def _show(
     as_json: bool,
 ) -> None:
     from memsync.evaluation.evaluator import changes, measured
-    from memsync.model import Mode
+    from memsync.model.vocabulary import Mode
 
     found = [
         measured(asked, changed, Mode(settings["search.mode"]), settings["search.min_score"])

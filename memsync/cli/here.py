@@ -24,15 +24,15 @@ def without_place(location: str) -> str:
 class Here:
     """The current folder, as seen from a memory root."""
 
-    def __init__(self, root: str, beneath: Callable[[str, str], str | None]) -> None:
+    def __init__(self, root: str, beneath: Callable[[str, str], str | None], folder: str | None = None) -> None:
         """`root` is the real path of the memory root; `beneath(root, path)` makes an absolute path relative to it.
 
-        It returns None for a path outside of the root.
+        It returns None for a path outside of the root. `folder` is the current folder unless it is given.
         """
         self._root = root
         self._beneath = beneath
         try:
-            self._cwd = os.getcwd()
+            self._cwd = os.getcwd() if folder is None else folder
         except OSError:  # it was removed
             self._cwd = ""
 

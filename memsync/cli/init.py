@@ -21,9 +21,9 @@ def init(directory: str, as_json: bool) -> None:
 
     Never overwrites a file; in a folder that has notes already it adds only what is missing.
     """
-    config, root = click.get_current_context().obj
-    if config or root:
-        raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {root or 'DIR'}")
+    called = click.get_current_context().obj
+    if called.config or called.root:
+        raise UsageError("init takes neither --root nor --config", hint=f"Write: memsync init {called.root or 'DIR'}")
     from memsync.config_file import OWN_NAME
     from memsync.writing.scaffold import create_root
 

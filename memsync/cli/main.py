@@ -5,46 +5,28 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from memsync import __version__
 from memsync.cli.arguments import arranged
+from memsync.cli.common import Invocation
 from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
 from memsync.errors import MemsyncError, UsageError
 
-COMMANDS = {
-    "init": "memsync.cli.init:init",
+OWN = {
     "search": "memsync.cli.search:search",
-    "get": "memsync.cli.get:get",
-    "context": "memsync.cli.context:context",
-    "log": "memsync.cli.writing:log",
-    "remember": "memsync.cli.writing:remember",
-    "note": "memsync.cli.writing:note",
-    "thread": "memsync.cli.threads:thread",
-    "sessions": "memsync.cli.threads:sessions",
-    "costs": "memsync.cli.threads:costs",
-    "agents": "memsync.cli.threads:agents",
-    "routes": "memsync.cli.threads:routes",
-    "handoff": "memsync.cli.threads:handoff",
+    "prune": "memsync.cli.composed:prune",
+    "recover": "memsync.cli.composed:recover",
+    "pref get": "memsync.cli.composed:pref_get",
+    "init": "memsync.cli.init:init",
     "import": "memsync.cli.conversations:import_",
     "export": "memsync.cli.conversations:export",
-    "pref": "memsync.cli.preferences:pref",
-    "pattern": "memsync.cli.preferences:pattern",
-    "recover": "memsync.cli.writing:recover",
-    "prune": "memsync.cli.upkeep:prune",
-    "duplicates": "memsync.cli.upkeep:duplicates",
-    "stale": "memsync.cli.upkeep:stale",
-    "collections": "memsync.cli.upkeep:collections",
-    "stats": "memsync.cli.upkeep:stats",
     "eval": "memsync.cli.evaluation:eval_",
     "mcp": "memsync.cli.mcp:mcp",
-    "sync": "memsync.cli.sync:sync",
-    "rebuild": "memsync.cli.sync:rebuild",
-    "verify": "memsync.cli.sync:verify",
     "vectors": "memsync.cli.vectors:vectors",
-    "status": "memsync.cli.status:status",
-    "doctor": "memsync.cli.status:doctor",
+    "doctor": "memsync.cli.doctor:doctor",
     "config": "memsync.cli.config:config",
     "trust": "memsync.cli.trust:trust",
     "start": "memsync.cli.daemon:start",
@@ -54,31 +36,70 @@ COMMANDS = {
     "logs": "memsync.cli.daemon:logs",
     "service": "memsync.cli.service:service",
 }
+"""Commands whose shape is not that of one operation, and where they are. All others are made of operations."""
+SECTIONS = {
+    "Begin": ("init", "import"),
+    "Search": ("search", "get", "context"),
+    "Write": ("log", "remember", "note", "pref", "pattern", "recover"),
+    "Conversations": ("thread", "sessions", "costs", "agents", "routes", "handoff", "export"),
+    "Upkeep": ("prune", "duplicates", "stale", "collections", "stats", "eval"),
+    "Index": ("sync", "rebuild", "verify", "status", "vectors", "doctor"),
+    "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
+    "Agents and settings": ("mcp", "config", "trust"),
+}
+GROUPS = {
+    "note": "Make and list notes.",
+    "thread": "Write and show conversations, each in a note of threads/.",
+    "pref": "Show and set preferences: the `- key: value` lines of preferences.md.",
+    "pattern": "Show and record learned patterns: list items with `{.pattern …}`, counted each time they are observed.",
+}
 
 
-class LazyGroup(click.Group):
-    """A group that imports a subcommand only when it is asked for."""
+class Commands(click.Group):
+    """The commands of memsync: those of OWN, imported when they are asked for, and one for each offered operation."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (because click fixes the name)
-        """Return the names in the order in which a newcomer needs them."""
-        return list(COMMANDS)
+        """Return all names, in the order of the sections."""
+        from memsync.cli.build import offered
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (because: as above)
-        """Import and return one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
+        listed = [name for names in SECTIONS.values() for name in names]
+        others = dict.fromkeys(path.partition(" ")[0] for path in (*OWN, *offered()))
+        return [*listed, *(name for name in others if name not in listed)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (because click fixes the name)
+        """Return one command, or a group of those that begin with its name."""
+        if cmd_name in OWN:
+            return own_command(cmd_name)
+        from memsync.cli.build import command_of, offered
+
+        paths = offered()
+        if cmd_name in paths:
+            return command_of(*paths[cmd_name])
+        members = {path: command_of(*paths[path]) for path in paths if path.startswith(f"{cmd_name} ")}
+        members |= {path: own_command(path) for path in OWN if path.startswith(f"{cmd_name} ")}
+        commands = {path.partition(" ")[2]: command for path, command in members.items()}
+        return click.Group(cmd_name, commands, help=GROUPS.get(cmd_name)) if commands else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the commands by section."""
+        names = self.list_commands(ctx)
+        sections = {**SECTIONS, "Others": [name for name in names if not any(name in of for of in SECTIONS.values())]}
+        for title, members in sections.items():
+            commands = [(name, self.get_command(ctx, name)) for name in members]
+            rows = [(name, command.get_short_help_str(60)) for name, command in commands if command is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and put its arguments in order. Raises UsageError for an option that it does not have."""
-        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+        is_known = args[0] in OWN or args[0].startswith("-") or ctx.resilient_parsing
+        if not is_known and args[0] not in self.list_commands(ctx):
             import difflib
 
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             raise UsageError(
                 f"No such command {args[0]!r}", hint=f"Did you mean {close[0]}?" if close else "See: memsync --help"
             )
@@ -95,7 +116,14 @@ class LazyGroup(click.Group):
         return name, command, found.arguments
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def own_command(name: str) -> click.Command:
+    """Import and return one of the commands of OWN."""
+    module, _, attribute = OWN[name].partition(":")
+    command: click.Command = getattr(importlib.import_module(module), attribute)
+    return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="memsync")
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
 @click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
@@ -111,7 +139,9 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
     memsync get daily/2026-11-21.md:12:5  print what a hit points to
     memsync log chose SQLite for the store
     """
-    context.obj = (config_path, root)
+    if context.obj is None:
+        context.obj = Invocation()
+    context.obj = replace(context.obj, config=config_path, root=root)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

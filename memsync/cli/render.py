@@ -1,125 +1,329 @@
-"""Search results for people: citation, heading path, date, snippet with the matched words marked.
-
-Colour only on a terminal, and not where NO_COLOR is set. The citation comes first on its line, as `path:line`, which
-editors and terminals make clickable.
-"""
+"""Results for people: a function for each type of result, which prints it on stdout and returns the exit code."""
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from memsync.cli.text import printable, say, say_as_it_is, visible
+from memsync.cli.text import count, duration, is_terminal, printable, say, say_as_it_is
+from memsync.model.answer import Excerpt
+from memsync.model.context import Context
+from memsync.model.status import DaemonStatus, Difference, Status
+from memsync.model.sync import SyncReport
+from memsync.model.threads import Conversation, Costs, Messages, Sessions, Threads, Usage
+from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Pruning, Stale, Stats
+from memsync.model.written import Pattern, Preference, Written
+from memsync.operation import Command, Operation
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memsync.model import Hit, Neighbours, SearchResult, ThreadMessage, TimeHint
-
-_STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
-_RESET = "\x1b[0m"
+FAILED = 1
+MOST_LINES = 20
+QUOTED_LINES = 3
+_MENDED = "The one built from the files has taken its place. Run: memsync sync"
 
 
-def render(
-    result: SearchResult, *, full: bool, explain: bool, fresh: str, around: Sequence[Neighbours | None] = ()
-) -> None:
-    """Print hits on stdout, warnings and what an empty answer means on stderr; `fresh` is how they were asked for.
+def render(result: Any, operation: Operation[Any, Any], offered: Command, *, silent: bool = False) -> int:
+    """Print a result and return the exit code; `silent` prints only what belongs on stderr, because JSON was printed."""
+    show = RENDERERS.get(operation.result)
+    if show is None:
+        if not silent:
+            say(printable(str(result)))
+        return 0
+    return show(result, offered, silent)
 
-    `around` has the messages around each hit, where they were asked for.
-    """
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for position, hit in enumerate(result.hits):
+
+def _note(text: str) -> None:
+    """Print a remark on stderr."""
+    say(f"memsync: {text}", err=True)
+
+
+# --------------------------------------------------------------------------------------- notes and writing
+
+
+def _excerpt(found: Excerpt, offered: Command, silent: bool) -> int:
+    if not silent:
+        # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
+        (say if is_terminal() else say_as_it_is)(found.text)
+    return 0
+
+
+def _written(written: Written, offered: Command, silent: bool) -> int:
+    if not silent:
+        say(printable(str(getattr(written, offered.prints or "citation"))))
+    return 0
+
+
+def _notes(found: Notes, offered: Command, silent: bool) -> int:
+    for note in () if silent else found.notes:
+        flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(note, name))
+        say(f"{printable(note.path)}  {note.kind}  {note.tier}  {note.last_active}{flags}  {printable(note.title)}")
+    if not found.notes:
+        _note("there are no notes here")
+        return FAILED
+    return 0
+
+
+def _preferences(found: Sequence[Preference], offered: Command, silent: bool) -> int:
+    for preference in () if silent else found:
+        say(printable(f"{preference.key}: {preference.value}"))
+    return 0
+
+
+def _patterns(found: Sequence[Pattern], offered: Command, silent: bool) -> int:
+    for pattern in () if silent else found:
+        about = " ".join(filter(None, (f"{pattern.confidence:.2f}", f"{pattern.count}x", pattern.type, pattern.key)))
+        say(f"{printable(pattern.path)}:{pattern.line}  {printable(pattern.text)}  ({printable(about)})")
+    return 0
+
+
+def _context(found: Context, offered: Command, silent: bool) -> int:
+    if silent:
+        return 0
+    say(found.text, end="")
+    _note(f"{found.tokens} of {found.budget} tokens")
+    for note in found.left_out:
+        passages = count(note.passages, "passage")
+        _note(f"left out of {note.part}: {printable(note.path)}, {passages}, {count(note.tokens, 'token')}")
+    return 0
+
+
+# ------------------------------------------------------------------------------------------- conversations
+
+
+def _threads(found: Threads, offered: Command, silent: bool) -> int:
+    for thread in () if silent else found.threads:
+        about = "  ".join(filter(None, (thread.last_active, thread.status, thread.session, thread.user)))
+        say(f"{printable(thread.path)}  {printable(thread.title)}  {printable(about)}  {_used(thread.usage)}")
+    return 0
+
+
+def _conversation(found: Conversation, offered: Command, silent: bool) -> int:
+    if silent:
+        return 0
+    thread = found.thread
+    about = ", ".join((thread.path, thread.session, thread.status or "active"))
+    say(printable(f"{thread.title}  ({about})"))
+    for message in found.messages:
+        say(f"\n{printable(message.path)}:{message.start_line}  {printable(message.role)}  {message.time}")
+        say("\n".join(f"  {line}".rstrip() for line in message.text.split("\n")))
+    return 0
+
+
+def _sessions(found: Sessions, offered: Command, silent: bool) -> int:
+    for session in () if silent else found.sessions:
+        about = "  ".join(filter(None, (session.last_active, session.status, session.user, session.project)))
+        threads = count(len(session.threads), "thread")
+        say(f"{printable(session.session)}  {printable(about)}  {threads}, {_used(session.usage)}")
+    return 0
+
+
+def _costs(found: Costs, offered: Command, silent: bool) -> int:
+    if silent:
+        return 0
+    rows = [*((cost.key or "-", cost.usage) for cost in found.costs), ("total", found.total)]
+    for key, usage in rows:
+        say(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {printable(key)}")
+    return 0
+
+
+def _messages(found: Messages, offered: Command, silent: bool) -> int:
+    for message in () if silent else found.messages:
+        attributes = message.attributes
+        about = "  ".join(f"{name}={attributes[name]}" for name in offered.columns if name in attributes)
+        place = f"{printable(message.path)}:{message.start_line}"
+        say(f"{place}  {message.time}  {printable(message.role)}  {printable(about)}")
+    return 0
+
+
+def _used(usage: Usage) -> str:
+    tokens = count(usage.tokens_in + usage.tokens_out, "token")
+    return f"{count(usage.messages, 'message')}, {tokens}, ${usage.cost:.4f}"
+
+
+# -------------------------------------------------------------------------------------------------- upkeep
+
+
+def pruning(found: Pruning, *, is_applied: bool, silent: bool) -> int:
+    """Print what is due, or what was moved."""
+    if not silent:
+        for retirement in found.moved if is_applied else found.due:
+            say(f"{printable(retirement.path)} -> {printable(retirement.target)}  {printable(retirement.reason)}")
+        if is_applied:
+            _note(f"notes moved: {len(found.moved)}")
+        elif found.is_refused:
+            _note(f"{len(found.due)} of {found.notes} notes are due, more than 10 %: --apply requires --force")
+        else:
+            advice = ". Nothing was moved; --apply moves them" if found.due else ""
+            _note(f"{len(found.due)} of {found.notes} notes are due{advice}")
+    for failure in found.failed[:MOST_LINES]:
+        about = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
+        _note(f"{about}{printable(failure.reason)}")
+    if len(found.failed) > MOST_LINES:
+        _note(f"and {len(found.failed) - MOST_LINES} others (--json names each)")
+    return FAILED if found.failed else 0
+
+
+def _duplicates(found: Duplicates, offered: Command, silent: bool) -> int:
+    for position, repetition in enumerate(() if silent else found.repetitions):
         if position:
             say()
-        near = around[position] if around else None
-        _messages(near.before if near else (), colour=colour)
-        _hit(hit, full=full, explain=explain, colour=colour)
-        _messages(near.after if near else (), colour=colour)
-    if explain:
-        _explanation(result)
-    for warning in result.warnings:
-        say(f"memsync: {printable(warning)}", err=True)
-    if not result.hits:
-        say(f"memsync: {_found_nothing(result, fresh)}", err=True)
+        for place in repetition.places:
+            say(f"{printable(place.citation)}  {'equal' if repetition.is_equal else f'{repetition.score:.3f}'}")
+        lines = repetition.text.split("\n")
+        say("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
+        if len(lines) > QUOTED_LINES:
+            say("  …")
+    if silent:
+        return 0
+    if not found.repetitions:
+        _note("No duplicates found.")
+    if found.left_out:
+        shortest = f"the {count(found.left_out, 'shortest passage')}"
+        _note(f"{shortest} were compared by their text alone: --all compares every one")
+    if found.pending_vectors:
+        _note(f"{count(found.pending_vectors, 'passage')} had no vector yet and were compared by their text alone")
+    return 0
 
 
-def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
-    """Print neighbours of a hit, each line marked as such."""
-    for one in messages:
-        head = f"  | {printable(one.path)}:{one.start_line}  {one.role}  {one.time.replace('T', ' ')}"
-        lines = "\n".join(f"  |   {line}".rstrip() for line in visible(one.text).split("\n"))
-        text = f"{printable(head)}\n{lines}"
-        say_as_it_is(f"{_STYLES['dim']}{text}{_RESET}" if colour else text)
+def _stale(found: Stale, offered: Command, silent: bool) -> int:
+    if silent:
+        return 0
+    for note in found.notes:
+        say(f"{printable(note.path)}  {note.last_active}  {_use(note)}")
+    if not found.warnings:
+        since = found.counted_since[:10]
+        _note(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
+    return 0
 
 
-def _found_nothing(result: SearchResult, fresh: str) -> str:
-    """Return what an empty answer means, so that nothing is taken for nowhere."""
-    if result.freshness.stale:
-        return "nothing found in the files that were searched"
-    if fresh == "none":
-        moment = result.freshness.scanned_at
-        return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
-    return "nothing found; the files were searched as they are now"
+def _collections(found: Collections, offered: Command, silent: bool) -> int:
+    for folder in () if silent else found.collections:
+        about = " - ".join(filter(None, (folder.title, folder.description)))
+        notes = count(folder.notes, "note")
+        say(f"{printable(folder.folder)}  {notes}, last {folder.last_active}  {printable(about)}")
+    return 0
 
 
-def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
-    def style(text: str, how: str) -> str:
-        return f"{_STYLES[how]}{text}{_RESET}" if colour else text
-
-    path, _, lines = hit.citation.rpartition(":")
-    where = " › ".join(hit.heading_path) or hit.title
-    about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
-    place = f"{style(printable(path), 'cyan')}:{style(lines, 'green')}"
-    say_as_it_is(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', 'dim')}")
-    if full:
-        say(hit.text)
+def _stats(found: Stats, offered: Command, silent: bool) -> int:
+    if silent:
+        return 0
+    empty = f", {found.empty} of them empty" if found.empty else ""
+    say(f"searches since {found.since[:10]}: {found.searches}{empty}")
+    if found.searches:
+        say(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
+    if found.counted_since:
+        say(f"most retrieved since {found.counted_since[:10]}:")
     else:
-        say_as_it_is(_marked(hit, colour))
-    if explain:
-        ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
-        parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
-        more = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
-        say_as_it_is(style(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{more}", "dim"))
+        say("No retrievals were counted yet.")
+    for note in found.most_retrieved:
+        say(f"  {printable(note.path)}  {_use(note)}")
+    say(f"never retrieved: {found.never_count}, the oldest first")
+    for note in found.never_retrieved:
+        say(f"  {printable(note.path)}  {note.last_active}")
+    say("growth:")
+    for size in found.growth:
+        sizes = f"{count(size.notes, 'note')}  {count(size.passages, 'passage')}"
+        say(f"  {size.day}  {sizes}  {size.index_bytes / 1e6:.1f} MB")
+    for query in found.queries:
+        say(f"asked {query.at}: {printable(query.text)} ({count(query.hits, 'note')})")
+    return 0
 
 
-def _marked(hit: Hit, colour: bool) -> str:
-    """Return the snippet with its highlights marked, indented by two spaces."""
-    parts, position = [], 0
-    for start, end in hit.highlights:
-        parts.append(visible(hit.snippet[position:start]))
-        found = visible(hit.snippet[start:end])
-        parts.append(f"{_STYLES['match']}{found}{_RESET}" if colour else found)
-        position = end
-    parts.append(visible(hit.snippet[position:]))
-    return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
+def _use(note: NoteUse) -> str:
+    return f"retrieved {note.retrieved} ×, last {note.last_retrieved[:10]}" if note.retrieved else "never retrieved"
 
 
-def _explanation(result: SearchResult) -> None:
-    timings = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.timings.items())
-    filters = _set_filters(result)
-    fresh = result.freshness
-    say()
-    say(f"mode: {result.mode}; filters: {filters or 'none'}")
-    for time in result.times:
-        limits = (result.filters.after, result.filters.before) if result.filters else ("", "")
-        is_all = limits == (time.after, time.before)
-        effect = "is listed: nothing else is asked" if is_all else "comes a little earlier"
-        say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then {effect}')
-    say(f"stages: {timings}")
-    say(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
+# --------------------------------------------------------------------------------------------------- index
 
 
-def _span(time: TimeHint) -> str:
-    if time.after == time.before:
-        return time.after
-    return " ".join(filter(None, (f"from {time.after}" * bool(time.after), f"to {time.before}" * bool(time.before))))
+def _sync_report(report: SyncReport, offered: Command, silent: bool) -> int:
+    if not silent:
+        say(
+            f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
+            f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
+            f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
+        )
+    for failure in report.failed:
+        _note(f"{printable(failure.path)}: {printable(failure.reason)}")
+    return FAILED if report.failed else 0
 
 
-def _set_filters(result: SearchResult) -> dict[str, object]:
-    from dataclasses import fields
+def _difference(difference: Difference | None, offered: Command, silent: bool) -> int:
+    if silent:
+        return FAILED if difference is not None else 0
+    if difference is None:
+        say("the index is equal to one built from the files")
+        return 0
+    say(f"the index differs from the files at line {difference.line} of the dump:")
+    for name in ("indexed", "rebuilt"):
+        say(f"  {name}: {printable(getattr(difference, name))}")
+    say(_MENDED if difference.mended else "Run: memsync rebuild")
+    return FAILED
 
-    if result.filters is None:
-        return {}
-    both = ((field.name, getattr(result.filters, field.name)) for field in fields(result.filters))
-    return {name: value for name, value in both if value}
+
+def _status(found: Status, offered: Command, silent: bool) -> int:
+    if silent:
+        return 0
+    space = printable(found.space or "none yet")
+    if found.building_space:
+        space += f"\n  building    {printable(found.building_space)} ({count(found.building_pending, 'vector')} to go)"
+    left = f", about {duration(found.pending_seconds)}" if found.pending_seconds else ""
+    say(
+        f"memory root   {printable(found.root)}\n"
+        f"notes         {found.notes:,} ({count(found.chunks, 'chunk')}, {count(found.passages, 'passage')})\n"
+        f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending{left})\n"
+        f"space         {space}\n"
+        f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
+        f"last sync     {found.last_sync or 'never'}"
+    )
+    if found.dated_by or found.undated:
+        by_commits = f"{count(found.dated_notes, 'note')} by git's history as of {found.dated_by[:12]}"
+        say(f"dates         {printable(f'by mtime: {found.undated}') if found.undated else by_commits}")
+    _print_daemon(found.daemon)
+    for title, items in (("warnings", found.warnings), ("failures", found.failures)):
+        if items:
+            say(f"{title}      {len(items)}")
+            for item in items:
+                say(f"  {printable(item.path)}: {printable(item.reason)}")
+    return 0
+
+
+def _print_daemon(daemon: DaemonStatus | None) -> None:
+    if daemon is None:
+        import click
+
+        from memsync.cli.common import load
+        from memsync.cli.daemon import why_not_served
+
+        say(f"daemon        {why_not_served(load(click.get_current_context()))}")
+        return
+    watching = f"{daemon.watcher}: {printable(daemon.reason)}" if daemon.reason else daemon.watcher
+    model = "loaded" if daemon.model_loaded else "not loaded"
+    say(
+        f"daemon        process {daemon.process}, memsync {daemon.version}, since {daemon.started_at}\n"
+        f"watching      {watching}; compared {daemon.scanned_at or 'not yet'}, {count(daemon.pending_text, 'file')} to go\n"
+        f"memory        {daemon.memory_bytes / 1e6:,.0f} MB, model {model}"
+    )
+    for error in daemon.errors:
+        say(f"fault         {printable(error)}")
+
+
+RENDERERS: dict[Any, Callable[[Any, Command, bool], int]] = {
+    Excerpt: _excerpt,
+    Written: _written,
+    Notes: _notes,
+    tuple[Preference, ...]: _preferences,
+    tuple[Pattern, ...]: _patterns,
+    Context: _context,
+    Threads: _threads,
+    Conversation: _conversation,
+    Sessions: _sessions,
+    Costs: _costs,
+    Messages: _messages,
+    Duplicates: _duplicates,
+    Stale: _stale,
+    Collections: _collections,
+    Stats: _stats,
+    SyncReport: _sync_report,
+    Difference | None: _difference,
+    Status: _status,
+}

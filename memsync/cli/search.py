@@ -1,81 +1,107 @@
-"""`memsync search`: click's view of what asked.py defines."""
+"""`memsync search`: the operation, with ways to show its hits."""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.asked import FILTERS, OPTIONS, Asked, Option
-from memsync.cli.common import load, opened
+from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
+from memsync.cli.common import here, json_option, opened
+from memsync.cli.hits import show_hits
+from memsync.cli.text import say_json
 from memsync.errors import NoteError
+from memsync.features.search import search as operation
+from memsync.model.answer import Hit, SearchResult
+from memsync.model.json import to_json
+from memsync.model.threads import Neighbours
+from memsync.search.query_syntax import FILTER_NAMES
 
 if TYPE_CHECKING:
-    from memsync.memory_api import MemoryApi
-    from memsync.model import Hit, Neighbours, SearchResult
+    from memsync.memory import MemoryApi
+
+NO_MATCH_EXIT_CODE = 1
+NOT_KNOWN_YET_EXIT_CODE = 13
+_SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
+(_OFFERED,) = operation.commands
 
 
-def _click_option(option: Option, explanation: str) -> click.Option:
-    if option.is_flag:
-        return click.Option(
-            [f"--{option.name}", f"option_{option.name.replace('-', '_')}"], is_flag=True, help=explanation
-        )
-    kind: click.ParamType[Any] = click.STRING
-    if option.choices:
-        kind = click.Choice(option.choices)
-    elif option.least is not None:
-        kind = click.IntRange(option.least, option.most)
-    elif option.is_share:
-        kind = click.FloatRange(0, 1)
-    return click.Option(
-        [*filter(None, (option.short, f"--{option.name}")), f"option_{option.name.replace('-', '_')}"],
-        type=kind,
-        metavar=option.metavar or None,
-        multiple=option.many,
-        default=option.default,
-        show_default=bool(option.default),
-        help=explanation,
-    )
-
-
-@click.command()
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@click.option("--full", is_flag=True, help="Print each hit whole instead of a snippet.")
+@click.option("--explain", is_flag=True, help="Print ranks, scores, filters and the time of each stage.")
+@click.option(
+    "--context",
+    "neighbour_count",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="With each hit in a thread, print N messages before and after it.",
+)
+@json_option
 @click.pass_context
-def search(context: click.Context, /, words: tuple[str, ...], **options: Any) -> None:
-    """Find what the notes say about WORDS, by meaning and by word.
-
-    \b
-    memsync search which store did we choose
-    memsync search what went wrong -n 3
-    memsync search postgres '"write-ahead log"' -- -sqlite
-    memsync search deploy kind:daily after:"2 weeks ago" tag:work
-    memsync search --where emotion=fear --json
-
-    Everything in WORDS that is no filter, "phrase" or -exclusion is text. Options may stand before, between or after
-    the words; after -- nothing is an option, so -exclusions come there. Exits with 1 when nothing matches, with 13 when
-    nothing was found and files are still to be indexed.
-    """
-    asked = Asked(words, {name.removeprefix("option_").replace("_", "-"): value for name, value in options.items()})
+def _search(
+    context: click.Context, /, full: bool, explain: bool, neighbour_count: int | None, as_json: bool, **given: Any
+) -> None:
+    words = given.pop("query")
+    arguments = arguments_of(context, operation, given)
+    text = " ".join(_requoted(word, alone=len(words) == 1) for word in words)
+    arguments["query"] = here(context).words(text) if "in:" in text else text
     with opened(context) as memory:
-        result = asked.of(memory, load(context).root_name)
-        around = _around(memory, result, asked.options.get("context") or 0)
-    code = asked.show(result, around)
+        result = run_on(memory, operation, arguments)
+        around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
+    if as_json:
+        say_json(_document(result, around, explain=explain))
+    else:
+        fresh = arguments.get("fresh", "strict")
+        show_hits(result, full=full, explain=explain, fresh=fresh, around=around)
+    code = _exit_code(result, arguments.get("generation", 0))
     if code:
         sys.exit(code)
 
 
-def _around(memory: MemoryApi, result: SearchResult, count: int) -> list[Neighbours | None]:
-    """Return so many messages on both sides of each hit in a thread; None for any other, or with none asked for."""
-    return [_neighbours(memory, hit, count) if count and hit.kind == "thread" else None for hit in result.hits]
+search = click.command("search", help=help_of(operation, _OFFERED))(with_parameters(operation, _search))
 
 
-def _neighbours(memory: MemoryApi, hit: Hit, count: int) -> Neighbours | None:
+def _document(result: SearchResult, around: Sequence[Neighbours | None], *, explain: bool) -> dict[str, Any]:
+    document = to_json(result)
+    for hit, neighbours in zip(document["hits"], around, strict=False):
+        if neighbours is not None:
+            hit["context"] = to_json(neighbours)
+    return document if explain else without_explanation(document)
+
+
+def without_explanation(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer to a search without what only explains it."""
+    hits = [{name: value for name, value in hit.items() if name != "parts"} for hit in document["hits"]]
+    return {**{name: value for name, value in document.items() if name != "explain"}, "hits": hits}
+
+
+def _exit_code(result: SearchResult, generation: int) -> int:
+    """Return 1 only if nothing matches: as long as files are not searched yet, nothing found says nothing."""
+    if result.hits:
+        return 0
+    is_known = not result.freshness.pending_text and result.freshness.generation >= generation
+    return NO_MATCH_EXIT_CODE if is_known else NOT_KNOWN_YET_EXIT_CODE
+
+
+def _around(memory: MemoryApi, hit: Hit, count: int) -> Neighbours | None:
+    """Return so many messages on both sides of a hit in a thread; None for any other hit."""
+    if hit.kind != "thread":
+        return None
     try:
         return memory.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=count)
-    except NoteError:  # it has just gone
+    except NoteError:  # it has just been removed
         return None
 
 
-search.params += [_click_option(option, option.explanation) for option in OPTIONS]
-search.params += [_click_option(option, f"Only {option.explanation}.") for option in FILTERS]
+def _requoted(word: str, *, alone: bool) -> str:
+    """Give a filter's value back the quotes that the shell took: after:"2 weeks ago" arrives as one word.
+
+    A single argument may also be the whole query in quotes; there only what can be nothing but a date is one value.
+    """
+    name, colon, value = word.partition(":")
+    if not colon or name not in FILTER_NAMES or " " not in value or '"' in value:
+        return word
+    is_value = re.fullmatch(_SPOKEN_DATE, value, re.IGNORECASE) if name in ("after", "before") else not alone
+    return f'{name}:"{value}"' if is_value else word

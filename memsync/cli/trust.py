@@ -45,8 +45,7 @@ def trust(context: click.Context, file: str, revoke: bool, is_list: bool, as_jso
 def _found(context: click.Context) -> str:
     from memsync.settings import find_config
 
-    config, root = context.obj
-    found = find_config(config, root)
+    found = find_config(context.obj.config, context.obj.root)
     if found is None:
         raise ConfigError("no config file was found here or above", hint="Name it: memsync trust FILE")
     return found.path

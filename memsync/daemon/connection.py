@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from memsync.daemon import wire
+from memsync.client import wire
 
 log = logging.getLogger("memsync.daemon")
 

@@ -7,6 +7,7 @@ import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from memsync.daemon.keeper import Keeper
 from memsync.daemon.vectors import VectorKeeper
 from memsync.daemon.watching import MakeWatcher
 from memsync.memory import Memory
-from memsync.model import DaemonStatus, Freshness, Status
+from memsync.model.answer import Freshness
+from memsync.model.status import DaemonStatus, Status
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
 
@@ -44,6 +46,7 @@ class Engine:
         self.vectors = VectorKeeper(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self._text_committed, clock)
         memory.answering.live = self.keeper
+        memory.daemon_status = self._with_daemon
 
     def start(self) -> None:
         """Begin to watch, index and embed."""
@@ -93,10 +96,8 @@ class Engine:
         """Return how current the index is at this moment, without looking at the files."""
         return self.memory.answering.freshness(self.keeper.pending_text)
 
-    def status(self) -> Status:
-        """Return what the index holds and how the daemon fares."""
-        from dataclasses import replace
-
+    def _with_daemon(self, found: Status) -> Status:
+        """Return a status with how the daemon fares."""
         watcher, reason = self.keeper.watching()
         about = DaemonStatus(
             process=os.getpid(),
@@ -113,7 +114,6 @@ class Engine:
                 filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.answering.silence()))
             ),
         )
-        found = self.memory.status()
         last_sync = max(found.last_sync, about.scanned_at) if not about.pending_text else found.last_sync
         return replace(found, last_sync=last_sync, daemon=about)
 

@@ -17,9 +17,9 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
-from memsync.daemon.wire import error_of
+from memsync.client.wire import error_of
 from memsync.errors import EmbedderError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 
 if TYPE_CHECKING:
     import numpy as np

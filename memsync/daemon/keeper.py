@@ -11,7 +11,7 @@ from memsync.daemon.hints import Due, Hints
 from memsync.daemon.watching import MakeWatcher
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
-from memsync.model import WatcherState
+from memsync.model.vocabulary import WatcherState
 from memsync.notes.filesystem import file_system_of
 from memsync.notes.places import Places
 from memsync.ports import Clock

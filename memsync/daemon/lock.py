@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from memsync import __version__
-from memsync.daemon import wire
+from memsync.client import wire
 from memsync.errors import DaemonError, DaemonRunning, FilesystemError
 from memsync.settings import Settings
 from memsync.user_folders import own_folder

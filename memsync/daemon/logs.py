@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from memsync.errors import FilesystemError
-from memsync.model.plain import printable
+from memsync.model.text import printable
 from memsync.settings import Settings
 from memsync.user_folders import own_folder
 

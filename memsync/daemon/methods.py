@@ -1,41 +1,52 @@
-"""What a request asks for -> what is answered: the methods of docs/protocol.md, over one engine."""
+"""The daemon's methods: every operation, and what only a daemon answers (docs/protocol.md)."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+from msgspec import Meta
 
 from memsync import __version__
-from memsync.daemon import wire
-from memsync.daemon.call_arguments import CALLS, call_arguments
+from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.daemon.params import LATEST_GENERATION, Params, RequestError, search_arguments
-from memsync.errors import MemsyncError
-from memsync.model import SearchResult, SyncReport
-from memsync.model.plain import plain, plain_result
+from memsync.errors import MemsyncError, UsageError
+from memsync.memory import Memory
+from memsync.model.json import to_json
+from memsync.operation import OPERATIONS, Operation
 from memsync.settings import Settings
 from memsync.sync.gate import Stopped
+from memsync.writing.writer import for_agent
+
+P = ParamSpec("P")
 
 PROGRESS_SECONDS = 0.1
 WAIT_POLL_SECONDS = 0.02
 WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 600.0
+LATEST_GENERATION = 2**63 - 1
+OWN: dict[str, Operation[Any, dict[str, Any]]] = {}
+"""The methods that are not operations of a memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of which engine: `notify` sends a notification meanwhile, `is_over` tells that nobody waits."""
-
-    engine: Engine
-    params: Params
-    notify: Callable[[str, dict[str, Any]], None]
-    is_over: Callable[[], bool]
+RunCommand = Callable[[Memory, Mapping[str, Any]], dict[str, Any]]
+"""Runs a command line on a memory, and returns what it prints."""
 
 
-Method = Callable[["Methods", Request], dict[str, Any]]
+def no_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 (because nothing is run)
+    """Decline: the client runs the command itself."""
+    return {}
+
+
+class RequestError(MemsyncError):
+    """A request that the protocol does not know; `code` is JSON-RPC's."""
+
+    exit_code = 2
+    code = wire.INVALID_PARAMS
 
 
 class OtherProtocol(RequestError):
@@ -44,138 +55,180 @@ class OtherProtocol(RequestError):
     code = wire.OTHER_PROTOCOL
 
 
-class Methods:
-    """Answers requests; `stop` is called when one asks the daemon to end."""
+@dataclass(frozen=True, slots=True)
+class DaemonAbout:
+    """What the daemon says of itself, how it is stopped, and what runs a command line for a client."""
 
-    def __init__(self, settings: Settings, stop: Callable[[], None]) -> None:
-        self._digest = wire.settings_digest(settings)
-        self._daemon_digest = wire.daemon_settings_digest(settings)
-        self._root = str(settings.root)
-        self._stop = stop
+    settings: Settings
+    stop: Callable[[], None]
+    run_command: RunCommand
 
-    def answer(self, method: str, request: Request) -> dict[str, Any]:
-        """Return the result of one request, freshness included. Raises MemsyncError."""
-        with request.engine.in_use():
-            result = METHODS[method](self, request)
-            if "freshness" not in result:
-                result["freshness"] = plain_freshness(request.engine)
-            return result
-
-    def _hello(self, request: Request) -> dict[str, Any]:
-        with request.params as params:
-            protocol = params.whole("protocol", 0, 2**31)
-            params.text("version")
-        if protocol not in (None, wire.PROTOCOL):
-            raise OtherProtocol(
-                f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
-                hint="Run: memsync restart",
-            )
+    def about(self) -> dict[str, Any]:
+        """Return the answer to a greeting."""
         return {
             "protocol": wire.PROTOCOL,
             "version": __version__,
             "process": os.getpid(),
-            "root": self._root,
-            "settings": self._digest,
-            "daemon_settings": self._daemon_digest,
+            "root": str(self.settings.root),
+            "settings": wire.settings_digest(self.settings),
+            "daemon_settings": wire.daemon_settings_digest(self.settings),
         }
 
-    def _search(self, request: Request) -> dict[str, Any]:
-        with request.params as params:
-            arguments = search_arguments(params)
-        result: SearchResult = request.engine.memory.search(**arguments)
-        return plain_result(result)
 
-    def _get(self, request: Request) -> dict[str, Any]:
-        with request.params as params:
-            params.needed("location")
-            location = params.text("location")
-        found: dict[str, Any] = plain(request.engine.memory.get(location))
-        return found
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to an engine: `notify` sends a notification meanwhile, `is_over` tells that nobody waits any more."""
 
-    def _status(self, request: Request) -> dict[str, Any]:
-        with request.params:
-            found: dict[str, Any] = plain(request.engine.status())
+    daemon: DaemonAbout
+    engine: Engine
+    method: str
+    params: Mapping[str, Any]
+    notify: Callable[[str, dict[str, Any]], None]
+    is_over: Callable[[], bool]
+
+    def result(self) -> dict[str, Any]:
+        """Return the result, freshness included. Raises MemsyncError."""
+        with self.engine.in_use():
+            found = self._own() if self.method in OWN else {"answer": self._answer(OPERATIONS[self.method])}
+            if "freshness" not in found:
+                found["freshness"] = freshness_of(self.engine)
             return found
 
-    def _sync(self, request: Request) -> dict[str, Any]:
-        with request.params as params:
-            accept_root, wants_progress = params.flag("accept_root"), params.flag("progress")
-            wait_seconds = params.number("wait_seconds", most=LONGEST_WAIT_SECONDS, default=LONGEST_WAIT_SECONDS)
+    def _own(self) -> dict[str, Any]:
+        method = OWN[self.method]
+        return method.function(self, **_arguments(method, self.params))
+
+    def _answer(self, operation: Operation[Any, Any]) -> Any:
+        """Run an operation. `progress` and `agent` are the request's own: they ask for reports, and say who asks."""
+        params = dict(self.params)
+        own = {
+            name: params.pop(name) for name in ("agent", "progress") if name not in operation.values and name in params
+        }
+        wrong = next((name for name, value in own.items() if value is not None and not isinstance(value, bool)), None)
+        if wrong is not None:
+            raise RequestError(f"{wrong} must be true or false", hint="See docs/protocol.md.")
+        arguments = _arguments(operation, params)
+        if own.get("progress") and "progress" in operation.parameters:
+            arguments["progress"] = self._progress()
+        with for_agent() if own.get("agent") else nullcontext():
+            return to_json(self.engine.memory.run(operation, **arguments))
+
+    def _progress(self) -> Callable[[str, int, int], None]:
         told = 0.0
 
         def progress(what: str, done: int, total: int) -> None:
             nonlocal told
             if done == total or time.monotonic() - told >= PROGRESS_SECONDS:
                 told = time.monotonic()
-                request.notify("progress", {"what": what, "done": done, "total": total})
+                self.notify("progress", {"what": what, "done": done, "total": total})
 
-        report: SyncReport = request.engine.memory.sync(
-            progress=progress if wants_progress else None, wait_seconds=wait_seconds, accept_root=accept_root
-        )
-        request.engine.keeper.notice()
-        answer: dict[str, Any] = plain(report)
-        return answer
-
-    def _wait(self, request: Request) -> dict[str, Any]:
-        with request.params as params:
-            wanted = params.whole("generation", 0, LATEST_GENERATION) or 0
-            vectors, model = params.flag("vectors"), params.flag("model")
-            seconds = params.number("seconds", most=LONGEST_WAIT_SECONDS, default=WAIT_SECONDS)
-        limit = time.monotonic() + seconds
-        turn = request.engine.keeper.hasten() if vectors else 0
-        while True:
-            indexed = request.engine.keeper.has_finished(turn)  # before the freshness that is to show it
-            now = request.engine.freshness()
-            embedded = not vectors or (indexed and now.pending_vectors == 0 and now.pending_text == 0)
-            warm = not model or request.engine.vectors.has_warmed
-            reached = now.generation >= wanted and embedded and warm
-            if reached or time.monotonic() >= limit:
-                return {"reached": reached, "freshness": {**plain(now), "stale": now.stale}}
-            if request.is_over():
-                raise Stopped
-            time.sleep(WAIT_POLL_SECONDS)
-
-    def _subscribe(self, request: Request) -> dict[str, Any]:
-        with request.params:
-            return {"subscribed": True}  # whom to send what to is the server's business
-
-    def _shutdown(self, request: Request) -> dict[str, Any]:
-        with request.params:
-            pass
-        self._stop()
-        return {"stopping": True}
+        return progress
 
 
-def plain_freshness(engine: Engine) -> dict[str, Any] | None:
-    """Return how current the index is; None when it cannot be read, which need not fail what is asked."""
+def is_method(name: str) -> bool:
+    """Tell whether the daemon answers a method."""
+    return name in OWN or (name in OPERATIONS and not OPERATIONS[name].is_local)
+
+
+def method_names() -> list[str]:
+    """Return the names of all methods."""
+    return [*OWN, *(name for name in OPERATIONS if is_method(name))]
+
+
+def takes_long(name: str, params: Mapping[str, Any]) -> bool:
+    """Tell whether a method may take minutes: it gets a thread of its own, so that it holds nobody else up."""
+    if name == "search":
+        return "generation" in params
+    return name == "wait" or (name not in OWN and name not in ("get", "status"))
+
+
+def freshness_of(engine: Engine) -> dict[str, Any] | None:
+    """Return how current the index is; None when it cannot be read, which need not fail the request."""
     try:
-        freshness = engine.freshness()
+        found: dict[str, Any] = to_json(engine.freshness())
     except MemsyncError:
         return None
-    return {**plain(freshness), "stale": freshness.stale}
+    return found
 
 
-def _call(name: str, signature: Mapping[str, Any]) -> Method:
-    """Return the method that answers one of `memsync.calls`."""
-
-    def answer(methods: Methods, request: Request) -> dict[str, Any]:  # noqa: ARG001 (because every method is called so)
-        with request.params as params:
-            arguments = call_arguments(params, signature)
-        return {"answer": plain(request.engine.memory.answer(name, arguments))}
-
-    return answer
+def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return operation.arguments_from(params)
+    except UsageError as error:
+        raise RequestError(error.message, hint=error.hint) from error
 
 
-METHODS: dict[str, Method] = {
-    "hello": Methods._hello,
-    "search": Methods._search,
-    "get": Methods._get,
-    "status": Methods._status,
-    "sync": Methods._sync,
-    "wait": Methods._wait,
-    "subscribe": Methods._subscribe,
-    "shutdown": Methods._shutdown,
-    **{name: _call(name, signature) for name, signature in CALLS.items()},
-}
-LONG = frozenset({"sync", "wait", *CALLS})
-"""Methods that may take minutes; they have threads of their own, so that they hold nobody else up."""
+def _method(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
+    """Declare a method of the daemon's own."""
+    declared: Operation[P, dict[str, Any]] = Operation(function, (), None, writes=False, is_slow=False, is_local=False)
+    OWN[declared.name] = declared
+    return declared
+
+
+@_method
+def hello(
+    request: Request,
+    *,
+    protocol: Annotated[int | None, Meta(ge=0, le=2**31, description="The protocol's version.")] = None,
+    version: Annotated[str, Meta(description="The client's own version.")] = "",  # noqa: ARG001 (because clients name theirs)
+) -> dict[str, Any]:
+    """Greet: say which daemon this is."""
+    if protocol not in (None, wire.PROTOCOL):
+        raise OtherProtocol(
+            f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
+            hint="Run: memsync restart",
+        )
+    return request.daemon.about()
+
+
+@_method
+def wait(
+    request: Request,
+    *,
+    generation: Annotated[int, Meta(ge=0, le=LATEST_GENERATION, description="The state to wait for.")] = 0,
+    vectors: Annotated[bool, Meta(description="Wait until nothing is left to embed.")] = False,
+    model: Annotated[bool, Meta(description="Wait until the model is loaded, or could not be.")] = False,
+    seconds: Annotated[float, Meta(ge=0, description="How long to wait at most, up to 600.")] = WAIT_SECONDS,
+) -> dict[str, Any]:
+    """Wait until the index has reached a state."""
+    limit = time.monotonic() + min(seconds, LONGEST_WAIT_SECONDS)
+    keeper = request.engine.keeper
+    turn = keeper.hasten() if vectors else 0
+    while True:
+        indexed = keeper.has_finished(turn)  # before the freshness that is to show it
+        now = request.engine.freshness()
+        embedded = not vectors or (indexed and now.pending_vectors == 0 and now.pending_text == 0)
+        warm = not model or request.engine.vectors.has_warmed
+        reached = now.generation >= generation and embedded and warm
+        if reached or time.monotonic() >= limit:
+            return {"reached": reached, "freshness": to_json(now)}
+        if request.is_over():
+            raise Stopped
+        time.sleep(WAIT_POLL_SECONDS)
+
+
+@_method
+def command(
+    request: Request,
+    *,
+    arguments: Annotated[tuple[str, ...], Meta(description="The command line, after `memsync`.")],
+    folder: Annotated[str, Meta(description="The current folder.")] = "",
+    is_terminal: Annotated[bool, Meta(description="Whether standard output is a terminal.")] = False,
+    has_colour: Annotated[bool, Meta(description="Whether to colour what is printed.")] = False,
+) -> dict[str, Any]:
+    """Run a command line and return what it prints: for memsync's own command, which so loads less."""
+    params = {"arguments": arguments, "folder": folder, "is_terminal": is_terminal, "has_colour": has_colour}
+    return request.daemon.run_command(request.engine.memory, params)
+
+
+@_method
+def subscribe(request: Request) -> dict[str, Any]:  # noqa: ARG001 (because the server itself knows whom to tell)
+    """Send a notification whenever the freshness of the index changes."""
+    return {"subscribed": True}
+
+
+@_method
+def shutdown(request: Request) -> dict[str, Any]:
+    """End the daemon."""
+    request.daemon.stop()
+    return {"stopping": True}

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from memsync.daemon.wire import error_message
+from memsync.client.wire import error_message
 from memsync.errors import EmbedderError, MemsyncError
 from memsync.wiring import make_embedder, make_reranker
 

@@ -17,13 +17,13 @@ from contextlib import suppress
 from typing import Any
 
 from memsync import __version__
-from memsync.daemon import wire
-from memsync.daemon.client import Client
+from memsync.client import wire
+from memsync.client.connection import Client
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
 from memsync.daemon.lock import DaemonLock, daemon_lock, running
-from memsync.daemon.methods import Methods
+from memsync.daemon.methods import DaemonAbout, RunCommand, no_command
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonRunning, DaemonUnavailable, MemsyncError
@@ -47,7 +47,10 @@ CARE_SECONDS = 5.0
 class Daemon:
     """One run of the daemon. `reload` gives the settings anew when it is told to read them again."""
 
-    def __init__(self, settings: Settings, reload: Callable[[], Settings], lock: DaemonLock) -> None:
+    def __init__(
+        self, settings: Settings, reload: Callable[[], Settings], lock: DaemonLock, run_command: RunCommand
+    ) -> None:
+        self._run_command = run_command
         self._settings = settings
         self._lock = lock
         self._reload = reload
@@ -66,7 +69,7 @@ class Daemon:
             self._loop.add_signal_handler(number, self._until.set)
         self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         engine = self._engine(self._settings)
-        server = self._server = Server(self._path, self._methods(self._settings), engine)
+        server = self._server = Server(self._path, DaemonAbout(self._settings, self._stop, self._run_command), engine)
         engine.start()
         log.info("memsync %s serves %s as process %d", __version__, self._settings.root, os.getpid())
         care = self._loop.create_task(self._look_after_itself(server))
@@ -102,9 +105,6 @@ class Daemon:
         return Engine(
             memory, lambda on_path, on_lost: Watcher(settings.root, on_path, on_lost), self._path, self._changed
         )
-
-    def _methods(self, settings: Settings) -> Methods:
-        return Methods(settings, self._stop)
 
     def _changed(self) -> None:
         if self._server is not None:
@@ -151,14 +151,22 @@ class Daemon:
             log.error("config.toml is not taken over: %s", where(error))
             server.engine.health.fault("settings", f"config.toml is not taken over: {type(error).__name__}")
             return
-        old, server.engine, server.methods = server.engine, engine, self._methods(settings)
+        old, server.engine, server.daemon = server.engine, engine, DaemonAbout(settings, self._stop, self._run_command)
         self._settings = settings
         await asyncio.to_thread(old.stop)
         log.info("config.toml was read again")
 
 
-def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None] = lambda: None) -> None:
-    """Be the daemon of a memory root until told to stop. Raises DaemonRunning when there is one."""
+def serve(
+    settings: Settings,
+    reload: Callable[[], Settings],
+    ready: Callable[[], None] = lambda: None,
+    run_command: RunCommand = no_command,
+) -> None:
+    """Run the daemon of a memory root until told to stop; `run_command` runs command lines for clients.
+
+    Raises DaemonRunning when there is one.
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
     keep_few_arenas()
     # watchdog warns of a folder that came while it was listed; stderr is for what a person can do something about
@@ -166,7 +174,7 @@ def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[]
     threading.excepthook = _thread_died
     with daemon_lock(settings) as lock:
         try:
-            stopped = asyncio.run(_run(settings, reload, ready, lock))
+            stopped = asyncio.run(_run(settings, reload, ready, lock, run_command))
         except MemsyncError:
             raise
         except Exception as error:
@@ -177,8 +185,14 @@ def serve(settings: Settings, reload: Callable[[], Settings], ready: Callable[[]
         os._exit(0)  # a hanging thread would keep the process: the index is crash-safe, and its lock is let go of
 
 
-async def _run(settings: Settings, reload: Callable[[], Settings], ready: Callable[[], None], lock: DaemonLock) -> bool:
-    return await Daemon(settings, reload, lock).run(ready)
+async def _run(
+    settings: Settings,
+    reload: Callable[[], Settings],
+    ready: Callable[[], None],
+    lock: DaemonLock,
+    run_command: RunCommand,
+) -> bool:
+    return await Daemon(settings, reload, lock, run_command).run(ready)
 
 
 def _thread_died(about: threading.ExceptHookArgs) -> None:

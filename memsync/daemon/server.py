@@ -12,15 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memsync.daemon import wire
+from memsync.client import wire
 from memsync.daemon.connection import Connection
 from memsync.daemon.engine import Engine
-from memsync.daemon.methods import LONG, METHODS, Methods, Request, plain_freshness
-from memsync.daemon.params import Params, RequestError
+from memsync.daemon.methods import DaemonAbout, Request, RequestError, freshness_of, is_method, method_names, takes_long
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
 
@@ -41,9 +39,9 @@ TELL_SECONDS = 0.5
 class Server:
     """Serves one engine on one socket. The engine can be exchanged while it runs."""
 
-    def __init__(self, path: str, methods: Methods, engine: Engine) -> None:
+    def __init__(self, path: str, daemon: DaemonAbout, engine: Engine) -> None:
         self._path = path
-        self.methods = methods
+        self.daemon = daemon
         self.engine = engine
         self._peers: set[Connection] = set()
         self._subscribers: dict[Connection, _Told] = {}
@@ -118,9 +116,11 @@ class Server:
             known = None if isinstance(number, (dict, list, bool)) else number
             reason = "a request has a method, which is text, and an id, which is text, a number or null"
             return {"id": known, **wire.failure(wire.INVALID_REQUEST, reason)}
-        if method not in METHODS:
+        if not is_method(method):
             answer = wire.failure(
-                wire.METHOD_NOT_FOUND, f"no such method: {method[:100]}", hint=f"Known are: {', '.join(METHODS)}."
+                wire.METHOD_NOT_FOUND,
+                f"no such method: {method[:100]}",
+                hint=f"Known are: {', '.join(method_names())}.",
             )
         elif params is not None and not isinstance(params, dict):
             answer = wire.failure(wire.INVALID_PARAMS, "params is an object: parameters are given by name")
@@ -165,10 +165,10 @@ class Server:
         def is_over() -> bool:
             return peer.is_gone or self._stopping or self.engine is not engine
 
-        work = partial(self.methods.answer, method, Request(engine, Params(method, params), notify, is_over))
-        takes_long = method in LONG or (method == "search" and "generation" in params)
-        pool = self._long if takes_long else self._quick if method == "search" else self._cheap
-        return await loop.run_in_executor(pool, work)
+        request = Request(self.daemon, engine, method, params, notify, is_over)
+        long, quick = takes_long(method, params), method in ("search", "command")
+        pool = self._long if long else self._quick if quick else self._cheap
+        return await loop.run_in_executor(pool, request.result)
 
     # ------------------------------------------------------------------------------------ subscriptions
 
@@ -196,7 +196,7 @@ class Server:
                 return
             engine = self.engine
             with engine.in_use():
-                freshness = await self._loop.run_in_executor(self._cheap, plain_freshness, engine)
+                freshness = await self._loop.run_in_executor(self._cheap, freshness_of, engine)
             for peer, told in self._subscribers.items():
                 if told.differs(freshness):
                     told.freshness = freshness

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError, UnknownModel
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.user_folders import cache_folder
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,8 @@ from memsync.evaluation.measures import (
     resampled_areas,
 )
 from memsync.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
-from memsync.model import Filters, Fresh, Mode, NotePath, Query
+from memsync.model.search import Filters, Query
+from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import parse_note

@@ -15,7 +15,8 @@ from typing import Any
 
 from memsync.errors import UsageError
 from memsync.evaluation.measures import Range
-from memsync.model import Block, Link, Note, NotePath
+from memsync.model.notes import Block, Link, Note
+from memsync.model.vocabulary import NotePath
 from memsync.search.stop_words import STOP_WORDS
 
 LEAST_HEADING_WORDS = 2

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import PurePosixPath
 
-from memsync.model import Chunk, Note
+from memsync.model.notes import Chunk, Note
 
 _MONTHS = [
     "January",

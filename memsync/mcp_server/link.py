@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from memsync.daemon.wire import settings_digest
+from memsync.client.wire import settings_digest
 from memsync.errors import DaemonUnavailable
-from memsync.model import NotePath
-from memsync.notes.rules import PathRules
 from memsync.settings import Settings
 from memsync.wiring import connect_daemon, connect_here
 
 if TYPE_CHECKING:
-    from memsync.memory import Memory
-    from memsync.memory_api import MemoryApi
+    from memsync.memory import Memory, MemoryApi
 
 
 class Link:
@@ -56,11 +53,6 @@ class Link:
                 self._here = None  # or else, when the next cannot be opened, this one would be asked again
             self._here, self._settings = connect_here(settings), digest
         return self._here
-
-    def instructing(self, paths: Iterable[str]) -> str:
-        """Return the first of these paths whose note instructs agents, so that no agent may write it; or empty text."""
-        rules = PathRules(self._load().kinds, {})
-        return next((path for path in paths if rules.instructs(NotePath(path))), "")
 
     def close(self) -> None:
         """Let go of the memory in this process, if there is one that nobody is asking."""

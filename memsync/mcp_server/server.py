@@ -22,9 +22,12 @@ from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.mcp_server.answers import answer
 from memsync.mcp_server.link import Link
-from memsync.mcp_server.tools import TOOLS, Tool
-from memsync.model.plain import json_line, printable, shown, visible
+from memsync.mcp_server.tools import arguments_of, offered, schema_of, tool_of
+from memsync.model.text import json_line, printable, shown, visible
+from memsync.operation import Operation
+from memsync.writing.writer import for_agent
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -41,8 +44,7 @@ Context = ServerRequestContext[Any]
 def make_server(link: Link, *, read_only: bool) -> Server[Any]:
     """Return a server over one memory root; with `read_only` it has no tool that writes."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its complaints may quote what a note or a question says
-    tools = {tool.name: tool for tool in TOOLS if tool.is_read_only or not read_only}
-    handlers = _Handlers(link, tools)
+    handlers = _Handlers(link, offered(read_only=read_only))
     return Server(
         "memsync",
         version=__version__,
@@ -102,7 +104,7 @@ def _whole_characters(line: str) -> str:
 class _Handlers:
     """Answers requests. What a memory does takes threads of its own, so that a slow call holds up no other."""
 
-    def __init__(self, link: Link, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, link: Link, tools: Mapping[str, Operation[Any, Any]]) -> None:
         self._link = link
         self._tools = tools
 
@@ -114,32 +116,18 @@ class _Handlers:
         if tool is None:
             hint = f"there are {', '.join(self._tools)}"
             raise MCPError(types.INVALID_PARAMS, printable(f"there is no tool {params.name!r}; {hint}"))
-        arguments = params.arguments or {}
-        complaint = await anyio.to_thread.run_sync(_complaint, tool, arguments)
-        if complaint:
-            return _failed(complaint)
-        instructing = self._instructing(tool, arguments)
-        if instructing:
-            return _failed(f"{instructing} instructs agents: only people write to it, in an editor.")
-        arguments = _whole(tool, arguments)
         try:
-            answer = await self._ask(lambda memory: tool.run(memory, arguments))
+            arguments = arguments_of(tool, dict(params.arguments or {}))
+            found = await self._ask(lambda memory: answer(memory, tool, arguments))
         except MemsyncError as error:
             return _failed(error.sentences())
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
             return _failed(f"memsync failed ({type(error).__name__}). Try it another way, and tell who runs it.")
-        texts = filter(None, (answer.text, "\n".join(answer.remarks)))
+        texts = filter(None, (found.text, "\n".join(found.remarks)))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=visible(text)) for text in texts],
-            structured_content=shown(answer.content),
+            structured_content=shown(found.content),
         )
-
-    def _instructing(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
-        """Return the note that instructs agents and that a tool would write to; empty when there is none."""
-        try:
-            return self._link.instructing(tool.targets(arguments))
-        except MemsyncError:
-            return ""  # it is no path of a note, or the settings are wrong, which the tool itself will say
 
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
@@ -193,7 +181,7 @@ class _Handlers:
 
     async def _ask(self, question: Callable[[Any], Any]) -> Any:
         def ask() -> Any:
-            with self._link.memory() as memory:
+            with self._link.memory() as memory, for_agent():
                 return question(memory)
 
         return await anyio.to_thread.run_sync(ask)
@@ -215,41 +203,21 @@ def path_of(uri: str) -> str:
     return unquote(uri.removeprefix(SCHEME).lstrip("/"), errors="surrogateescape")
 
 
-def _described(tool: Tool) -> types.Tool:
+def _described(operation: Operation[Any, Any]) -> types.Tool:
+    tool = tool_of(operation)
     return types.Tool(
         name=tool.name,
         title=tool.title,
-        description=tool.description,
-        input_schema=tool.schema,
+        description=tool.text,
+        input_schema=schema_of(operation),
         annotations=types.ToolAnnotations(
             title=tool.title,
-            read_only_hint=tool.is_read_only,
+            read_only_hint=not operation.writes,
             destructive_hint=False,
             idempotent_hint=tool.is_idempotent,
             open_world_hint=False,
         ),
     )
-
-
-def _complaint(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return what is wrong with arguments, by the tool's own schema; empty when nothing is."""
-    from jsonschema import Draft202012Validator  # at the first call: the client waits for the handshake
-
-    errors = sorted(Draft202012Validator(tool.schema).iter_errors(arguments), key=lambda error: list(error.path))
-    if not errors:
-        return ""
-    places = [".".join(str(part) for part in error.path) for error in errors]
-    wrong = [
-        f"{place}: {error.message}" if place else error.message for place, error in zip(places, errors, strict=True)
-    ]
-    known = ", ".join(tool.parameters) or "none"
-    return f"{'; '.join(wrong)}. The parameters of {tool.name} are: {known}."
-
-
-def _whole(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with whole numbers as such: JSON schema takes 3.0 for one."""
-    kinds = {name: one.get("type") for name, one in tool.parameters.items()}
-    return {name: int(value) if kinds[name] == "integer" else value for name, value in arguments.items()}
 
 
 def _failed(text: str) -> types.CallToolResult:

@@ -1,28 +1,25 @@
-"""What a caller gets back: hits and how fresh they are, or lines of a note.
-
-Tuples with names, because a served search makes these classes: dataclasses would add a fifth to what it loads.
-"""
+"""What a caller gets back: hits and how fresh they are, or lines of a note."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import ClassVar
 
+from memsync.model.search import Filters, TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
-if TYPE_CHECKING:
-    from memsync.model.search import Filters, TimeHint
 
-
-class Rank(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rank:
     """Where one retriever placed a hit, with its raw score for explanation."""
 
     rank: int
     score: float
 
 
-class Hit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hit:
     """One answer: lines `start_line`..`end_line` of `path`, as they stood in the file when it was returned.
 
     `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
@@ -30,6 +27,8 @@ class Hit(NamedTuple):
     the matched words. `highlights` are (start, end) offsets into it. `parts` are those of the sum that hits are ordered
     by (docs/search.md).
     """
+
+    computed: ClassVar = ("citation",)
 
     path: NotePath
     start_line: int
@@ -46,7 +45,7 @@ class Hit(NamedTuple):
     highlights: tuple[tuple[int, int], ...]
     score: float
     ranks: Mapping[str, Rank]
-    parts: Mapping[str, float] = MappingProxyType({})
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def citation(self) -> str:
@@ -56,14 +55,17 @@ class Hit(NamedTuple):
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
-class Freshness(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Freshness:
     """How far the answer can be trusted to be about the files as they are now.
 
     `scanned_at`: when the files were last compared with the index (ISO 8601, UTC). `pending_text`: changed files not
     indexed yet; `pending_vectors`: passages searchable by word but not yet by meaning. `generation` numbers the state
     of the index that answered. `watcher`: what keeps the index live (`none` in-process: every search compares for
-    itself); `reason`: why that is not `live`, or else empty.
+    itself); `reason`: why that is not `live`, otherwise empty.
     """
+
+    computed: ClassVar = ("stale",)
 
     scanned_at: str
     pending_text: int
@@ -78,23 +80,28 @@ class Freshness(NamedTuple):
         return self.pending_text > 0
 
 
-class SearchResult(NamedTuple):
-    """The hits, the mode that was really used, how fresh they are, and what the caller should know.
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """How an answer came about: the filters as understood, times that the question names, milliseconds of each stage."""
 
-    `timings` gives the milliseconds of each stage, `filters` the filters as understood, `times` those that the question
-    names in passing: all are for `--explain`.
-    """
+    filters: Filters
+    times: tuple[TimeHint, ...] = ()
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The hits, the mode that was really used, how fresh they are, and what the caller should know."""
 
     hits: tuple[Hit, ...]
     mode: Mode
     freshness: Freshness
     warnings: tuple[str, ...] = ()
-    timings: Mapping[str, float] = MappingProxyType({})
-    filters: Filters | None = None
-    times: tuple[TimeHint, ...] = ()
+    explain: Explanation = Explanation(Filters())
 
 
-class Excerpt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Excerpt:
     """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines."""
 
     path: NotePath

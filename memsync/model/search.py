@@ -64,7 +64,8 @@ def is_between(moment: str, after: str, before: str) -> bool:
     return moment[: len(after)] >= after and (not before or moment[: len(before)] <= before)
 
 
-class TimeHint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TimeHint:
     """A time that a question names in passing, in the words of the question.
 
     It is from the day `after` to the day `before`, each empty for no bound.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from memsync.model.vocabulary import NotePath
 
@@ -15,6 +16,8 @@ class Written:
     that it is indexed later, or could not be: a strict search looks for it all the same, and says when it is missing.
     `commit` is the git commit, empty when there is none.
     """
+
+    computed: ClassVar = ("citation",)
 
     path: NotePath
     line: int

@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from memsync.model import Block, Chunk, Entry, Form, Note, Section, Trait
+from memsync.model.notes import Block, Chunk, Entry, Note, Section
+from memsync.model.vocabulary import Form, Trait
 from memsync.notes.passage import passage_text
 from memsync.notes.utterance import opening_of, said, speaker_of, traits_of
 

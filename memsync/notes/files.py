@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsync.errors import NoteError, NoteTooLarge, RootError
-from memsync.model import Failure, FileStamp, NotePath
+from memsync.model.notes import FileStamp
+from memsync.model.sync import Failure
+from memsync.model.vocabulary import NotePath
 from memsync.notes.filesystem import file_system_of
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
 from memsync.notes.places import Places

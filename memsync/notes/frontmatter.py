@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
-from memsync.model import JsonValue
+from memsync.model.vocabulary import JsonValue
 
 MAX_HEAD_BYTES = 64_000
 MAX_DEPTH = 16

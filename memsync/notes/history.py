@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import LATEST_NS
 from memsync.notes.git import Git, TooSlow, open_git
 from memsync.notes.ignore import is_note_name

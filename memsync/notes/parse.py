@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
 
-from memsync.model import Block, JsonValue, Kind, Note, NotePath, Section, Tag, Tier
+from memsync.model.notes import Block, Note, Section, Tag
+from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
 from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
 from memsync.notes.decode import decode

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memsync.model import Chunk, Note, NotePath
+from memsync.model.notes import Chunk, Note
+from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.parse import parse_note
 from memsync.notes.rules import PathRules

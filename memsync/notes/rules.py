@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from memsync.model import Kind, NotePath, Tier
+from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 ARCHIVE_FOLDER = "archive/"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from memsync.model import FileStamp, NotePath
+from memsync.model.notes import FileStamp
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import Identity, NoteFiles
 
 SHRUNK_SECONDS = 0.04

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from memsync.model import Message, Note, Section
+from memsync.model.notes import Message, Note, Section
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import parse_moment
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from memsync.model import Trait
+from memsync.model.vocabulary import Trait
 
 OPENING_WORDS = 12
 """A text mostly says in its first words what it is about."""

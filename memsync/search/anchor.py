@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError
-from memsync.model import Chunk, Form, IndexedChunk, NotePath
+from memsync.model.notes import Chunk
+from memsync.model.search import IndexedChunk
+from memsync.model.vocabulary import Form, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader

@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from memsync.model import Hit, Mode, Query
+from memsync.model.answer import Hit
+from memsync.model.search import Query
+from memsync.model.vocabulary import Mode
 from memsync.notes.chunk import CountTokens
 from memsync.search.rank import Found, Question
 from memsync.search.snippet import holds_all, stems_of

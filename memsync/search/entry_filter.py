@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Set
 
-from memsync.model import Entry, Filters, Form, IndexedChunk, is_between, names_tag
+from memsync.model.notes import Entry
+from memsync.model.search import Filters, IndexedChunk, is_between, names_tag
+from memsync.model.vocabulary import Form
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)

@@ -10,7 +10,9 @@ from functools import partial
 from itertools import takewhile
 
 from memsync.errors import NoSuchNote, NoteError, UsageError
-from memsync.model import Excerpt, Note, NotePath, Section
+from memsync.model.answer import Excerpt
+from memsync.model.notes import Note, Section
+from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.naming import spellings

@@ -17,8 +17,8 @@ from datetime import datetime
 from typing import Any
 
 from memsync.errors import UsageError
-from memsync.model import Filters, Kind, Mode, Query, Tier
-from memsync.model.vocabulary import FILTER_ALIASES
+from memsync.model.search import Filters, Query
+from memsync.model.vocabulary import FILTER_ALIASES, Kind, Mode, Tier
 from memsync.notes.when import parse_when
 from memsync.search.stop_words import STOP_WORDS
 from memsync.search.time_hints import time_hints, weekdays_in

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memsync.model import Candidate, Entry, Form, IndexedChunk, NotePath, TimeHint, Trait, is_remembered
+from memsync.model.notes import Entry
+from memsync.model.search import Candidate, IndexedChunk, TimeHint
+from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
 from memsync.notes.utterance import stem_number, stems
 from memsync.search.time_hints import asks_when
 

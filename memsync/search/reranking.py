@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 
 from memsync.errors import EmbedderError, UnknownModel, sentences
-from memsync.model import Hit, Rank
+from memsync.model.answer import Hit, Rank
 from memsync.ports import Clock, Reranker
 
 RERANKED = 30
@@ -35,7 +36,8 @@ def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> l
     by_relevance = sorted(range(len(hits)), key=lambda position: -relevance[position])
     ranks = {position: rank for rank, position in enumerate(by_relevance, start=1)}
     read = [
-        hit._replace(
+        replace(
+            hit,
             score=round((1.0 - weight) * hit.score + weight * relevance[position], 6),
             ranks={**hit.ranks, "rerank": Rank(ranks[position], relevance[position])},
         )

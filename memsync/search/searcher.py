@@ -9,19 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import EmbedderError
-from memsync.model import (
-    Candidate,
-    EmbeddingSpace,
-    Freshness,
-    Hit,
-    IndexedChunk,
-    Kind,
-    Mode,
-    Query,
-    Rank,
-    SearchResult,
-    Tier,
-)
+from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult
+from memsync.model.search import Candidate, EmbeddingSpace, IndexedChunk, Query
+from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader
@@ -138,7 +128,8 @@ class Searcher:
         warnings = _why_empty(hits, likely, tokens) if not fitting else ()
         timer.lap("hits")
         fresh = Freshness("", 0, 0)
-        return SearchResult(tuple(fitting), mode, fresh, warnings, timer.stages, query.filters, query.times)
+        explain = Explanation(query.filters, query.times, timer.stages)
+        return SearchResult(tuple(fitting), mode, fresh, warnings, explain)
 
     # --------------------------------------------------------------------------------------- candidates
 

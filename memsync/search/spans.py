@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsync.model import Entry, Form, IndexedChunk, NotePath
+from memsync.model.notes import Entry
+from memsync.model.search import IndexedChunk
+from memsync.model.vocabulary import Form, NotePath
 from memsync.search.rank import REASONS, Found
 
 TIER_ENTRIES = 25

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import zip_longest
 
-from memsync.model import Difference
+from memsync.model.status import Difference
 from memsync.ports import Index, IndexReader
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsync.errors import EmbedderError, NoteError
-from memsync.model import EmbeddingSpace, NotePath, PendingPassage
+from memsync.model.search import EmbeddingSpace
+from memsync.model.sync import PendingPassage
+from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.reader import NoteReader

@@ -10,7 +10,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
-from memsync.model import Change, ChangeType, Failure, FileStamp, IndexedFile, NotePath
+from memsync.model.notes import FileStamp
+from memsync.model.sync import Change, ChangeType, Failure, IndexedFile
+from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import FileScan, Identity, NoteFiles
 from memsync.notes.places import Places

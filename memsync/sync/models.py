@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from memsync.errors import EmbedderError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.ports import Clock, Embedder
 from memsync.sync.clock import SYSTEM_CLOCK
 

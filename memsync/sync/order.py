@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from memsync.model import EmbeddingSpace, IndexCounts, NotePath, WaitingNote
-from memsync.model.plain import duration
+from memsync.model.search import EmbeddingSpace
+from memsync.model.sync import IndexCounts, WaitingNote
+from memsync.model.text import duration
+from memsync.model.vocabulary import NotePath
 from memsync.ports import IndexReader
 
 RATES = "embedding_rates"

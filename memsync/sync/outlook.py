@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsync.errors import RootError
-from memsync.model import Change, IndexedFile, NotePath
+from memsync.model.sync import Change, IndexedFile
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.places import Places
 from memsync.ports import Clock, Index

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memsync.model import Change, ChangeType, IndexedFile, NotePath
+from memsync.model.sync import Change, ChangeType, IndexedFile
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan
 
 RACY_NS = 2_000_000_000

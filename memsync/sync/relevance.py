@@ -6,7 +6,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from memsync.errors import NoteError
-from memsync.model import Change, ChangeType, NotePath
+from memsync.model.sync import Change, ChangeType
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.ports import Clock
 

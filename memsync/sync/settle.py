@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memsync.model import Change, ChangeType, IndexedFile, NotePath
+from memsync.model.sync import Change, ChangeType, IndexedFile
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.settling import State, Stillness, stillness_needed
 

@@ -11,7 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
-from memsync.model import Difference, EmbeddingSpace, Failure, NotePath, SyncReport
+from memsync.model.search import EmbeddingSpace
+from memsync.model.status import Difference
+from memsync.model.sync import Failure, SyncReport
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.reader import NoteReader

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import memsync
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.reader import NoteReader
 from memsync.ports import PreparedNote

@@ -19,7 +19,7 @@ import apsw
 from memsync.errors import EmbedderError, FilesystemError
 from memsync.indexes.sqlite.database_files import set_aside
 from memsync.indexes.sqlite.vectors import to_float16
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.vector_cache.database import NewerVersion, VectorDatabase
 from memsync.vector_cache.values import are_unit, value_bytes
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import apsw
 
 from memsync.indexes.sqlite.database_files import create_private
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.vector_cache.values import HASH_BYTES, are_unit, checksum, value_bytes
 
 VERSION = 1

@@ -23,7 +23,7 @@ from typing import BinaryIO
 import apsw
 
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexTooNew, UsageError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.ports import Progress
 from memsync.vector_cache.database import CachedSpace, NewerVersion, VectorDatabase
 from memsync.vector_cache.values import HASH_BYTES, are_unit, cosines, value_bytes

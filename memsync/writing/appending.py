@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from memsync.errors import MemsyncError
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.repository import changed_since
 from memsync.writing import note_file
 from memsync.writing.attempts import Done, Replaced, make, tried

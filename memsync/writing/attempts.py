@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing import note_file
 from memsync.writing.beneath import cannot_write
 

@@ -12,8 +12,8 @@ from itertools import count
 from pathlib import Path
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
-from memsync.model import NotePath
-from memsync.model.plain import printable
+from memsync.model.text import printable
+from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import is_note_name
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -6,7 +6,7 @@ import re
 from datetime import date
 
 from memsync.errors import UsageError
-from memsync.model import Kind, NotePath
+from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.places import Places
 from memsync.notes.rules import PathRules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsync.model import Note, Section
+from memsync.model.notes import Note, Section
 from memsync.writing.join import Addition, joined
 from memsync.writing.tail import read_tail
 

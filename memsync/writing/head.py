@@ -14,7 +14,7 @@ from contextlib import suppress
 import yaml
 
 from memsync.errors import WriteRefused
-from memsync.model import JsonValue
+from memsync.model.vocabulary import JsonValue
 from memsync.notes.decode import split_lines
 from memsync.notes.frontmatter import Head, closes_head, head_is_open, read_head, value_span
 

@@ -19,7 +19,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.threads import read_message_heading
 from memsync.writing.json_lines import append_line
 

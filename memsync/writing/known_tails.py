@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing.tail import Tail
 
 VERSION = 3

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from memsync.errors import WriteRefused
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import identity_of
 from memsync.writing.beneath import cannot_write, check_writable, folder_of
 from memsync.writing.swap import rename_new

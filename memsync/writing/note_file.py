@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from memsync.errors import WriteRefused
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.writing.beneath import cannot_write
 from memsync.writing.swap import exchange, rename_new

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
 from memsync.notes.repository import GitUnusable, Repository, branch_of, find_repository, read_file, state_of
 

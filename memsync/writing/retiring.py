@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from memsync.errors import MemsyncError, UsageError
-from memsync.model import Failure, NotePath, Retirement
+from memsync.model.sync import Failure
+from memsync.model.upkeep import Retirement
+from memsync.model.vocabulary import NotePath
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.writing import repository
 from memsync.writing.beneath import numbered

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memsync.config_file import name_in
 from memsync.errors import FilesystemError, RootError
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.writing.beneath import folder_of
 
 _SOUL = """# Soul

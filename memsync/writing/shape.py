@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from memsync.errors import UsageError
-from memsync.model import Block
-from memsync.model.plain import printable
+from memsync.model.notes import Block
+from memsync.model.text import printable
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, thread_parser
 from memsync.notes.dates import parse_moment

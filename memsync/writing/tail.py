@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
-from memsync.model import Block
+from memsync.model.notes import Block
 from memsync.notes.blocks import Heading, parse_blocks, thread_parser
 from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import head_is_open, read_head

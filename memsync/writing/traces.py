@@ -8,7 +8,7 @@ import struct
 from contextlib import suppress
 
 from memsync.errors import WriteRefused
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 
 _SWAP_BYTES = 108
 """vim's block 0 up to the host name: see `struct block0` in vim's memline.c."""

@@ -11,12 +11,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.file_lock import file_lock
-from memsync.model import NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
+from memsync.notes.rules import PathRules
 from memsync.writing import note_file
 from memsync.writing.appending import Appending
 from memsync.writing.attempts import Done, Replaced, make, tried
@@ -29,12 +31,28 @@ from memsync.writing.traces import refuse_open_in_editor
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.0005
+WRITES_FOR_AGENT: ContextVar[bool] = ContextVar("writes_for_agent", default=False)
+"""True while an operation runs that an agent asked for: no agent may write what instructs agents."""
+
+
+@contextmanager
+def for_agent() -> Iterator[None]:
+    """Run what follows as an agent's: writing to a note that instructs agents raises WriteRefused."""
+    mark = WRITES_FOR_AGENT.set(True)
+    try:
+        yield
+    finally:
+        WRITES_FOR_AGENT.reset(mark)
 
 
 class NoteWriter:
-    """Writes notes beneath one memory root; `keep` is the folder of the lock and the journal."""
+    """Writes notes under one memory root; `keep` is the folder of the lock and the journal.
 
-    def __init__(self, root: Path, keep: Path) -> None:
+    `rules` tell which notes instruct agents.
+    """
+
+    def __init__(self, root: Path, keep: Path, rules: PathRules | None = None) -> None:
+        self._rules = rules or PathRules({}, {})
         self.journal = Journal(keep / "journal")
         self._root = root
         self._keep = keep
@@ -54,6 +72,11 @@ class NoteWriter:
             finally:
                 self._holder = None
 
+    def refuse_instructions(self, path: NotePath, *, for_agent: bool = True) -> None:
+        """Refuse to write, for an agent or a conversation, to a note that instructs agents. Raises WriteRefused."""
+        if for_agent and self._rules.instructs(path):
+            raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
+
     def append(
         self,
         path: NotePath,
@@ -69,6 +92,7 @@ class NoteWriter:
         writes even if an editor has the note open. `replaces` are earlier appends, by their ids in the journal, that
         this one puts back. Raises WriteRefused, FilesystemError; nothing is changed then.
         """
+        self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
             appending = Appending(
                 self._root, folder, path, addition, head, self.journal, self._tails, force=force, replaces=replaces
@@ -79,6 +103,7 @@ class NoteWriter:
 
     def create(self, path: NotePath, text: str) -> Done:
         """Make a new note. Raises UsageError when there is one of that name, FilesystemError, WriteRefused."""
+        self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
             try:
                 make(folder, path, text)
@@ -102,6 +127,7 @@ class NoteWriter:
         FileNotFoundError, WriteRefused,
         FilesystemError, and what `edit` raises; nothing is changed then.
         """
+        self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path) as folder:
             if not force:
                 refuse_open_in_editor(folder, path)

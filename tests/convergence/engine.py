@@ -14,7 +14,7 @@ from memsync.daemon.keeper import Keeper
 from memsync.daemon.vectors import VectorKeeper
 from memsync.indexes.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.model import WatcherState
+from memsync.model.vocabulary import WatcherState
 from memsync.settings import Settings
 from memsync.sync.gate import LONGEST_PAUSE_SECONDS, Gate
 from memsync.vector_cache.cache import SqliteVectorCache

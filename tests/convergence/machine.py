@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from memsync.errors import IndexBusy
-from memsync.model import Fresh, Mode
+from memsync.model.vocabulary import Fresh, Mode
 from tests.convergence import oracle, texts
 from tests.convergence.embedder import Condition
 from tests.convergence.tree import FOLDERS, NOTES

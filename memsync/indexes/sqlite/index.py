@@ -21,7 +21,8 @@ from memsync.indexes.sqlite.reader import FrequencyCache, SqliteReader
 from memsync.indexes.sqlite.rows import NoteRows, note_rows
 from memsync.indexes.sqlite.salvage import copy_vectors
 from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.model import Chunk, EmbeddingSpace, Note
+from memsync.model.notes import Chunk, Note
+from memsync.model.search import EmbeddingSpace
 
 if TYPE_CHECKING:
     from memsync.ports import Index

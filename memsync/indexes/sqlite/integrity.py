@@ -16,7 +16,7 @@ from memsync.indexes.sqlite import schema
 from memsync.indexes.sqlite.queries import IS_OF_CHUNK, chunk_of
 from memsync.indexes.sqlite.vectors import to_int8
 from memsync.indexes.sqlite.words import closed_segments
-from memsync.model import Kind, Tier
+from memsync.model.vocabulary import Kind, Tier
 
 _LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
 

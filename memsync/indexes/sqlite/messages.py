@@ -10,7 +10,9 @@ from typing import Any
 import apsw
 
 from memsync.errors import UsageError
-from memsync.model import Cost, Message, NotePath, Thread, ThreadMessage, Usage
+from memsync.model.notes import Message
+from memsync.model.threads import Cost, Thread, ThreadMessage, Usage
+from memsync.model.vocabulary import NotePath
 
 MOST_TOKENS = 10**12
 MOST_DOLLARS = 10**6

@@ -10,7 +10,9 @@ import apsw
 
 from memsync.indexes.sqlite import queries
 from memsync.indexes.sqlite.vectors import near_pairs
-from memsync.model import IndexedNote, Kind, NotePath, Place, Tier
+from memsync.model.search import IndexedNote
+from memsync.model.upkeep import Place
+from memsync.model.vocabulary import Kind, NotePath, Tier
 
 Progress = Callable[[str, int, int], None]
 

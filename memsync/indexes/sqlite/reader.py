@@ -22,21 +22,10 @@ from memsync.indexes.sqlite.overview import OverviewReader
 from memsync.indexes.sqlite.queries import chunk_and_item
 from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.indexes.sqlite.words import places_of_word, word_rows
-from memsync.model import (
-    Candidate,
-    EmbeddingSpace,
-    Entry,
-    Filters,
-    Form,
-    IndexCounts,
-    IndexedChunk,
-    IndexedFile,
-    NotePath,
-    PendingPassage,
-    Query,
-    WaitingNote,
-    names_tag,
-)
+from memsync.model.notes import Entry
+from memsync.model.search import Candidate, EmbeddingSpace, Filters, IndexedChunk, Query, names_tag
+from memsync.model.sync import IndexCounts, IndexedFile, PendingPassage, WaitingNote
+from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
     from memsync.indexes.sqlite.vectors import Vector

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from memsync.indexes.cjk import cjk_words, without_cjk
 from memsync.indexes.sqlite.messages import message_row
 from memsync.indexes.words import context_words, heading_words
-from memsync.model import Chunk, Entry, Form, Note, NotePath
+from memsync.model.notes import Chunk, Entry, Note
+from memsync.model.vocabulary import Form, NotePath
 
 
 class ChunkRows(NamedTuple):

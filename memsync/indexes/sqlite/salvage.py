@@ -17,7 +17,7 @@ import apsw
 
 from memsync.indexes.sqlite.schema import load_vec0
 from memsync.indexes.sqlite.vectors import are_vectors, is_int8_vector, to_int8
-from memsync.model import EmbeddingSpace
+from memsync.model.search import EmbeddingSpace
 
 SPACE_KEY = "space "
 """With a space's number, where `meta` keeps its description a second time: without it all its vectors were lost."""

@@ -10,7 +10,8 @@ from memsync.errors import EmbedderError
 from memsync.indexes.sqlite.reader import SqliteReader, describe_space
 from memsync.indexes.sqlite.salvage import SPACE_KEY
 from memsync.indexes.sqlite.vectors import to_float16, to_int8
-from memsync.model import EmbeddingSpace, PendingPassage
+from memsync.model.search import EmbeddingSpace
+from memsync.model.sync import PendingPassage
 
 if TYPE_CHECKING:
     from memsync.indexes.sqlite.vectors import Vector

@@ -10,7 +10,9 @@ from memsync.indexes.sqlite.messages import put_messages
 from memsync.indexes.sqlite.queries import GROUP_ROWS, MOST_ITEMS
 from memsync.indexes.sqlite.rows import ChunkRows, NoteRows, to_json
 from memsync.indexes.sqlite.spaces import SpaceWriter
-from memsync.model import FileStamp, Form, NotePath, PutResult
+from memsync.model.notes import FileStamp
+from memsync.model.sync import PutResult
+from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
     from memsync.ports import PreparedNote

@@ -1,0 +1,1 @@
+"""The daemon's client: what a message looks like, and a connection that sends requests."""

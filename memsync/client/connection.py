@@ -1,0 +1,198 @@
+"""A connection to the daemon: every request is a line on the socket, every answer a line back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from memsync import __version__
+from memsync.client import wire
+from memsync.errors import DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
+
+Progress = Callable[[str, int, int], None]
+
+CONNECT_SECONDS = 2.0
+ANSWER_SECONDS = 60.0
+_BLOCK_BYTES = 262_144
+
+
+class Client:
+    """A connection to a daemon. RemoteMemory is one with a method for each operation.
+
+    `daemon_settings` is the digest of the settings that only the daemon itself heeds.
+    """
+
+    def __init__(self, socket_path: str, settings_digest: str) -> None:
+        """Connect and greet. Raises DaemonUnavailable when no daemon of this version has these settings."""
+        self._path = socket_path
+        self._numbers = itertools.count(1)
+        self._buffer = b""
+        self._socket = _connected(socket_path)
+        try:
+            self._greet(settings_digest)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _greet(self, settings_digest: str) -> None:
+        self._socket.settimeout(CONNECT_SECONDS)
+        try:
+            answer = self.call("hello", {"protocol": wire.PROTOCOL, "version": __version__})
+        except DaemonUnavailable:
+            raise
+        except MemsyncError as error:
+            raise DaemonUnavailable(f"the daemon refuses: {error.message}", hint="Run: memsync restart") from error
+        who = f"the daemon (process {answer.get('process')})"
+        if answer.get("protocol") != wire.PROTOCOL or answer.get("version") != __version__:
+            raise DaemonOutdated(
+                f"{who} is memsync {answer.get('version')}, this is {__version__}", hint="Run: memsync restart"
+            )
+        if answer.get("settings") != settings_digest:
+            raise DaemonOutdated(f"{who} runs with other settings", hint="Run: memsync restart")
+        self.daemon_settings = answer.get("daemon_settings")
+        self._socket.settimeout(ANSWER_SECONDS)
+
+    def wait(self, *, generation: int = 0, vectors: bool = False, model: bool = False, seconds: float = 10.0) -> bool:
+        """Wait until the index has reached a state.
+
+        With `vectors` also until nothing is left to embed, with `model` until the model is loaded or has failed.
+        Returns False when that has not happened within so many seconds.
+        """
+        params = {"generation": generation, "vectors": vectors, "model": model, "seconds": seconds}
+        with self.patient(seconds + ANSWER_SECONDS):
+            return bool(self.call("wait", params)["reached"])
+
+    def shutdown(self) -> None:
+        """Ask the daemon to end; it closes this connection."""
+        self.call("shutdown", {})
+
+    def call(self, method: str, params: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        """Send one request and return its result. Raises the error that the daemon answered with."""
+        return self._receive(self._send(method, params), progress)
+
+    @contextmanager
+    def patient(self, seconds: float | None) -> Iterator[None]:
+        """Wait for answers for so many seconds; None: as long as usual."""
+        if seconds is not None:
+            self._socket.settimeout(seconds)
+        try:
+            yield
+        finally:
+            self._socket.settimeout(ANSWER_SECONDS)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ----------------------------------------------------------------------------------------- messages
+
+    def _send(self, method: str, params: Mapping[str, Any]) -> int:
+        """Send one request and return its number."""
+        number = next(self._numbers)
+        request = wire.encode({"id": number, "method": method, "params": params})
+        if len(request) > wire.MAX_REQUEST_BYTES:
+            raise UsageError("the question is over a megabyte", hint="Ask something shorter.")
+        try:
+            self._socket.sendall(request)
+        except OSError as error:
+            raise self._lost(error) from error
+        return number
+
+    def _receive(self, number: int, progress: Progress | None) -> dict[str, Any]:
+        """Return the result of a request; an answer to an earlier one, which nobody waited for, is passed over."""
+        while True:
+            message = self._message()
+            if message.get("method") == "progress" and progress is not None:
+                about = message["params"]
+                progress(about["what"], about["done"], about["total"])
+            if "method" in message or message.get("id") not in (number, None):
+                continue
+            if "error" in message:
+                raise self._error(message["error"])
+            result: dict[str, Any] = message["result"]
+            return result
+
+    def _message(self) -> dict[str, Any]:
+        try:
+            message = json.loads(self._line())
+        except ValueError:
+            message = None
+        if isinstance(message, dict) and message.keys() & {"method", "error", "result"}:
+            return message
+        raise DaemonUnavailable(f"what answers at {self._path} is no daemon of memsync", hint="Run: memsync restart")
+
+    def _line(self) -> bytes:
+        while b"\n" not in self._buffer:
+            try:
+                block = self._socket.recv(_BLOCK_BYTES)
+            except OSError as error:
+                raise self._lost(error) from error
+            if not block:
+                raise self._lost(None)
+            self._buffer += block
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _error(self, message: Mapping[str, Any]) -> MemsyncError:
+        if message.get("code") == wire.OTHER_PROTOCOL:
+            return DaemonOutdated(str(message.get("message")), hint="Run: memsync restart")
+        if message.get("code") == wire.STOPPING:
+            return DaemonUnavailable("the daemon is stopping", hint="Try again.")
+        found = wire.error_of(message)
+        if message.get("code") == wire.INVALID_PARAMS:
+            return UsageError(found.message, hint=found.hint)
+        return found
+
+    def _lost(self, error: OSError | None) -> DaemonUnavailable:
+        reason = "closed the connection" if error is None else f"does not answer: {error.strerror or error}"
+        return DaemonUnavailable(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
+
+
+def end(path: str) -> None:
+    """Ask the daemon at a socket to end; its settings and its version do not matter. Raises DaemonUnavailable."""
+    with _connected(path) as connection:
+        try:
+            connection.sendall(wire.encode({"id": 1, "method": "shutdown", "params": {}}))
+            connection.recv(_BLOCK_BYTES)
+        except OSError as error:
+            raise DaemonUnavailable(f"the daemon at {path} does not answer", hint="See memsync logs.") from error
+
+
+def _connected(path: str) -> socket.socket:
+    """Return a socket connected to a daemon that this same user runs. Raises DaemonUnavailable."""
+    if os.path.dirname(path) == wire.runtime_folder():
+        try:
+            wire.require_private(os.path.dirname(path))
+        except FileNotFoundError:
+            raise _not_running() from None
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.settimeout(CONNECT_SECONDS)
+        found.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        found.close()
+        raise _not_running() from None
+    except OSError as error:
+        found.close()
+        raise DaemonUnavailable(
+            f"the daemon at {path} cannot be reached: {error}", hint="Run: memsync restart"
+        ) from error
+    return found
+
+
+def _not_running() -> DaemonUnavailable:
+    return DaemonUnavailable("no daemon is running", hint="Start one with: memsync start")

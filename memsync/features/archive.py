@@ -1,0 +1,114 @@
+"""Archiving: notes that are due, by age or by `expires`, are moved to archive/ and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.errors import WriteRefused
+from memsync.model.search import IndexedNote
+from memsync.model.upkeep import Pruning, Retirement
+from memsync.model.vocabulary import NotePath, Tier
+from memsync.notes.activity import begun, days_since, here_since, is_kept_for_good, last_active
+from memsync.notes.dates import expires_at
+from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
+from memsync.operation import operation
+from memsync.workspace import Workspace
+from memsync.writing.retiring import Moved
+
+MOST_SHARE = 0.1
+"""Of the notes: more than that is not moved at once unless somebody insists."""
+MOST_DAYS = 36_500
+
+
+@operation(writes=True, is_slow=True)
+def prune(
+    memory: Workspace,
+    *,
+    days: Annotated[
+        int, Meta(ge=0, le=MOST_DAYS, description="Age of task memory in days. [default: prune.task_days, 30]")
+    ] = 0,
+    apply: Annotated[bool, Meta(description="Move them. Without it they are only shown.")] = False,
+    force: Annotated[bool, Meta(description="Move them even if they are more than 10 % of all notes.")] = False,
+) -> Pruning:
+    """Show what is due to be archived, task memory that is old and what has expired; with `apply` move it to archive/.
+
+    Personal and pinned notes stay. Raises WriteRefused when more than a tenth of the notes would move, unless `force`.
+    """
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
+    retirements, warnings = due(notes, datetime.now().astimezone(), days or memory.settings["prune.task_days"])
+    retirements = memory.archive.with_free_targets(retirements)
+    kept = sum(not note.archived for note in notes)
+    is_refused = is_too_much(len(retirements), kept) and not force
+    plan = Pruning(tuple(retirements), (), kept, is_refused, (), tuple(warnings), pending)
+    if not apply:
+        return plan
+    if is_refused:
+        raise WriteRefused(
+            f"{len(retirements)} of {kept} notes are due, more than a tenth, and none was moved",
+            hint="Look at them with memsync prune; if that is right: memsync prune --apply --force",
+        )
+    return _done(memory, plan, memory.archive.retire(retirements, {note.path: note.mtime_ns for note in notes}))
+
+
+@operation(writes=True, is_slow=True)
+def undo_prune(memory: Workspace) -> Pruning:
+    """Move back what the last `prune` moved. Raises UsageError when there is nothing to undo."""
+    moved = memory.archive.undo()
+    back = tuple(Retirement(source, target, "", "moved back") for source, target in moved.moves)
+    return _done(memory, Pruning(back, (), 0), moved)
+
+
+def _done(memory: Workspace, plan: Pruning, moved: Moved) -> Pruning:
+    """Return what became of a plan, once the index has it."""
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
+    sources = {source for source, _ in moved.moves}
+    known = {note.path for note in notes}
+    unseen = next((target for _, target in moved.moves if target not in known), "") if not pending else ""
+    left_out = f"no search finds {unseen}: .gitignore or [files] exclude leaves it out" if unseen else ""
+    return replace(
+        plan,
+        moved=tuple(retirement for retirement in plan.due if retirement.path in sources),
+        notes=plan.notes or sum(not note.archived for note in notes),
+        failed=tuple(moved.failed),
+        warnings=(*plan.warnings, *filter(None, (left_out, moved.complaint))),
+        pending_text=pending,
+    )
+
+
+def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[list[Retirement], list[str]]:
+    """Return the notes that are due at a moment, by path, and a warning for each `expires` that was not understood.
+
+    A note with `expires` is due then; task memory without it, when it is older than `task_days`. The age of a note that
+    a clone or a pull brought counts from its arrival. Personal and pinned notes are never due, nor is the README.md
+    that describes its folder, nor a note whose `expires` is not understood.
+    """
+    found, warnings = [], []
+    for note in notes:
+        if is_kept_for_good(note) or describes_folder(note.path):
+            continue
+        expires = note.front_matter.get("expires")
+        if expires is None:
+            age = days_since(here_since(note), now.date())
+            reason = f"{note.tier}, {age} days old" if note.tier is Tier.TASK and age > task_days else ""
+        else:
+            moment = expires_at(expires, begun(note)) if isinstance(expires, str) else None
+            if moment is None:
+                warnings.append(f"{note.path} is kept: cannot parse expires {expires!r}: write 2026-11-21 or 30d")
+            reason = f"expired {moment:%Y-%m-%d}" if moment is not None and moment <= now else ""
+        if reason:
+            target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")
+            shown = last_active(note) if expires is not None else here_since(note)
+            found.append(Retirement(note.path, target, shown, reason))
+    return found, warnings
+
+
+def is_too_much(count: int, notes: int) -> bool:
+    """Tell whether so many of the notes are more than should be archived at once."""
+    return count > notes * MOST_SHARE

@@ -1,0 +1,156 @@
+"""The elements of a JSON array, one at a time, from a stream of any length.
+
+The end of an element is found by counting brackets outside of strings, in blocks: so one element that is no JSON, too
+large or too deeply nested is left out, and the next one is read all the same. A streaming JSON parser would have to
+stop at the first of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import IO
+
+from memsync.features.conversations import Unusable
+
+MAX_ELEMENT_BYTES = 32_000_000
+MAX_DEPTH = 100
+MAX_CONTAINERS = 500_000
+"""Objects and lists in one element: an empty one takes 3 bytes of a file, and 64 of memory."""
+BLOCK_BYTES = 1 << 18
+_OPENING = {b"]": b"[", b"}": b"{"}
+_BRACKETS = (b"[", b"{", b"]", b"}")
+_MAX_OPEN = 10_000_000
+_TOKEN = re.compile(rb'"[^"\\]*"|["\[\]{}]')
+_REST_OF_STRING = re.compile(rb'(?:[^"\\]|\\.)*+', re.DOTALL)
+_BETWEEN = b" \t\r\n,"
+
+
+class Elements:
+    """Yields the bytes of each element, or the reason why it is left out. Raises what reading the stream raises.
+
+    The stream begins with the array's opening bracket. `is_cut` is true until the closing one has been read.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.is_cut = True
+        self._stream = stream
+        self._open = bytearray()
+        self._open_of_kind = dict.fromkeys(_OPENING.values(), 0)
+        self._in_string = False
+        self._understood = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._held = bytearray()
+        self._size = self._deepest = self._containers = 0
+
+    def __iter__(self) -> Iterator[bytes | Unusable]:
+        rest = b""
+        while self.is_cut and len(self._open) <= _MAX_OPEN and (block := self._stream.read(BLOCK_BYTES)):
+            block = rest + block
+            taken = 0  # up to here the block is held, or passed over
+            for start in self._brackets(block):
+                before = len(self._open)
+                if not self._is_counted(block[start : start + 1]):
+                    continue
+                if before == 1:
+                    yield from self._scalars(block[taken:start])
+                    taken = start
+                elif before == 0:
+                    taken = start + 1
+                elif len(self._open) == 1:
+                    self._hold(block[taken : start + 1])
+                    taken = start + 1
+                    yield self._element()
+                self.is_cut = bool(self._open)
+                if not self.is_cut:
+                    return
+            self._hold(block[taken : self._understood])
+            rest = block[self._understood :]
+
+    def _brackets(self, block: bytes) -> Iterator[int]:
+        """Yield where brackets stand outside of strings, and note how much of a block is understood."""
+        at = 0
+        while at < len(block):
+            if self._in_string:
+                at, self._in_string = _end_of_string(block, at)
+                if self._in_string:
+                    break
+                continue
+            found = _TOKEN.search(block, at)
+            at = found.end() if found else len(block)
+            if found and found[0] == b'"':
+                self._in_string = True
+            elif found and found[0] in _BRACKETS:
+                yield found.start()
+        self._understood = at
+
+    def _is_counted(self, bracket: bytes) -> bool:
+        """Count a bracket; return False for one that closes nothing."""
+        if bracket in _OPENING:
+            return self._leave(bracket)
+        self._enter(bracket)
+        return True
+
+    def _enter(self, token: bytes) -> None:
+        self._open += token
+        self._open_of_kind[token] += 1
+        self._containers += 1
+        self._deepest = max(self._deepest, len(self._open))
+
+    def _leave(self, token: bytes) -> bool:
+        """Close the innermost container of that kind with all in it; return False when the element has none.
+
+        An element that is no JSON may close what it has not opened. That does not end the array. Only what is then
+        closed is looked through, so the work grows with the length of the stream and not with its square.
+        """
+        opening = _OPENING[token]
+        is_first_of_several = len(self._open) > 1 and self._open[:1] == opening  # the array, with an element open
+        if self._open_of_kind[opening] <= is_first_of_several:
+            return False
+        at = self._open.rfind(opening)
+        for kind in self._open_of_kind:
+            self._open_of_kind[kind] -= self._open.count(kind, at)
+        del self._open[at:]
+        return True
+
+    def _hold(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._is_sound():
+            self._held += piece
+        else:
+            self._held.clear()
+
+    def _is_sound(self) -> bool:
+        return self._size <= MAX_ELEMENT_BYTES and self._deepest <= MAX_DEPTH + 1 and self._containers <= MAX_CONTAINERS
+
+    def _scalars(self, piece: bytes) -> Iterator[Unusable]:
+        """Yield a complaint for what stands between objects and lists."""
+        self._hold(piece)
+        if self._size > MAX_ELEMENT_BYTES or bytes(self._held).strip(_BETWEEN):
+            yield Unusable("it is neither an object nor a list")
+        self._clear()
+
+    def _element(self) -> bytes | Unusable:
+        found: bytes | Unusable
+        if self._size > MAX_ELEMENT_BYTES:
+            found = Unusable(f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB")
+        elif self._deepest > MAX_DEPTH + 1:
+            found = Unusable(f"it is nested deeper than {MAX_DEPTH} levels")
+        elif self._containers > MAX_CONTAINERS:
+            found = Unusable(f"it has more than {MAX_CONTAINERS:,} objects and lists")
+        else:
+            found = bytes(self._held)
+        self._clear()
+        return found
+
+
+def _end_of_string(block: bytes, start: int) -> tuple[int, bool]:
+    """Return how far a string reaches, and whether it goes on in the next block.
+
+    A backslash at the end of a block is left to be read with the next one.
+    """
+    found = _REST_OF_STRING.match(block, start)
+    end = found.end() if found else start
+    return (end + 1, False) if block[end : end + 1] == b'"' else (end, True)

@@ -1,0 +1,239 @@
+"""A file of conversations -> the conversations, one at a time, and what of it cannot be used.
+
+The formats are in docs/conversations.md. A line or a conversation that cannot be used is named with its place; the
+others are read all the same. How much of a file is held, expanded and nested is bounded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from memsync.errors import UsageError
+from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
+from memsync.features.conversations.array import MAX_CONTAINERS, Elements
+from memsync.features.conversations.exports import NO_EXPORT, read_export
+from memsync.ports import Progress
+
+MAX_EXPANDED_BYTES = 4_000_000_000
+MAX_RATIO = 200
+"""A real export is packed to a tenth of its size; one that is packed a thousandfold is made to fill a disk."""
+MAX_LINE_BYTES = 32_000_000
+MAX_LINES_BYTES = 400_000_000
+"""Of a file of JSON Lines, which may alternate between threads, so that all of them are held."""
+MAX_HEAD_NAMES = 100
+_MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+"""What reading a member of an archive raises.
+
+zipfile has no error of its own for some faults: RuntimeError is an encrypted member, NotImplementedError one that is
+packed in a way it does not know.
+"""
+READING = "reading"
+_HINT = "Name a .jsonl, conversations.json or .zip."
+
+Read = Iterator[ConversationText | Skipped]
+
+
+def read_conversations(path: Path, progress: Progress | None = None) -> Read:
+    """Yield the conversations of a file, and what is left out of it. Raises UsageError for a file of another kind.
+
+    A `.zip` is an export as it was downloaded; otherwise the first character tells JSON from JSON Lines.
+    """
+    try:
+        if path.suffix.lower() == ".zip":
+            yield from _from_archive(path, progress)
+            return
+        with path.open("rb") as file:
+            stream = _Counted(file, path.stat().st_size, progress)
+            start = file.read(4096)
+            if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise UsageError(f"{path} is UTF-16", hint="Save it as UTF-8.")
+            start = start.removeprefix(codecs.BOM_UTF8)
+            file.seek(0)
+            is_array = start.lstrip().startswith(b"[")
+            if is_array:
+                yield from _from_array(stream, f"{path}")
+            else:
+                yield from _from_lines(stream, is_named_json=path.suffix.lower() == ".json")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
+
+
+class _Counted:
+    """A stream that reports how much of it has been read, and ends with an error where it gives more than allowed."""
+
+    def __init__(self, stream: IO[bytes], total: int, progress: Progress | None, most: int = 0) -> None:
+        self._stream = stream
+        self._total = total
+        self._progress = progress
+        self._most = most
+        self._done = 0
+
+    def read(self, size: int) -> bytes:
+        block = self._stream.read(size)
+        self._count(len(block))
+        return block
+
+    def readline(self, size: int) -> bytes:
+        line = self._stream.readline(size)
+        if self._progress is not None:
+            self._count(len(line))
+        return line
+
+    def _count(self, size: int) -> None:
+        self._done += size
+        if self._most and self._done > self._most:
+            raise zipfile.BadZipFile(f"it expands to more than {self._most:,} bytes")
+        if self._progress is not None and self._total:
+            self._progress(READING, min(self._done, self._total), self._total)
+
+
+# ------------------------------------------------------------------------------------------------ archives
+
+
+def _from_archive(path: Path, progress: Progress | None) -> Read:
+    with _archive(path) as archive:
+        members = [one for one in archive.infolist() if _MEMBER.fullmatch(one.filename) and not one.is_dir()]
+        if not members:
+            raise UsageError(f"{path} holds no conversations.json", hint="Name the export as it was downloaded.")
+        left = MAX_EXPANDED_BYTES
+        for member in sorted(members, key=lambda one: one.filename):
+            if member.file_size > max(left, 0) or member.file_size > MAX_RATIO * max(member.compress_size, 4096):
+                raise UsageError(
+                    f"{path}: {member.filename} expands from {member.compress_size:,} to {member.file_size:,} bytes",
+                    hint="Unpack it yourself, and import what you trust.",
+                )
+            left -= member.file_size
+            try:
+                with archive.open(member) as file:
+                    stream = _Counted(file, member.file_size, progress, most=member.file_size)
+                    yield from _from_array(stream, member.filename)
+            except _BROKEN as error:
+                yield Skipped(member.filename, f"the rest cannot be read: {error}")
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
+    with archive:
+        yield archive
+
+
+# ------------------------------------------------------------------------------------------------- exports
+
+
+def _from_array(stream: Any, name: str) -> Read:
+    """Yield the conversations of an array. Raises UsageError when not one element of it is whole."""
+    elements = Elements(stream)
+    number = 0
+    for number, element in enumerate(elements, 1):
+        place = f"conversation {number}"
+        try:
+            if isinstance(element, Unusable):
+                raise element
+            yield read_export(json.loads(element), place)
+        except Unusable as error:
+            yield Skipped(place, str(error))
+        except (ValueError, RecursionError) as error:
+            yield Skipped(place, f"not JSON: {error}")
+    if elements.is_cut:
+        if not number:
+            raise UsageError(f"{name} ends before its first conversation does", hint="See docs/conversations.md.")
+        yield Skipped(f"conversation {number + 1}", "the file ends before it does")
+
+
+# ---------------------------------------------------------------------------------------------- own lines
+
+
+def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
+    """Yield the conversations of JSON Lines.
+
+    A `.json` file was probably meant to be an export: the reason why its first line is left out says that it is none.
+    """
+    found: dict[str, ConversationText] = {}
+    size = 0
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES):
+        number += 1
+        size += len(line)
+        place = f"line {number}"
+        if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
+            limit = MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES
+            yield Skipped(place, f"over {limit // 1_000_000} MB: it and what follows is left out; split the file")
+            break
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        if line.isspace():
+            continue
+        try:
+            _check_containers(line)
+            _add_line(json.loads(line.decode()), found, place)
+        except (Unusable, ValueError, RecursionError) as error:
+            reason = str(error) if isinstance(error, Unusable) else f"not JSON: {error}"
+            yield Skipped(place, f"{reason}; {NO_EXPORT}" if is_named_json and not found else reason)
+            is_named_json = False
+    while found:  # so that what has been written is not held any longer
+        yield found.pop(next(iter(found)))
+
+
+def _check_containers(line: bytes) -> None:
+    """Raise Unusable for a line of more objects and lists than one conversation may have."""
+    if len(line) <= MAX_CONTAINERS:
+        return
+    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # in its texts, too: the elements are counted without
+        element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
+        if isinstance(element, Unusable):
+            raise element
+
+
+def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None:
+    name = line.get("thread") if isinstance(line, dict) else None
+    if not isinstance(name, str) or not name:
+        raise Unusable('not a JSON object with "thread"')
+    head, role = line.get("head", {}), line.get("role")
+    if not isinstance(head, dict):
+        raise Unusable("head is an object")
+    turn = None
+    if role is not None:
+        turn = Turn(role, line.get("text", ""), line.get("time", ""), line.get("attributes", {}))
+        if not (isinstance(role, str) and isinstance(turn.text, str) and isinstance(turn.time, str)):
+            raise Unusable("role, text and time are texts")
+        if not isinstance(turn.attributes, dict):
+            raise Unusable("attributes are an object")
+        if not all(isinstance(value, str) for value in turn.attributes.values()):
+            turn.attributes = _texts(turn.attributes)
+    conversation = found.get(name)
+    if conversation is None:
+        conversation = found[name] = ConversationText(name, place=place)
+    if head:
+        _add_head(conversation, head)
+    if turn is not None:
+        conversation.turns.append(turn)
+
+
+def _add_head(conversation: ConversationText, head: Mapping[str, Any]) -> None:
+    if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+        raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
+    conversation.head.update(head)
+
+
+def _texts(attributes: Mapping[str, Any]) -> dict[str, str]:
+    texts = {}
+    for key, value in attributes.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise Unusable(f"attribute {key} is neither text nor a number")
+        texts[key] = str(value)
+    return texts

@@ -1,0 +1,74 @@
+"""Passages that several notes contain, word for word or nearly so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.errors import NoteError
+from memsync.model.upkeep import Duplicates, Place, Repetition
+from memsync.operation import Cli, Command, operation
+from memsync.ports import Progress, no_progress
+from memsync.workspace import Workspace
+
+LEAST_TOKENS = 8
+"""A shorter passage ("Yes.", "Open questions") says the same in many notes without repeating anything."""
+MOST_PAIRS = 10_000
+MOST_COMPARED = 40_000
+"""Passages that are compared each with each, unless all are asked for.
+
+That takes ten seconds; twice as many take forty.
+"""
+LEAST_SIMILARITY = 0.7
+"""Below that, passages are only about the same matter."""
+
+
+@operation(
+    Command(
+        "duplicates",
+        help="Print passages that several notes contain, word for word or nearly so, the most similar first.",
+        notes="Each passage is compared with every other; interrupt it at any time.",
+        runs_here=True,
+    ),
+    is_slow=True,
+)
+def duplicates(
+    memory: Workspace,
+    *,
+    similarity: Annotated[
+        float, Meta(ge=LEAST_SIMILARITY, le=1, description="Minimum similarity (1: identical apart from links).")
+    ] = 0.95,
+    limit: Annotated[int, Meta(ge=1, le=2**53, description="How many to show."), Cli(("-n",))] = 50,
+    compare_all: Annotated[
+        bool, Meta(description="Compare all passages, not only the 40,000 longest."), Cli(("--all",))
+    ] = False,
+    progress: Progress = no_progress,
+) -> Duplicates:
+    """Return passages that stand in several notes, equal or with a cosine of `similarity` or more.
+
+    Of more than 40,000 passages the longest are compared, unless `compare_all`; equal ones are found in any case.
+    """
+    most = sys.maxsize if compare_all else MOST_COMPARED
+    with memory.as_of_now() as (reader, pending):
+        groups, left_out = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS, most, progress)
+        space = reader.active_space()
+        waiting = reader.pending(space) if space else reader.counts().passages
+    repetitions = tuple(_repetition(memory, score, places) for score, places in groups[:limit])
+    return Duplicates(repetitions, pending, waiting, left_out)
+
+
+def _repetition(memory: Workspace, score: float, places: Sequence[Place]) -> Repetition:
+    texts = {_quote(memory, place) for place in places} if score == 1 else set()
+    return Repetition(score, tuple(places), _quote(memory, places[0]), is_equal=len(texts) == 1)
+
+
+def _quote(memory: Workspace, place: Place) -> str:
+    """Return the lines of a place as they are now; empty when they have just gone."""
+    try:
+        note = memory.editor.read(place.path)
+    except (OSError, NoteError):
+        return ""
+    return "\n".join(note.lines[place.start_line - 1 : place.end_line]) if note else ""

@@ -1,0 +1,171 @@
+"""Writing down what happened and what should last: the daily log, long-term memory, new notes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.errors import UsageError
+from memsync.model.vocabulary import Kind, Tier
+from memsync.model.written import Written
+from memsync.notes.dates import leading_time
+from memsync.notes.when import parse_day
+from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.workspace import Workspace
+from memsync.writing.beneath import new_note_path, note_path
+from memsync.writing.daily import log_of
+from memsync.writing.head import head_of
+from memsync.writing.naming import NOTE_OF_TIER, TITLE_OF_MEMORY, tags_of, title_of
+from memsync.writing.shape import cleaned, list_item, one_line
+
+REMEMBERED = "Remembered"
+
+Text = Annotated[
+    str, Meta(description="The text."), Cli(metavar="TEXT", is_text=True, reads_input=True, is_editable=True)
+]
+Tags = Annotated[tuple[str, ...], Meta(description="A tag, without #; may be given several times."), Cli(("--tag",))]
+Force = Annotated[bool, Meta(description="Write even if an editor has the note open.")]
+TierName = Annotated[str, one_of(("", *Tier), "How long it matters: personal, project or task.")]
+
+
+@operation(
+    Command(
+        "log",
+        help="Append TEXT to today's log with a timestamp and print its path:line.",
+        examples=(
+            "memsync log chose SQLite for the store",
+            "memsync log --day yesterday --time 17:30 met Dana about pricing",
+            "git log -1 --format=%s | memsync log --tag work",
+        ),
+    ),
+    tool=Tool(
+        "memory_log",
+        "Write to today's log",
+        "Append an entry to today's log, with the time. Use it for what happened: work done, decisions on the way, "
+        "things tried. What should last belongs to memory_remember.",
+        ("text", "tags"),
+        {"text": "One entry, in a sentence or two.", "tags": "Tags, without #."},
+        is_idempotent=False,
+    ),
+    writes=True,
+)
+def log(
+    memory: Workspace,
+    text: Text,
+    *,
+    day: Annotated[
+        str, Meta(description="The day: 2026-11-21, yesterday, 3d. [default: today]"), Cli(metavar="DATE")
+    ] = "",
+    time: Annotated[str, Meta(description="The time. [default: now; none for another day]"), Cli(metavar="HH:MM")] = "",
+    tags: Tags = (),
+    force: Force = False,
+) -> Written:
+    """Append an entry to the log of a day.
+
+    Raises UsageError where [kinds] has no folder for logs.
+    """
+    now = datetime.now()
+    of_day = parse_day(day, now) if day else now.date()
+    clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
+    item = list_item(text, time=clock, tags=tags_of(tags))
+    path = log_of(of_day, memory.files, memory.reader.rules)
+    head = f"# {of_day}\n"
+    return memory.write("log", text, lambda: memory.writer.append(path, item, head=head, force=force))
+
+
+@operation(
+    Command(
+        "remember",
+        help="Add TEXT to long-term memory (MEMORY.md) and print its path:line.",
+        notes="An item that is already there is not added again.",
+        examples=(
+            "memsync remember prefers tabs over spaces",
+            "memsync remember --section Decisions the store is SQLite",
+            "memsync remember --tier task the demo is on Friday",
+        ),
+    ),
+    tool=Tool(
+        "memory_remember",
+        "Remember something",
+        "Add a fact, a preference or a decision to long-term memory, as a list item. Use it for what will matter in other "
+        "conversations. An item that is already there is not added again.",
+        ("text", "section", "note", "tier", "tags"),
+        {
+            "text": "One thing, so that it is understood without this conversation.",
+            "note": "Another note than MEMORY.md, by its path; not SOUL.md and no prompt.",
+            "tier": "How long it matters: for good (personal), for a project, or for a task.",
+            "tags": "Tags, without #.",
+        },
+    ),
+    writes=True,
+)
+def remember(
+    memory: Workspace,
+    text: Text,
+    *,
+    section: Annotated[
+        str,
+        Meta(description="The section to put it in; it is made if it is not there. [default: Remembered]"),
+        Cli(metavar="HEADING"),
+    ] = "",
+    note: Annotated[
+        str,
+        Meta(description="The note to put it in. [default: MEMORY.md, or the note of its tier]"),
+        Cli(metavar="PATH", names="note"),
+    ] = "",
+    tier: TierName = "",
+    tags: Tags = (),
+    force: Force = False,
+) -> Written:
+    """Add a list item to a section of long-term memory (MEMORY.md), or of another note.
+
+    Note and section are made if they are not there. An item that is already there is not added again.
+    """
+    wanted = Tier(tier or Tier.PERSONAL)
+    path = note_path(note or NOTE_OF_TIER[wanted])
+    if memory.editor.is_of_kind(path, Kind.THREAD):  # a section of that name would be a message
+        raise UsageError(f"{path} is a thread", hint="Append to it: memsync thread append")
+    item = list_item(text, tags=tags_of(tags))
+    heading = one_line(section) or REMEMBERED
+    is_memory = path == NOTE_OF_TIER[Tier.PERSONAL]
+    fields = {"tier": str(wanted)} if tier and not is_memory else {}
+    head = f"{head_of(fields)}# {TITLE_OF_MEMORY if is_memory else title_of(path)}\n"
+    return memory.write("remember", text, lambda: memory.editor.add_to_section(path, heading, item, head, force=force))
+
+
+@operation(
+    Command(
+        "note new",
+        help="Make the note PATH, with TEXT if there is any, and print its path:line. An existing note is left alone.",
+        notes="PATH counts from the memory root; with ./ or ../ it counts from the current folder.",
+    ),
+    writes=True,
+)
+def new_note(
+    memory: Workspace,
+    path: Annotated[str, Meta(description="Its path."), Cli(names="note")],
+    text: Annotated[str, Meta(description="The text."), Cli(metavar="TEXT", is_text=True, is_editable=True)] = "",
+    *,
+    title: Annotated[str, Meta(description="Its heading. [default: its file name]")] = "",
+    tier: TierName = "",
+    tags: Tags = (),
+) -> Written:
+    """Make a note. Raises UsageError when there is one of that name, or no scan would find it."""
+    place = new_note_path(path)
+    if memory.files.leaves_out(place):
+        raise UsageError(
+            f"{place} would not be a note: .gitignore or [files] exclude leaves it out", hint="Name another place."
+        )
+    head = head_of({"tier": tier, "tags": list(tags_of(tags))})
+    body = f"\n{cleaned(text)}\n" if text.strip() else ""
+    content = f"{head}# {one_line(title) or title_of(place)}\n{body}"
+    return memory.write("note", title or place, lambda: memory.writer.create(place, content))
+
+
+def _clock(text: str) -> str:
+    clock = leading_time(text)
+    if not clock or clock.lstrip("0") != text.strip().lstrip("0"):
+        raise UsageError(f"{text!r} is not a time of day", hint="Write it as 10:02.")
+    return clock

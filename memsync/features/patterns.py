@@ -1,0 +1,136 @@
+"""Learned patterns: list items `- text {.pattern type=… key=… count=3 confidence=0.8}`, counted up where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.model.notes import Block, Note
+from memsync.model.vocabulary import Kind, NotePath, Tier
+from memsync.model.written import Pattern, Written
+from memsync.notes.attributes import cut_attributes
+from memsync.operation import Cli, Command, operation
+from memsync.workspace import Workspace
+from memsync.writing.attempts import Done
+from memsync.writing.edits import replace_line
+from memsync.writing.naming import NOTE_OF_TIER, TITLE_OF_MEMORY
+from memsync.writing.shape import attribute_block, list_item, one_line
+
+MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
+HEADING = "Patterns"
+
+
+@operation(Command("pattern list", help="Print every learned pattern, the surest first."))
+def patterns(memory: Workspace) -> tuple[Pattern, ...]:
+    """Return the learned patterns of all notes, the surest first."""
+    with memory.as_of_now() as (reader, _):
+        paths = reader.notes_where("class", "pattern")
+    notes = filter(None, map(memory.editor.read, paths))
+    found = [pattern for note in notes for pattern in _patterns(note)]
+    return tuple(sorted(found, key=lambda one: (-one.confidence, -one.count, one.path, one.line)))
+
+
+@operation(
+    Command(
+        "pattern observe", help="Record that TEXT was observed, once more if it was before, and print its path:line."
+    ),
+    writes=True,
+)
+def observe(
+    memory: Workspace,
+    text: Annotated[str, Meta(description="The pattern."), Cli(metavar="TEXT", is_text=True)],
+    *,
+    pattern_type: Annotated[
+        str, Meta(description="What sort of pattern it is: style, habit, …"), Cli(("--type",))
+    ] = "",
+    key: Annotated[str, Meta(description="What it is about; equal keys are one pattern.")] = "",
+    confidence: Annotated[
+        float, Meta(ge=0, le=1, description="How sure it is. [default: grows with each observation]")
+    ] = 0.0,
+) -> Written:
+    """Record that a pattern was observed: once more if MEMORY.md has it, found by `key` or, without one, by its text."""
+    return memory.write("pattern", text, lambda: _observe(memory, text, pattern_type, key, confidence))
+
+
+def _observe(memory: Workspace, text: str, pattern_type: str, key: str, confidence: float) -> Done:
+    today = date.today().isoformat()
+    first = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
+    attributes = {**first, "confidence": _confidence(confidence, 1), "first": today, "last": today}
+    wanted = one_line(text)
+    item = list_item(wanted, attributes={name: value for name, value in attributes.items() if value})
+
+    def known(note: Note | None) -> Pattern | None:
+        there = list(_patterns(note)) if note else []
+        return next((p for p in there if (p.key == key if key else p.text == _shown(wanted))), None)
+
+    if known(memory.editor.read(MEMORY)) is None:
+        return memory.editor.add_to_section(MEMORY, HEADING, item, f"# {TITLE_OF_MEMORY}\n")
+
+    def edit(content: str) -> str:
+        note = memory.editor.parse(MEMORY, content)
+        pattern = known(note)
+        return content if pattern is None else _counted(content, note, pattern, confidence, today)
+
+    return memory.writer.rewrite(MEMORY, edit)
+
+
+def _counted(content: str, note: Note, found: Pattern, confidence: float, today: str) -> str:
+    """Return the note's text with a pattern observed once more."""
+    line = note.lines[found.line - 1]
+    column, attributes = cut_attributes(line)
+    count = found.count + 1
+    changed = {"count": str(count), "confidence": _confidence(confidence, count), "last": today}
+    block = attribute_block({**attributes, **changed})
+    return replace_line(content, found.line, f"{line[:column]} {block}")
+
+
+def _patterns(note: Note) -> Iterator[Pattern]:
+    """Yield the patterns of a note, in order. What somebody said in a conversation is none."""
+    if note.kind is Kind.THREAD:
+        return
+    for section_blocks in note.blocks:
+        for block in section_blocks:
+            yield from _patterns_in(note, block)
+
+
+def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
+    line = note.lines[block.start_line - 1]
+    column, attributes = cut_attributes(line)
+    if block.entry and attributes == block.attributes and "pattern" in attributes.get("class", "").split():
+        yield Pattern(
+            note.path,
+            block.start_line,
+            _shown(" ".join(line[:column].lstrip(" \t-*+").split())),
+            attributes.get("type", ""),
+            attributes.get("key", ""),
+            _whole(attributes.get("count", "")),
+            _share(attributes.get("confidence", "")),
+            attributes.get("first", ""),
+            attributes.get("last", ""),
+        )
+    for child in block.children:
+        yield from _patterns_in(note, child)
+
+
+def _shown(text: str) -> str:
+    """Return text without the backslashes that keep it from being read as a time or as attributes."""
+    return text.replace("\\:", ":").replace("\\{", "{")
+
+
+def _confidence(given: float, count: int) -> str:
+    """Return the confidence that was given, else one that grows with each observation: 0.5, 0.75, 0.88."""
+    return f"{given if given else 1 - 0.5 ** min(count, 10):.2g}"
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 1
+
+
+def _share(text: str) -> float:
+    try:
+        return min(1.0, max(0.0, float(text)))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,109 @@
+"""Preferences: the `- key: value` lines of preferences.md, for everyone or under a `## user:NAME` heading.
+
+Of several lines with one key the last wins.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.errors import UsageError
+from memsync.model.notes import Note
+from memsync.model.vocabulary import NotePath
+from memsync.model.written import Preference, Written
+from memsync.notes.attributes import cut_attributes
+from memsync.operation import Cli, Command, operation
+from memsync.workspace import Workspace
+from memsync.writing.attempts import Done
+from memsync.writing.edits import end_of_section, find_section, insert_after, replace_line
+from memsync.writing.join import Addition
+from memsync.writing.shape import one_line
+
+PREFERENCES = NotePath("preferences.md")
+_HEAD = "# Preferences\n"
+# Key and value begin and end without a space: any number of spaces around them is read in one pass.
+_LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")
+_USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
+
+
+User = Annotated[str, Meta(description="The user. [default: everyone]"), Cli(metavar="NAME")]
+
+
+@operation(Command("pref list", help="Print every preference."))
+def preferences(memory: Workspace, *, user: User = "") -> tuple[Preference, ...]:
+    """Return the preferences of everyone, with those of `user` in their place where there are any."""
+    note = memory.editor.read(PREFERENCES)
+    found: dict[str, Preference] = {}
+    user = one_line(user)
+    for owner in ("", user) if user else ("",):
+        for preference in _preferences(note) if note else ():
+            if preference.user == owner:
+                found.pop(preference.key, None)
+                found[preference.key] = preference
+    return tuple(found.values())
+
+
+@operation(Command("pref set", help="Set KEY to VALUE and print its path:line."), writes=True)
+def set_preference(
+    memory: Workspace,
+    key: Annotated[str, Meta(description="What it is about.")],
+    value: Annotated[str, Meta(description="What is preferred."), Cli(is_text=True)],
+    *,
+    user: User = "",
+) -> Written:
+    """Set a preference, in its line if there is one. Raises UsageError for what could not be read back."""
+    key, value, user = map(one_line, (key, value, user))
+    if not key or ":" in key or not value or not _LINE.fullmatch(f"- {key}: {value}"):
+        raise UsageError(f"{key!r} and {value!r} are not a preference", hint="Write: memsync pref set KEY VALUE")
+    braced = next((part for part in (value, user) if cut_attributes(part)[1]), None)
+    if braced is not None:
+        raise UsageError(f"{braced!r} ends in attributes", hint="Write it without the braces.")
+    written = f"{_HEAD}\n## user:{user}\n\n- {key}: {value}\n" if user else f"{_HEAD}\n- {key}: {value}\n"
+    read = _preferences(memory.editor.parse(PREFERENCES, written.encode()))
+    if [(one.key, one.value, one.user) for one in read] != [(key, value, user)]:
+        raise UsageError(f"{user!r} would not be read as this user", hint="Write it without Markdown's signs.")
+    return memory.write("pref", f"{key}: {value}", lambda: _set(memory, key, value, user))
+
+
+def _set(memory: Workspace, key: str, value: str, user: str) -> Done:
+    item = Addition(f"- {key}: {value}")
+    heading = f"user:{user}"
+    note = memory.editor.read(PREFERENCES)
+    if note is None or (user and find_section(note, heading) is None):
+        new = Addition(f"## {heading}\n\n{item.text}") if user else item
+        return memory.writer.append(PREFERENCES, new, head=_HEAD)
+
+    def edit(text: str) -> str:
+        now = memory.editor.parse(PREFERENCES, text)
+        old = [one for one in _preferences(now) if (one.key, one.user) == (key, user)]
+        if old:
+            line = _LINE.fullmatch(now.lines[old[-1].line - 1])
+            assert line is not None
+            return replace_line(text, old[-1].line, f"{line[1]}{line[2]}{line[3]}{value}")
+        return insert_after(PREFERENCES, text, _place(now, heading if user else ""), item)
+
+    return memory.writer.rewrite(PREFERENCES, edit, adds=True)
+
+
+def _preferences(note: Note) -> list[Preference]:
+    """Return every preference of the note, in order."""
+    found = []
+    for section in note.sections:
+        user = next((named[1] for title in section.heading_path if (named := _USER.fullmatch(title))), "")
+        for number in range(section.start_line, section.end_line + 1):
+            line = _LINE.fullmatch(note.lines[number - 1])
+            if line is not None:
+                found.append(Preference(line[2], line[4], number, user))
+    return found
+
+
+def _place(note: Note, heading: str) -> int:
+    """Return the line behind which a new preference stands: a user's section, or what is for everybody."""
+    section = find_section(note, heading) if heading else None
+    if section is not None:
+        return end_of_section(note, section)
+    common = [s for s in note.sections if not any(_USER.fullmatch(title) for title in s.heading_path)]
+    return end_of_section(note, common[-1]) if common else note.head_lines

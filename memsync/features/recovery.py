@@ -1,0 +1,119 @@
+"""Entries that memsync appended and an editor overwrote: found, appended again, or forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.errors import UsageError
+from memsync.model.vocabulary import Kind, NotePath
+from memsync.model.written import Overwritten, Written
+from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.operation import operation
+from memsync.workspace import Workspace
+from memsync.writing.attempts import Done
+from memsync.writing.head import head_of
+from memsync.writing.journal import Appended, edited, missing
+from memsync.writing.naming import title_of
+from memsync.writing.shape import as_it_was
+
+MOST_DAYS = 36_500
+
+Ids = Annotated[tuple[str, ...], Meta(description="The ids of the entries.")]
+
+
+@operation()
+def overwritten(
+    memory: Workspace,
+    *,
+    days: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="How many days to look back.")] = 30,
+) -> tuple[Overwritten, ...]:
+    """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
+
+    Entries that somebody edited are marked `similar`, those whose note is gone `note_deleted`.
+    """
+    return tuple(entry for _, entry in _lost(memory, days))
+
+
+@operation(writes=True)
+def recover(memory: Workspace, ids: Ids) -> tuple[Written, ...]:
+    """Append overwritten entries again, in their first order; a deleted note gets its heading back."""
+    return tuple(_recover(memory, entry) for entry in _named(memory, ids))
+
+
+@operation(writes=True)
+def dismiss(memory: Workspace, ids: Ids) -> int:
+    """Forget overwritten entries that were deleted on purpose; return how many."""
+    entries = _named(memory, ids)
+    with memory.writer.lock():
+        memory.writer.journal.settle([entry.id for entry in entries])
+    return len(entries)
+
+
+def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
+    """Return the entries of the last days that are not in their notes, in the order in which they were appended."""
+    since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+    by_path: dict[NotePath, list[Appended]] = {}
+    for entry in memory.writer.journal.since(0.0):
+        by_path.setdefault(entry.path, []).append(entry)
+    pairs = []
+    for path, entries in by_path.items():
+        if all(entry.at < since for entry in entries):
+            continue
+        text = _text_of(memory, path)
+        lost = missing(entries, text or "")
+        changed = edited(entries, lost, text or "")
+        for entry in lost:
+            moment = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds")
+            shown = Overwritten(entry.id, path, moment, entry.text, entry.id in changed, note_deleted=text is None)
+            pairs += [(entry, shown)] if entry.at >= since else []
+    return sorted(pairs, key=lambda pair: (pair[0].at, pair[0].id))
+
+
+def _text_of(memory: Workspace, path: NotePath) -> str | None:
+    """Return the text of a note and of those of its name that were archived since; None when there is none."""
+    archived = (*memory.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}"))
+    notes = [note for place in dict.fromkeys((path, *archived)) if (note := memory.editor.read(place)) is not None]
+    return "\n".join(line for note in notes for line in note.lines) if notes else None
+
+
+def _recover(memory: Workspace, entry: Appended) -> Written:
+    """Append an entry again. Until it is there, the journal counts it as lost."""
+    head = entry.head or _head_of(memory, entry.path)
+
+    def append() -> Done:
+        if all(left.id != entry.id for left in memory.writer.journal.since(0.0, entry.path)):
+            # Another append, perhaps of another process, has put it back by now.
+            return Done(entry.path, _last_line_of(memory, entry))
+        if entry.heading:
+            item = as_it_was(entry.entry)
+            return memory.editor.add_to_section(entry.path, entry.heading, item, head, replaces=[entry.id])
+        return memory.writer.append(entry.path, as_it_was(entry.text), head=head, replaces=[entry.id])
+
+    return memory.write("recover", entry.entry, append)
+
+
+def _last_line_of(memory: Workspace, entry: Appended) -> int:
+    """Return the line on which an entry begins, the last one if it is there several times; otherwise the last line."""
+    note, first = memory.editor.read(entry.path), entry.entry.partition("\n")[0]
+    lines = note.lines if note else ()
+    return max((number for number, line in enumerate(lines, 1) if line == first), default=len(lines) or 1)
+
+
+def _head_of(memory: Workspace, path: NotePath) -> str:
+    """Return how a deleted note begins when it is made again and the journal does not know."""
+    if memory.reader.rules.kind(path) is Kind.THREAD:
+        return head_of({"title": title_of(path), "status": "active"})
+    return f"# {title_of(path)}\n"
+
+
+def _named(memory: Workspace, ids: Sequence[str]) -> list[Appended]:
+    """Return lost entries by their ids, each once, in the order in which they were appended. Raises UsageError."""
+    lost = [entry for entry, _ in _lost(memory, MOST_DAYS)]
+    unknown = set(ids).difference(entry.id for entry in lost)
+    if unknown:
+        raise UsageError(f"no overwritten entry has the id {min(unknown)}", hint="See: memsync recover")
+    return [entry for entry in lost if entry.id in ids]

@@ -1,0 +1,159 @@
+"""Search, and reading the lines that a hit names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.model.answer import Excerpt, SearchResult
+from memsync.model.vocabulary import Fresh, Mode
+from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.search.excerpt import read_excerpt
+from memsync.workspace import Workspace
+
+MOST_HITS = 1_000
+MOST_TOKENS = 1_000_000
+LATEST_GENERATION = 2**63 - 1
+
+Values = tuple[str, ...]
+
+
+@operation(
+    Command(
+        "search",
+        notes='Everything in WORDS that is not a filter, a "phrase" or an -exclusion is text. Options may stand before, '
+        "between or after the words; after -- nothing is an option, so -exclusions come there. Exits with 1 if nothing "
+        "matches, with 13 if nothing was found while files are still being indexed.",
+        examples=(
+            "memsync search which store did we choose",
+            "memsync search what went wrong -n 3",
+            "memsync search postgres '\"write-ahead log\"' -- -sqlite",
+            'memsync search deploy kind:daily after:"2 weeks ago" tag:work',
+            "memsync search --where emotion=fear --json",
+        ),
+    ),
+    tool=Tool(
+        "memory_search",
+        "Search the memory",
+        "Find what the memory's notes say, by meaning and by word. Use it before answering anything that may have "
+        "come up before: people, decisions, preferences, earlier conversations. Every hit quotes its file and "
+        "names path and line. The query may hold filters: kind:daily, tag:work, in:projects/, role:user, "
+        'session:s1, after:2026-11-01, before:yesterday, "an exact phrase", is:archived.',
+        ("query", "limit", "tokens"),
+        {
+            "query": "What to look for, in a few words or as a question.",
+            "limit": "Maximum number of hits. Default: 10.",
+        },
+    ),
+)
+def search(
+    memory: Workspace,
+    query: Annotated[str, Meta(description="What to look for (docs/search.md)."), Cli(metavar="WORDS", is_text=True)],
+    *,
+    limit: Annotated[
+        int | None,
+        Meta(ge=1, le=MOST_HITS, description="Maximum number of hits. [default: search.limit, 10]"),
+        Cli(("-n",)),
+    ] = None,
+    mode: Annotated[str | None, one_of(Mode, "Which retrievers answer. [default: search.mode, hybrid]")] = None,
+    tokens: Annotated[
+        int | None,
+        Meta(ge=1, le=MOST_TOKENS, description="Return as many hits as fit into N tokens."),
+        Cli(metavar="N"),
+    ] = None,
+    min_score: Annotated[
+        float | None, Meta(ge=0, le=1, description="Leave out hits with a lower score, from 0 to 1."), Cli(metavar="P")
+    ] = None,
+    rerank: Annotated[
+        bool, Meta(description="Let a cross-encoder read the first hits, and blend its relevance with their scores.")
+    ] = False,
+    fresh: Annotated[
+        str,
+        one_of(
+            Fresh,
+            "How fresh the answer must be: strict (compare all files first), bounded (trust the daemon), "
+            "none (use the index as it is).",
+        ),
+    ] = Fresh.STRICT,
+    generation: Annotated[
+        int,
+        Meta(ge=0, le=LATEST_GENERATION, description="Wait until the index has reached generation N."),
+        Cli(metavar="N"),
+    ] = 0,
+    kind: Annotated[Values, Meta(description="Only soul, memory, daily, thread, prompt or note.")] = (),
+    tier: Annotated[Values, Meta(description="Only personal, project or task memory.")] = (),
+    tag: Annotated[Values, Meta(description="Only notes or items with this tag, or one under it.")] = (),
+    folder: Annotated[Values, Meta(description="Only under this folder."), Cli(("--in",), names="folder")] = (),
+    path: Annotated[Values, Meta(description="Only paths like this; * also matches slashes.")] = (),
+    role: Annotated[Values, Meta(description="Only messages by this role: user, assistant, agent, …")] = (),
+    session: Annotated[Values, Meta(description="Only messages of this session.")] = (),
+    status: Annotated[Values, Meta(description="Only threads and messages of this status: active, completed, …")] = (),
+    after: Annotated[
+        Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')
+    ] = (),
+    before: Annotated[Values, Meta(description="Only until this day, the day included.")] = (),
+    where: Annotated[
+        Values,
+        Meta(description="Only where an attribute or front matter key has this value."),
+        Cli(metavar="KEY=VALUE"),
+    ] = (),
+    archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
+) -> SearchResult:
+    """Find what the notes say about WORDS, by meaning and by word.
+
+    Filters narrow the search; several values of one filter are alternatives. With `fresh` strict, changed files are
+    indexed first, as far as `search.deadline_ms` allows; `freshness` and `warnings` say what the answer lacks. Hits are
+    in order, best first; scores are probabilities. `generation`, from a SyncReport, names a state of the index that the
+    answer must include. Raises UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
+    """
+    options = {
+        "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "session": session,
+        "status": status, "after": after, "before": before, "where": where, "is": ("archived",) * archived,
+    }  # fmt: skip
+    pairs = [(name, value) for name, values in options.items() for value in values]
+    asked = memory.parse(query, limit=limit, mode=mode, filter_pairs=pairs, tokens=tokens)
+    asked = replace(asked, min_score=min_score, rerank=rerank)
+    return memory.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+
+
+@operation(
+    Command(
+        "get",
+        notes="A note is named as search prints it, by its path from the current folder, by an absolute path, without .md, "
+        "or by a title, an alias or a file name that only one note has.",
+        examples=(
+            "memsync get SOUL.md",
+            "memsync get daily/2026-11-21.md:12",
+            "memsync get daily/2026-11-21.md:12:5      five lines from line 12",
+            "memsync get daily/2026-11-21.md:12-16     as search prints it",
+            "memsync get projects/store.md#decision    a section, by its heading",
+        ),
+    ),
+    tool=Tool(
+        "memory_get",
+        "Read lines of a note",
+        "Read a note, or the lines around a hit, as the file is now. Use it when a hit is not enough. A note that does "
+        "not exist gives an empty answer with its path.",
+        ("location",),
+    ),
+)
+def get(
+    memory: Workspace,
+    location: Annotated[
+        str,
+        Meta(
+            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST or PATH#heading. A title or an alias may stand "
+            "for PATH."
+        ),
+        Cli(names="location"),
+    ],
+) -> Excerpt:
+    """Print the lines that LOCATION names, from the file as it is now.
+
+    Nothing outside the memory root is read. Raises NoSuchNote, NoteError, UsageError.
+    """
+    excerpt = read_excerpt(memory.files, memory.reader, location, memory.answering.titled)
+    memory.usage.read([excerpt.path])
+    return excerpt

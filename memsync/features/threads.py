@@ -1,0 +1,392 @@
+"""Threads: conversations in notes of their own, begun, appended to, shown and archived; sessions, costs and runs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
+from memsync.model.notes import Message, Note
+from memsync.model.threads import (
+    Conversation,
+    Costs,
+    Messages,
+    Neighbours,
+    Session,
+    Sessions,
+    Thread,
+    ThreadMessage,
+    Threads,
+    Usage,
+)
+from memsync.model.vocabulary import JsonValue, NotePath
+from memsync.model.written import Written
+from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
+from memsync.notes.threads import body_of
+from memsync.notes.when import parse_when
+from memsync.operation import Cli, Command, Tool, one_of, operation
+from memsync.workspace import Workspace
+from memsync.writing.attempts import Done
+from memsync.writing.beneath import note_path, numbered
+from memsync.writing.head import head_of, set_field
+from memsync.writing.moving import move
+from memsync.writing.naming import STATUSES, free_path, slug_of, tags_of
+from memsync.writing.shape import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
+
+MOST_MESSAGE_CHARS = 500_000
+MOST_MESSAGES = 2**53
+COSTS_BY = ("session", "model", "agent", "day")
+
+Attributes = Mapping[str, str | int | float]
+ThreadName = Annotated[str, Meta(description="The thread: its name, path or title."), Cli(metavar="NAME", names="note")]
+OfUser = Annotated[str, Meta(description="Only of this user."), Cli(metavar="NAME")]
+OfSession = Annotated[str, Meta(description="Only of this session."), Cli(metavar="NAME")]
+OfStatus = Annotated[str, Meta(description="Only active, paused, completed or archived ones.")]
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+@operation(
+    Command("thread new", help="Begin a thread and print its path. A title that is taken is refused.", prints="path"),
+    writes=True,
+)
+def new_thread(
+    memory: Workspace,
+    title: Annotated[str, Meta(description="Its title."), Cli(is_text=True)],
+    *,
+    session: Annotated[str, Meta(description="The session it belongs to. [default: its own]")] = "",
+    user: Annotated[str, Meta(description="Whose conversation it is.")] = "",
+    project: Annotated[str, Meta(description="What it is about.")] = "",
+    prompt: Annotated[str, Meta(description="Its own system prompt."), Cli(metavar="TEXT")] = "",
+    tags: Annotated[tuple[str, ...], Meta(description="A tag; may be given several times."), Cli(("--tag",))] = (),
+) -> Written:
+    """Begin a thread, in a note of threads/ that is named after its title.
+
+    Raises UsageError, with the path, when a thread has that title already.
+    """
+    title = one_line(title)
+    slug = slug_of(title)
+    if not slug:
+        raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
+    fields: dict[str, JsonValue] = {
+        "title": title,
+        "session": whole_characters(session),
+        "user": whole_characters(user),
+        "project": whole_characters(project),
+        "status": "active",
+        "prompt": whole_characters(prompt),
+        "tags": tags_of(tags),
+    }
+    titled = memory.threads_titled(title)  # before the lock: no writer should wait for the comparison of files
+    with memory.writer.lock():
+        path = free_path(memory.files.root, slug)
+        memory.writer.refuse_instructions(path)
+        same_slug = itertools.takewhile(lambda other: other != path, numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")))
+        taken = next((other for other in (*titled, *same_slug) if _is_titled(memory, other, title)), None)
+        if taken is not None:
+            name = taken.rpartition("/")[2].removesuffix(".md")
+            hint = f"Append to it: memsync thread append {name} ROLE TEXT; or choose another title."
+            raise UsageError(f"there is a thread {title!r} already: {taken}", hint=hint)
+        return memory.write("thread", title, lambda: memory.writer.create(path, head_of(fields)))
+
+
+def _is_titled(memory: Workspace, path: NotePath, title: str) -> bool:
+    note = memory.editor.read(path)
+    return note is not None and note.title.casefold() == title.casefold()
+
+
+@operation(
+    Command(
+        "thread append",
+        help="Append a message to the thread NAME and print its path:line.",
+        examples=(
+            "memsync thread append getting-started user How do I begin?",
+            "answer | memsync thread append getting-started assistant --model sonnet --in 812 --out 120 --cost 0.0031",
+        ),
+    ),
+    tool=Tool(
+        "memory_thread_append",
+        "Append a message to a thread",
+        "Append a message to a conversation that is kept in the memory. Use it to record what was said, who said it "
+        "and what it cost.",
+        ("thread", "role", "text", "attributes", "begin"),
+        {"attributes": "model, in and out (tokens), cost (US dollars), status, or any other."},
+        is_idempotent=False,
+    ),
+    writes=True,
+)
+def append_message(
+    memory: Workspace,
+    thread: ThreadName,
+    role: Annotated[str, Meta(description="user, assistant, system, tool, agent:NAME, router or handoff.")],
+    text: Annotated[
+        str, Meta(description="The message."), Cli(metavar="TEXT", is_text=True, reads_input=True, is_editable=True)
+    ],
+    *,
+    time: Annotated[str, Meta(description="When it was written. [default: now]")] = "",
+    model: Annotated[str, Meta(description="The model that wrote it.")] = "",
+    tokens_in: Annotated[str, Meta(description="Tokens that it read."), Cli(("--in",), metavar="TOKENS")] = "",
+    tokens_out: Annotated[str, Meta(description="Tokens that it wrote."), Cli(("--out",), metavar="TOKENS")] = "",
+    cost: Annotated[str, Meta(description="What it cost in US dollars."), Cli(metavar="DOLLARS")] = "",
+    attributes: Annotated[
+        Attributes, Meta(description="Any other attribute."), Cli(("--attr",), metavar="KEY=VALUE")
+    ] = {},  # noqa: B006 (because it is never changed)
+    begin: Annotated[bool, Meta(description="Begin the thread if there is none of that name.")] = False,
+    force: Annotated[bool, Meta(description="Write even if an editor has the thread open.")] = False,
+) -> Written:
+    """Append a message to a thread.
+
+    `attributes` may be any: `status`, say. `model`, `in`, `out` and `cost` may be among them, too. Raises NoThread.
+    """
+    if len(text) > MOST_MESSAGE_CHARS:
+        raise UsageError(
+            f"a message of {len(text)} characters is too long", hint="Put it into a note, and name that note."
+        )
+    moment = time.strip() or f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+    given = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
+    addition = message(role, text, moment, _checked({**{k: v for k, v in given.items() if v}, **attributes}))
+
+    def append(name: str) -> Written:
+        return _write(memory, name, f"{role}: {text}", lambda path: memory.writer.append(path, addition, force=force))
+
+    try:
+        return append(thread)
+    except NoThread:
+        if not begin:
+            raise
+    return append(new_thread.function(memory, thread.removeprefix(THREADS_FOLDER).removesuffix(".md")).path)
+
+
+def _checked(attributes: Attributes) -> dict[str, str]:
+    """Return attributes as texts. Raises UsageError where a value makes no sense under its key."""
+    texts = {key.strip(): _plainly(value) for key, value in attributes.items()}
+    for key in ("in", "out"):
+        if key in texts and not (texts[key].isascii() and texts[key].isdigit()):
+            raise UsageError(f"{key}={texts[key]} is not a number of tokens", hint="Write it as in=812.")
+    if "cost" in texts and not re.fullmatch(r"\d{1,6}(\.\d{1,12})?", texts["cost"]):
+        raise UsageError(f"cost={texts['cost']} is not an amount of US dollars", hint="Write it as cost=0.0031.")
+    return texts
+
+
+def _plainly(value: str | float) -> str:
+    """Return a number as people write it: 0.00001 and not 1e-05."""
+    return f"{value:.12f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+@operation(
+    Command("thread archive", help="Archive thread NAME; searches skip it unless --archived is given.",
+            fixed={"status": "archived"}, prints="path"),
+    Command("thread resume", help="Reactivate thread NAME.", fixed={"status": "active"}, prints="path"),
+    writes=True,
+)  # fmt: skip
+def set_thread_status(
+    memory: Workspace, thread: ThreadName, status: Annotated[str, one_of(STATUSES, "The new status.")]
+) -> Written:
+    """Make a thread active, paused, completed or archived. Searches skip archived threads unless they ask for them."""
+
+    def edit(path: NotePath, text: str) -> str:
+        changed = set_field(text, "status", status)
+        was_archived = memory.editor.parse(path, text).archived
+        is_archived = status == "archived"
+        return set_field(changed, "archived", is_archived) if is_archived or was_archived else changed
+
+    return _write(
+        memory,
+        thread,
+        f"{status}: {thread}",
+        lambda path: memory.writer.rewrite(path, lambda text: edit(path, text)),
+        comes_back=status != "archived",
+    )
+
+
+def _write(
+    memory: Workspace, thread: str, about: str, change: Callable[[NotePath], Done], *, comes_back: bool = True
+) -> Written:
+    """Write to a thread. One in archive/ is moved back for that, and into archive/ again if it cannot be written."""
+    named = memory.existing_thread(thread)  # before the lock: no writer should wait for a comparison of files
+
+    def change_existing() -> Done:
+        path = memory.existing_thread(named)
+        memory.writer.refuse_instructions(path)
+        if not comes_back or not path.startswith(ARCHIVE_FOLDER):
+            return change(path)
+        target = memory.archive.came_from(path)
+        memory.writer.refuse_instructions(target)
+        move(memory.files.root, path, target)
+        try:
+            return replace(change(target), moved_from=path)
+        except MemsyncError:
+            with suppress(MemsyncError, FileNotFoundError):
+                move(memory.files.root, target, path)
+            raise
+
+    return memory.write("thread", about, change_existing)
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+@operation(Command("thread show", help="Print the messages of the thread NAME, from its file as it is now."))
+def thread(
+    memory: Workspace,
+    thread: ThreadName,
+    *,
+    last: Annotated[int, Meta(ge=0, le=MOST_MESSAGES, description="Only the last N messages."), Cli(metavar="N")] = 0,
+) -> Conversation:
+    """Return a thread with its messages, all or the last ones. Raises NoThread."""
+    path = memory.existing_thread(thread)
+    note = memory.editor.read(path)
+    with memory.as_of_now() as (reader, _):
+        known = next(iter(reader.threads(path)), None)
+    if note is None or known is None:
+        raise NoteError(f"{path} has just been removed, or is not a thread", hint="See: memsync thread list")
+    chosen = note.messages[-last:] if last else note.messages
+    head = note.front_matter
+    messages = tuple(_message(note, one) for one in chosen)
+    return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
+
+
+@operation()
+def neighbours(
+    memory: Workspace,
+    path: Annotated[str, Meta(description="The note.")],
+    start_line: Annotated[int, Meta(ge=1, le=MOST_MESSAGES, description="The first of its lines, counted from 1.")],
+    *,
+    end_line: Annotated[
+        int, Meta(ge=0, le=MOST_MESSAGES, description="The last of its lines. [default: the first]")
+    ] = 0,
+    count: Annotated[int, Meta(ge=0, le=MOST_MESSAGES, description="How many messages on each side.")] = 1,
+) -> Neighbours:
+    """Return the messages before and after lines of a thread; none for another note. Raises NoSuchNote."""
+    place = note_path(path)
+    note = memory.editor.read(place) if memory.editor.holds(place) else None
+    if note is None:
+        raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.")
+    before = [one for one in note.messages if one.end_line < start_line][-count:] if count else []
+    after = [one for one in note.messages if one.start_line > max(start_line, end_line)][:count]
+    return Neighbours(*(tuple(_message(note, one) for one in side) for side in (before, after)))
+
+
+def _message(note: Note, said: Message) -> ThreadMessage:
+    text = text_of_message(body_of(note, said), said.attributes)
+    attributes = {name: value for name, value in said.attributes.items() if name not in WRITING_ATTRIBUTES}
+    return ThreadMessage(
+        note.path, note.session, said.start_line, said.end_line, said.role, said.time, attributes, text
+    )
+
+
+@operation(
+    Command(
+        "thread list",
+        help="Print the threads, the most recently active first; archived ones only with --status archived.",
+    )
+)
+def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "") -> Threads:
+    """Return every thread, the most recently active first."""
+    with memory.as_of_now() as (reader, pending):
+        known = reader.threads()
+    wanted = [
+        one for one in known if session in ("", one.session) and status in ("", _status(one)) and user in ("", one.user)
+    ]
+    return Threads(tuple(sorted(wanted, key=lambda one: one.last_active, reverse=True)), pending)
+
+
+@operation(Command("sessions", help="Print the sessions that threads share, the most recently active first."))
+def sessions(
+    memory: Workspace,
+    *,
+    user: OfUser = "",
+    status: OfStatus = "",
+    project: Annotated[str, Meta(description="Only of this project.")] = "",
+) -> Sessions:
+    """Return the sessions that threads share, the most recently active first.
+
+    A thread without one is its own session.
+    """
+    with memory.as_of_now() as (reader, pending):
+        known = _sessions(reader.threads())
+    wanted = (
+        one for one in known if user in ("", one.user) and status in ("", one.status) and project in ("", one.project)
+    )
+    return Sessions(tuple(wanted), pending)
+
+
+def _sessions(threads: Iterable[Thread]) -> list[Session]:
+    by_name: dict[str, list[Thread]] = {}
+    for one in threads:
+        by_name.setdefault(one.session, []).append(one)
+    found = [_session(name, members) for name, members in sorted(by_name.items())]
+    return sorted(found, key=lambda one: one.last_active, reverse=True)
+
+
+def _session(name: str, threads: list[Thread]) -> Session:
+    latest = max(threads, key=lambda one: (one.last_active, one.path))
+    latest_first = sorted(threads, key=lambda one: one is not latest)
+    return Session(
+        session=name,
+        user=next((one.user for one in latest_first if one.user), ""),
+        project=next((one.project for one in latest_first if one.project), ""),
+        status=_status(latest),
+        last_active=latest.last_active,
+        threads=tuple(one.path for one in threads),
+        usage=_total(one.usage for one in threads),
+    )
+
+
+def _status(one: Thread) -> str:
+    """Return a thread's status: an archived one is archived, whatever else its front matter says."""
+    return "archived" if one.archived else one.status
+
+
+def _total(usages: Iterable[Usage]) -> Usage:
+    parts = list(usages)
+    return Usage(
+        sum(one.messages for one in parts),
+        sum(one.tokens_in for one in parts),
+        sum(one.tokens_out for one in parts),
+        round(sum(one.cost for one in parts), 9),
+    )
+
+
+@operation(Command("costs", help="Print tokens and dollars by session, model, agent or day."))
+def costs(
+    memory: Workspace,
+    *,
+    by: Annotated[str, one_of(COSTS_BY, "What to add up by.")] = "session",
+    since: Annotated[
+        str, Meta(description='Only since this moment: 2026-11-01, "7 days ago".'), Cli(metavar="DATE")
+    ] = "",
+) -> Costs:
+    """Return tokens and dollars by session, model, agent or day."""
+    moment = parse_when(since, datetime.now()) if since else ""
+    with memory.as_of_now() as (reader, pending):
+        found = reader.costs(by, moment)
+    return Costs(tuple(found), _total(one.usage for one in found), pending)
+
+
+@operation(
+    Command("agents", help="Print what agents ran, newest first: their task, how it ended, what it used.",
+            fixed={"role": "agent"}, columns=("task", "status", "model")),
+    Command("routes", help="Print how questions were routed, newest first.",
+            fixed={"role": "router"}, columns=("intent", "complexity", "workflow", "method", "confidence")),
+    Command("handoff", help="Print what sessions handed over to each other, newest first.",
+            fixed={"role": "handoff"}, columns=("from", "to", "status")),
+)  # fmt: skip
+def messages(
+    memory: Workspace,
+    role: Annotated[str, Meta(description="The role: user, router, handoff; agent for every agent.")],
+    *,
+    session: OfSession = "",
+    limit: Annotated[int, Meta(ge=1, le=MOST_MESSAGES, description="How many of the newest.")] = 20,
+) -> Messages:
+    """Return the newest messages of a role, the newest first."""
+    with memory.as_of_now() as (reader, pending):
+        return Messages(tuple(reader.messages(role, session)[:limit]), pending)

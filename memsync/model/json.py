@@ -1,0 +1,35 @@
+"""Values of the model as JSON has them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> Any:
+    """Return dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text.
+
+    The properties that a class names in `computed` are members of its object, too.
+    """
+    if isinstance(value, (str, int, float)):
+        return value
+    names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
+    if names is not None:
+        names = [name for name in names if name != "computed"]
+        return {name: to_json(getattr(value, name)) for name in (*names, *getattr(value, "computed", ()))}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value
+
+
+def from_json(kind: type[T], value: Any) -> T:
+    """Return what JSON holds as a value of `kind`; unknown members are passed over. Raises ValueError."""
+    return msgspec.convert(value, kind)

@@ -1,0 +1,97 @@
+"""Text as terminals and models may have it."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as one says it: `40 s`, `3 min 40 s`, `2 h 5 min`."""
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def still_indexing(pending: int, of_files: int | None = None) -> str:
+    """Return the sentence on files that an answer lacks; `of_files` is how many there are."""
+    if of_files is None:
+        return f"Still indexing: {pending} {'file is' if pending == 1 else 'files are'} not searched yet."
+    return f"Still indexing: {pending} of {of_files} files are not searched yet."
+
+
+def printable(text: str) -> str:
+    """Return a name, or other text, on one line: each character that cannot be seen is written as an escape.
+
+    That is what no terminal and no model may get from a file: line ends, control characters, marks that turn the
+    direction of writing, zero-width and tag characters, fillers, selectors of variants, halves of characters.
+    """
+    return _replaced(text, _IN_A_LINE)
+
+
+def visible(text: str) -> str:
+    """Return text of several lines; any other character that cannot be seen is replaced by U+FFFD."""
+    return _replaced(text, _IN_LINES)
+
+
+def shown(value: Any, name: str = "") -> Any:
+    """Return what JSON holds as a model may have it: quoted texts `visible`, every other text `printable`.
+
+    A client decodes the escapes of JSON, so that the data itself may hold nothing that cannot be seen.
+    """
+    if isinstance(value, str):
+        return visible(value) if name in _QUOTED_TEXTS else printable(value)
+    if isinstance(value, Mapping):
+        return {printable(key): shown(item, key) for key, item in value.items()}
+    return [shown(item) for item in value] if isinstance(value, list) else value
+
+
+def json_line(text: str) -> str:
+    """Return a JSON document in which every character that cannot be seen is written as JSON escapes it."""
+    return _replaced(text, _IN_JSON)
+
+
+_QUOTED_TEXTS = ("text", "snippet")
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0"
+_SELECTORS = "\ufe00-\ufe0d\U000e0100-\U000e01ef"
+_LOOK = "(?<![#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+_UNSEEN = f"[{_FILLERS}{_SELECTORS}]|{_LOOK}"  # compiled at its first use: most commands print ASCII only
+"""Characters that are invisible though Python calls them printable; a run of them can carry a hidden sentence.
+
+They are in Unicode's Default_Ignorable_Code_Point. U+FE0E and U+FE0F, which choose between a sign and its emoji, are
+allowed once behind each such sign.
+"""
+
+
+def _replaced(text: str, escapes: _Escapes) -> str:
+    if not text.isprintable():
+        text = text.translate(escapes)
+    return text if text.isascii() else re.sub(_UNSEEN, lambda found: escapes.escape(found[0]), text)
+
+
+class _Escapes(dict[int, str]):
+    """What is written for each character, for `str.translate`; asked once a character."""
+
+    def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
+        super().__init__()
+        self.escape = escape
+        self._kept = kept
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        is_seen = character.isprintable() or character in self._kept or unicodedata.category(character) == "Zs"
+        self[code] = character if is_seen else self.escape(character)
+        return self[code]
+
+
+_IN_A_LINE = _Escapes(lambda character: character.encode("unicode_escape").decode())
+_IN_LINES = _Escapes(lambda character: "\N{REPLACEMENT CHARACTER}", kept="\n\t")
+_IN_JSON = _Escapes(lambda character: json.dumps(character)[1:-1], kept="\n")

@@ -1,0 +1,230 @@
+"""Workspace: one memory root in this process, with everything that operations work on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+
+from memsync.answering import Answering, Limits
+from memsync.errors import MemsyncError, NoThread, UsageError
+from memsync.model.search import EmbeddingSpace, Filters, Query
+from memsync.model.status import Status
+from memsync.model.vocabulary import Kind, Mode, NotePath
+from memsync.model.written import Written
+from memsync.notes.chunk import ChunkLimits
+from memsync.notes.files import NoteFiles
+from memsync.notes.places import Places
+from memsync.notes.reader import NoteReader
+from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
+from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
+from memsync.search.query_syntax import parse_query
+from memsync.search.reranking import Reranking
+from memsync.search.searcher import Ranking, Searcher
+from memsync.settings import Settings
+from memsync.sync.clock import SYSTEM_CLOCK
+from memsync.sync.models import EmbeddingModels
+from memsync.sync.syncer import Syncer
+from memsync.sync.workers import NoteWorkers
+from memsync.usage import Usage
+from memsync.writing import repository
+from memsync.writing.attempts import Done
+from memsync.writing.editor import NoteEditor
+from memsync.writing.naming import thread_paths
+from memsync.writing.retiring import Retiring
+from memsync.writing.writer import NoteWriter
+
+_CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
+_RANKING_SETTINGS = (
+    "keyword_weight",
+    "memory_keyword_weight",
+    "candidates",
+    "recency",
+    "recency_days",
+    "importance",
+    "pinned",
+    "min_score",
+    "rerank_weight",
+)
+POOL_THREADS = 8
+"""Two for each of so many searches at once; a thread is made when it is first needed."""
+BUDGET_HITS = 50
+"""How many hits are looked for to fill a budget of tokens."""
+INDEX_NOW_BYTES = 256_000
+"""A larger note takes longer to parse than a writer may wait: the daemon or the next search indexes it."""
+INDEX_SECONDS = 2.0
+
+
+class Workspace:
+    """One memory root: its files, index, models and writers. Safe to use from several threads and processes.
+
+    `wiring` makes it. A daemon sets `daemon_status`, which adds to a status how the daemon fares. With `processes`
+    other than 1 (0: as many as there are processors) that many processes parse notes when there are many to read.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        index: Index,
+        counter: TokenCounter,
+        make_embedder: Callable[[], Embedder],
+        embedder_of: Callable[[EmbeddingSpace], Embedder],
+        *,
+        make_reranker: Callable[[], Reranker] | None = None,
+        files: NoteFiles | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        cache: VectorCache | None = None,
+        processes: int = 1,
+    ) -> None:
+        self.settings = settings
+        self.index = index
+        self._cache = cache
+        self.files = files or NoteFiles(settings.root, settings["files.exclude"])
+        self.reader = NoteReader(
+            counter.count,
+            PathRules(settings.kinds, settings.tiers),
+            ChunkLimits(*(settings[f"chunks.{name}"] for name in _CHUNK_SETTINGS)),
+            settings["files.max_structured_bytes"],
+        )
+        self.models = EmbeddingModels(make_embedder, embedder_of, clock)
+        self.usage = Usage(
+            settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
+        )
+        workers, retrievals = NoteWorkers(self.reader, processes), self.usage.retrievals
+        self.syncer = Syncer(
+            self.files, index, self.reader, self.models, settings.index_dir, clock, workers, retrievals, cache
+        )
+        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
+        ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
+        searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
+        limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
+        self.reranking = Reranking(make_reranker, self._pool, clock)
+        self.answering = Answering(
+            index, self.syncer, searcher, self.models, self.reranking, limits, clock, self._pool, self.usage
+        )
+        self.daemon_status: Callable[[Status], Status] | None = None
+
+    def close(self) -> None:
+        """Release the model and the index. The memory cannot be used afterwards."""
+        self.usage.flush()
+        self.models.close()  # first, so that no thread goes on waiting for a model
+        self.reranking.close()
+        self._pool.shutdown()
+        self.index.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    @contextmanager
+    def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
+        """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
+        with self.answering.as_of_now() as view:
+            yield view
+
+    def parse(
+        self,
+        text: str,
+        *,
+        limit: int | None = None,
+        mode: Mode | str | None = None,
+        filters: Filters | None = None,
+        filter_pairs: Sequence[tuple[str, str]] = (),
+        tokens: int | None = None,
+    ) -> Query:
+        """Return `text` as a query, not asked yet; with `tokens` and no `limit` for all that fit. Raises UsageError."""
+        if limit is None:
+            limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
+        chosen = Mode(mode or self.settings["search.mode"])
+        filters = filters or Filters()
+        query = parse_query(
+            text, now=datetime.now(), limit=limit, mode=chosen, filters=filters, filter_pairs=filter_pairs
+        )
+        given = filters.folders  # as paths begin; those after them are as somebody typed them
+        typed = query.filters.folders[len(given) :]
+        folders = (*given, *self.answering.folders(self.settings.root, typed))
+        return replace(query, filters=replace(query.filters, folders=folders)) if typed else query
+
+    # ------------------------------------------------------------------------------------------ writing
+
+    @cached_property
+    def writer(self) -> NoteWriter:
+        """Changes single notes. There must be one only: it holds the writers' lock."""
+        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules)
+
+    @cached_property
+    def archive(self) -> Retiring:
+        """Moves notes to archive/ and back."""
+        return Retiring(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
+
+    @cached_property
+    def editor(self) -> NoteEditor:
+        """Reads notes, and adds to their sections."""
+        return NoteEditor(self.files, self.reader, self.writer)
+
+    def existing_thread(self, thread: str) -> NotePath:
+        """Return the path of a thread that is named by its path, by its name in threads/ or by its title.
+
+        An archived thread is looked for where it was moved to. Nothing of a thread in threads/ is read: an append to a
+        long one must not cost a reading of it. Raises NoThread, UsageError when several have that title.
+        """
+        paths = thread_paths(thread)
+        archived = (p for path in paths for p in (*self.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
+        for path in (*paths, *archived):
+            if self.editor.holds(path):
+                if self.editor.is_of_kind(path, Kind.THREAD):
+                    return path
+                raise NoThread(f"{path} is not a thread", hint="Threads are in threads/: memsync thread list")
+        titled = self.threads_titled(" ".join(thread.split()))
+        if len(titled) > 1:
+            raise UsageError(f"several threads are called {thread!r}", hint=f"Name one: {', '.join(titled)}")
+        if not titled:
+            hint = "See: memsync thread list; or begin it: memsync thread new"
+            raise NoThread(f"there is no thread {thread!r}", hint=hint)
+        return titled[0]
+
+    def threads_titled(self, title: str) -> list[NotePath]:
+        """Return the threads of a title, in upper or lower case."""
+        with self.as_of_now() as (reader, _):
+            return [thread.path for thread in reader.threads() if thread.title.casefold() == title.casefold()]
+
+    def write(self, what: str, about: str, change: Callable[[], Done]) -> Written:
+        """Make one change under the writers' lock, commit it if the settings say so, and index the note.
+
+        `what` and the first line of `about` are the commit's message.
+        """
+        commit, complaint = "", ""
+        with self.writer.lock():
+            done = change()
+            if self.settings["git.commit"]:
+                first = next((line.strip() for line in about.splitlines() if line.strip()), "")
+                message = f"memsync {what}: {first[:60]}"
+                commit, complaint = (
+                    repository.commit_moves(self.files.root, [(done.moved_from, done.path)], message)
+                    if done.moved_from
+                    else repository.commit(self.files.root, done.path, message)
+                )
+        generation, indexing = self._index_now(done.path)
+        warnings = (*done.warnings, *filter(None, [complaint]), *indexing)
+        return Written(done.path, done.line, generation, commit, warnings)
+
+    def _index_now(self, path: NotePath) -> tuple[int, tuple[str, ...]]:
+        """Index one note if that takes no longer than a writer may wait; return the generation (0: later) and warnings.
+
+        The note stays written, whatever goes wrong here.
+        """
+        try:
+            if os.stat(self.files.root / path).st_size > INDEX_NOW_BYTES:
+                return 0, ()
+            with self.syncer.gate.searching():
+                report = self.syncer.refresh(INDEX_SECONDS, places=Places([path]), for_search=True)
+            if not self.syncer.holds(path):
+                if report.pending:
+                    return 0, (f"{path} is written, and not indexed yet: it takes longer than a write may",)
+                return 0, (f"{path} is not found by searches: it is left out by .gitignore or [files] exclude",)
+            with self.index.reading() as reader:
+                return (0 if report.pending else reader.generation()), ()
+        except (MemsyncError, OSError) as error:
+            return 0, (f"it is written, and not indexed yet: {error}",)
