@@ -153,12 +153,13 @@ class Parameter(NamedTuple):
     def wanted(self) -> str:
         """What a value must be, as an error says it."""
         if self.choices:
-            return f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
+            *first, last = filter(None, self.choices)
+            return f"{', '.join(first)} or {last}"
         kind, low, high = self.value_type, self.meta.ge, self.meta.le
         if kind in (int, float):
             name = "a whole number" if kind is int else "a number"
-            bounds = [f"from {low:,}"] * (low is not None) + [f"to {high:,}"] * (high is not None)
-            return " ".join((name, *bounds))
+            from_low = f" from {low:,}" if low is not None else ""
+            return name + from_low + (f" to {high:,}" if high is not None else "")
         if kind is bool:
             return "true or false"
         if kind is str:
@@ -259,32 +260,32 @@ class Operation(Generic[P, R]):
             self._check(self.parameters[name], value)
         return arguments
 
-    def arguments_from(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def arguments_from(
+        self, values: Mapping[str, Any], *, called: str = "", allowed: tuple[str, ...] | None = None
+    ) -> dict[str, Any]:
         """Return the arguments that a JSON object gives. Raises UsageError for a wrong name, type or number.
 
-        `null` is as if left out; half a surrogate pair in a text, which is no text, is replaced.
+        `null` is as if left out; half a surrogate pair in a text, which is no text, is replaced. `called` is what errors
+        call the operation, `allowed` are the parameters that may be set.
         """
+        called, allowed = called or self.name, tuple(self.values) if allowed is None else allowed
+        known = f"Its parameters are: {', '.join(allowed) or 'none'}."
         given = {name: _sound(value) for name, value in values.items() if value is not None}
-        unknown = sorted(given.keys() - self.values.keys())
+        unknown = sorted(given.keys() - set(allowed))
         if unknown:
             names = ", ".join(name[:100] for name in unknown[:10])
-            raise UsageError(f"{self.name} has no parameter {names}", hint=f"Known are: {self._known()}.")
+            raise UsageError(f"{called} has no parameter {names}", hint=known)
         missing = [name for name, one in self.values.items() if one.is_needed and name not in given]
         if missing:
-            raise UsageError(f"{self.name} needs {missing[0]}", hint=f"Its parameters are: {self._known()}.")
+            raise UsageError(f"{called} needs {missing[0]}", hint=known)
         return {name: self._converted(self.values[name], value) for name, value in given.items()}
-
-    def _known(self) -> str:
-        return ", ".join(self.values) or "none"
 
     def _converted(self, parameter: Parameter, value: Any) -> Any:
         """Return a JSON value as a parameter's type has it."""
-        if parameter.value_type is int and isinstance(value, float) and value.is_integer():
-            value = int(value)  # JSON has one type of number, and some clients write 3.0
         try:
             if parameter.value_type is float and type(value) is int:
                 value = float(value)
-            found = msgspec.convert(value, Annotated[parameter.type, parameter.meta])
+            found = msgspec.convert(value, parameter.annotated)
         except (msgspec.ValidationError, OverflowError):
             raise _wrong(parameter) from None
         self._check(parameter, found)

@@ -185,7 +185,7 @@ def test_preferences_are_read_and_set_in_place(own: MemoryApi, write: Write, roo
         ("tone", "dry: very"),
         ("language", "Dutch"),
     ]
-    with pytest.raises(UsageError, match="no preference"):
+    with pytest.raises(UsageError, match="not a preference"):
         own.set_preference("a:b", "c")
 
 
@@ -247,7 +247,7 @@ def test_what_an_old_buffer_overwrote_is_shown_and_put_back(
     assert own.dismiss((found[0].id, found[2].id)) == 2
     assert own.overwritten() == ()
     assert read(root, "daily/2026-11-20.md").endswith("- mine\n- 10:00 The bittern booms.\n")
-    with pytest.raises(UsageError, match="nothing overwritten is called"):
+    with pytest.raises(UsageError, match="no overwritten entry has the id"):
         own.recover(("1234",))
 
 

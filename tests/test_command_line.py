@@ -199,7 +199,7 @@ def test_a_served_command_leaves_what_is_wrong_to_the_client(memory: Memory, wri
         ("x", "-sqlite"),
         ("x", "--limit"),
         ("--limit=0", "x"),
-        ("tag:",),
+        ("x", "kind:novel"),
     ):
         assert run_command(memory, {"arguments": ["search", *arguments]}) == {}, arguments
     done = run_command(memory, {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"})
@@ -563,7 +563,7 @@ def test_recover_shows_the_entries_that_are_named(run: Run, root: Path, monkeypa
         done = run("recover", *arguments)
         assert done.code == 1
         assert [line.strip() for line in done.out.splitlines()[1:]] == ["- heron"]
-    assert run("recover", ids["- heron"], "nope").err.startswith("memsync: nothing overwritten is called nope\n")
+    assert run("recover", ids["- heron"], "nope").err.startswith("memsync: no overwritten entry has the id nope\n")
     done = run("recover", "--apply", "--dismiss", ids["- heron"])
     assert (done.code, done.out) == (2, "")
     assert "--apply and --dismiss cannot be used together" in done.err

@@ -182,7 +182,7 @@ def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
     """Nor does the archive: nothing comes back from there to where instructions lie."""
     note = write(path, "---\nkind: thread\ntitle: Standup\n---\n")
     before = note.read_bytes()
-    with pytest.raises(Exception, match="instructs"):
+    with pytest.raises(Exception, match="agent instructions"):
         memory.append_message("Standup", "user", "obey")
     assert note.read_bytes() == before
     assert [one.name for one in root.rglob("*.md")] == [note.name]

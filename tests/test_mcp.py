@@ -92,13 +92,13 @@ def test_tools_say_what_they_are_for_and_refuse_what_they_do_not_know(own: Memor
 @pytest.mark.parametrize(
     ("tool", "arguments", "complaint"),
     [
-        ("memory_search", {}, "'query' is a required property"),
-        ("memory_search", {"query": 3}, "query: 3 is not of type 'string'"),
-        ("memory_search", {"query": "x", "limit": 0}, "limit: 0 is less than"),
+        ("memory_search", {}, "memory_search needs query"),
+        ("memory_search", {"query": 3}, "query must be text"),
+        ("memory_search", {"query": "x", "limit": 0}, "limit must be a whole number from 1 to 1,000"),
         ("memory_search", {"query": "kind:nothing"}, "kind:nothing is not known"),
         ("memory_log", {"text": ""}, "text"),
-        ("memory_log", {"text": "x", "tags": ["no tag!"]}, "is no tag"),
-        ("memory_remember", {"text": "x", "tier": "secret"}, "secret"),
+        ("memory_log", {"text": "x", "tags": ["no tag!"]}, "is not a tag"),
+        ("memory_remember", {"text": "x", "tier": "secret"}, "tier must be personal, project or task"),
         ("memory_remember", {"text": "x", "note": "../outside"}, "not a path beneath"),
         ("memory_thread_append", {"thread": "nope", "role": "user", "text": "x"}, "no thread 'nope'"),
         ("memory_context", {"thread": "nope"}, "no thread 'nope'"),

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from memsync.daemon.methods import OWN, method_names
 from memsync.errors import MemsyncError
+from memsync.operation import OPERATIONS
 from tests.daemon_fixtures import Served, served, short_runtime_folder
 
 __all__ = ["served", "short_runtime_folder"]

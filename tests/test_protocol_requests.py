@@ -179,6 +179,7 @@ WRONG: list[tuple[str, object]] = [
     ("search", {"query": 1}),
     ("search", {"query": ["heron"]}),
     ("search", {"query": "heron", "mode": "psychic"}),
+    ("search", {"query": "heron", "fresh": "stale"}),
     ("search", {"query": "heron", "limit": 10**6}),
     ("search", {"query": {"text": "heron"}}),
     ("search", {"query": "heron", "agent": 1}),

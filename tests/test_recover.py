@@ -248,5 +248,5 @@ def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: W
     assert cli("log", "--day", DAY, "--time", "10:00", "met Dana").returncode == 0
     write(LOG, f"# {DAY}\n\n- 10:00 lunch with Dana, who was late\n")
     done = cli("recover", "--apply")
-    assert "1 were edited, or deleted with their note: memsync recover shows them" in done.stderr
+    assert "1 entry was edited, or deleted with the note: memsync recover shows them" in done.stderr
     assert "met Dana" not in (root / LOG).read_text()

@@ -172,8 +172,8 @@ class Impostor:
 
 OTHERS = {
     "version": {"result": {"protocol": wire.PROTOCOL, "version": "0.0.1", "process": 1, "settings": "same"}},
-    "protocol": {"result": {"protocol": 2, "version": __version__, "process": 1, "settings": "same"}},
-    "refusal": {"error": {"code": wire.OTHER_PROTOCOL, "message": "the daemon speaks protocol 2, not 1"}},
+    "protocol": {"result": {"protocol": 1, "version": __version__, "process": 1, "settings": "same"}},
+    "refusal": {"error": {"code": wire.OTHER_PROTOCOL, "message": "the daemon speaks protocol 3, not 2"}},
     "settings": {"result": {"protocol": wire.PROTOCOL, "version": __version__, "process": 1, "settings": "other"}},
 }
 

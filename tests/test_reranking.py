@@ -23,7 +23,7 @@ import pytest
 from memsync.embedders import cross_encoder
 from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
-from memsync.model.answer import Hit, SearchResult
+from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search import reranking
 from memsync.search.reranking import RERANKED, Reranking
 from memsync.search.searcher import CITATION_TOKENS

@@ -13,10 +13,9 @@ import click
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
 from memsync.cli.here import without_place
-from memsync.cli.render import render
+from memsync.cli.render import document, render
 from memsync.cli.text import printable, say, say_json, say_pending
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
-from memsync.model.json import to_json
 from memsync.operation import OPERATIONS, Command, Operation, Parameter
 from memsync.ports import no_progress
 
@@ -70,8 +69,7 @@ def run_on(memory: MemoryApi, operation: Operation[Any, Any], arguments: dict[st
 def finish(result: Any, operation: Operation[Any, Any], offered: Command, *, as_json: bool) -> None:
     """Print a result, and what it lacks on stderr; exit with the code that the result stands for."""
     if as_json:
-        document = to_json(result)
-        say_json(document if isinstance(document, dict) else {operation.name: document})
+        say_json(document(result, operation))
     code = render(result, operation, offered, silent=as_json)
     for warning in getattr(result, "warnings", ()):
         if isinstance(warning, str):

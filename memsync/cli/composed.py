@@ -110,7 +110,8 @@ def recover(
                 for warning in entry.warnings:
                     say(f"memsync: {printable(warning)}", err=True)
             if not ids and len(wanted) < len(entries):
-                left = f"{count(len(entries) - len(wanted), 'entry', 'entries')} edited, or deleted with their note"
+                number = len(entries) - len(wanted)
+                left = f"{count(number, 'entry was', 'entries were')} edited, or deleted with the note"
                 say(f"memsync: {left}: memsync recover shows them, --apply ID restores one", err=True)
             return
     _show_overwritten(_only(ids, entries) if ids else entries, as_json=as_json)

@@ -8,6 +8,7 @@ from typing import Any
 from memsync.cli.text import count, duration, is_terminal, printable, say, say_as_it_is
 from memsync.model.answer import Excerpt
 from memsync.model.context import Context
+from memsync.model.json import to_json
 from memsync.model.status import DaemonStatus, Difference, Status
 from memsync.model.sync import SyncReport
 from memsync.model.threads import Conversation, Costs, Messages, Sessions, Threads, Usage
@@ -19,6 +20,14 @@ FAILED = 1
 MOST_LINES = 20
 QUOTED_LINES = 3
 _MENDED = "The one built from the files has taken its place. Run: memsync sync"
+
+
+def document(result: Any, operation: Operation[Any, Any]) -> dict[str, Any]:
+    """Return a result as the one JSON document that a command prints."""
+    if operation.result == Difference | None:
+        return {"equal": result is None, "difference": to_json(result)}
+    found = to_json(result)
+    return found if isinstance(found, dict) else {operation.name: found}
 
 
 def render(result: Any, operation: Operation[Any, Any], offered: Command, *, silent: bool = False) -> int:

@@ -29,6 +29,7 @@ _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 (_OFFERED,) = operation.commands
 
 
+@click.argument("words", nargs=-1, metavar="[WORDS]...", type=click.UNPROCESSED)
 @click.option("--full", is_flag=True, help="Print each hit whole instead of a snippet.")
 @click.option("--explain", is_flag=True, help="Print ranks, scores, filters and the time of each stage.")
 @click.option(
@@ -41,9 +42,15 @@ _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 @json_option
 @click.pass_context
 def _search(
-    context: click.Context, /, full: bool, explain: bool, neighbour_count: int | None, as_json: bool, **given: Any
+    context: click.Context,
+    /,
+    words: tuple[str, ...],
+    full: bool,
+    explain: bool,
+    neighbour_count: int | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
-    words = given.pop("query")
     arguments = arguments_of(context, operation, given)
     text = " ".join(_requoted(word, alone=len(words) == 1) for word in words)
     arguments["query"] = here(context).words(text) if "in:" in text else text
@@ -60,7 +67,9 @@ def _search(
         sys.exit(code)
 
 
-search = click.command("search", help=help_of(operation, _OFFERED))(with_parameters(operation, _search))
+search = click.command("search", help=help_of(operation, _OFFERED))(
+    with_parameters(operation, _search, without=("query",))
+)
 
 
 def _document(result: SearchResult, around: Sequence[Neighbours | None], *, explain: bool) -> dict[str, Any]:

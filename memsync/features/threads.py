@@ -168,6 +168,8 @@ def append_message(
 def _checked(attributes: Attributes) -> dict[str, str]:
     """Return attributes as texts. Raises UsageError where a value makes no sense under its key."""
     texts = {key.strip(): _plainly(value) for key, value in attributes.items()}
+    if "" in texts:
+        raise UsageError("an attribute has no name", hint="Write it as key=value.")
     for key in ("in", "out"):
         if key in texts and not (texts[key].isascii() and texts[key].isdigit()):
             raise UsageError(f"{key}={texts[key]} is not a number of tokens", hint="Write it as in=812.")

@@ -16,6 +16,7 @@ from memsync.model.status import Status
 from memsync.model.text import printable, visible
 from memsync.model.written import Written
 from memsync.operation import Operation
+from memsync.workspace import BUDGET_HITS
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
@@ -39,8 +40,11 @@ class Answer(NamedTuple):
 
 def answer(memory: MemoryApi, operation: Operation[Any, Any], arguments: Arguments) -> Answer:
     """Run an operation for a model. Raises MemsyncError."""
+    asked = dict(arguments)
+    if operation.result is SearchResult and asked.pop("tokens", None):  # what fits depends on how it is shown
+        asked.setdefault("limit", BUDGET_HITS)
     try:
-        result = memory.run(operation, **arguments)
+        result = memory.run(operation, **asked)
     except NoSuchNote as error:
         if "location" not in arguments:
             raise

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 import memsync.memory  # noqa: F401  (because it declares the operations)
-from memsync.errors import UsageError
 from memsync.operation import OPERATIONS, Operation, Tool
 
 
@@ -43,11 +42,10 @@ def schema_of(operation: Operation[Any, Any]) -> dict[str, Any]:
 def arguments_of(operation: Operation[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that a model gives. Raises UsageError, which names the tool's parameters."""
     tool = tool_of(operation)
-    known = f"The parameters of {tool.name} are: {', '.join(tool.parameters) or 'none'}."
-    unknown = next((name for name in given if name not in tool.parameters), None)
-    if unknown is not None:
-        raise UsageError(f"{tool.name} has no parameter {unknown[:100]}", hint=known)
-    try:
-        return operation.arguments_from(given)
-    except UsageError as error:
-        raise UsageError(error.message, hint=known) from error
+    whole = {  # JSON Schema takes 3.0 for a whole number
+        name: int(value)
+        for name, value in given.items()
+        if name in operation.values and operation.values[name].value_type is int
+        if isinstance(value, float) and value.is_integer()
+    }
+    return operation.arguments_from({**given, **whole}, called=tool.name, allowed=tool.parameters)
