@@ -4,7 +4,7 @@ PYTHON := $(shell command -v $(PYTHON) || command -v python3)
 BIN := .venv/bin
 BENCH_DATA ?=
 
-.PHONY: demo test lint types imports tests bench soak mutants lock clean
+.PHONY: demo test lint types imports tests reference bench soak mutants lock clean
 
 # Only what a lock file names is installed, its hash is compared, and nothing is built but memsync itself, without network.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
@@ -43,6 +43,10 @@ imports: .venv/.installed-dev
 
 tests: .venv/.installed-dev
 	$(BIN)/pytest
+
+# Write docs/operations.md and docs/results.schema.json anew, from the declarations of the operations.
+reference: .venv/.installed-dev
+	PYTHONPATH=. $(BIN)/python tools/reference.py
 
 bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks $(if $(BENCH_DATA),--data $(BENCH_DATA))

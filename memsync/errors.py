@@ -151,6 +151,10 @@ class DaemonUnavailable(DaemonError):
     """No daemon serves this memory root with these settings."""
 
 
+class DaemonNotRunning(DaemonUnavailable):
+    """No daemon of this memory root runs."""
+
+
 class DaemonOutdated(DaemonUnavailable):
     """The daemon of this memory root runs with other settings, or is of another version."""
 

@@ -218,6 +218,10 @@ class Operation(Generic[P, R]):
         method.__name__, method.__doc__ = self.name, self.__doc__
         return method
 
+    def __call__(self, memory: Runs, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it on a memory, as `Memory.search(memory, …)` does; also one that is not a method of Memory."""
+        return memory.run(self, *args, **kwargs)
+
     # -------------------------------------------------------------------------------------- declaration
 
     @cached_property

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import DaemonUnavailable
+from memsync.errors import DaemonNotRunning, DaemonUnavailable
 from memsync.settings import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -127,11 +126,18 @@ def make_token_counter() -> TokenCounter:
     return counter
 
 
-def connect(settings: Settings) -> MemoryApi:
-    """Return the memory of these settings: its daemon's if one serves it, otherwise one in this process."""
+def connect(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> MemoryApi:
+    """Return the memory of these settings: its daemon's if one serves it, otherwise one in this process.
+
+    `notice` is told why a daemon that runs does not serve it.
+    """
     if settings["daemon.use"]:
-        with suppress(DaemonUnavailable):
+        try:
             return connect_daemon(settings)
+        except DaemonNotRunning:
+            pass
+        except DaemonUnavailable as error:
+            notice(f"{error.message}: working in this process ({error.hint})")
     return connect_here(settings)
 
 

@@ -18,7 +18,8 @@ import pytest
 from memsync.settings import load_settings
 
 Write = Callable[[str, str], Path]
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "search-result.schema.json").read_text())
+RESULTS = json.loads((Path(__file__).parent.parent / "docs" / "results.schema.json").read_text())
+SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
 
 
 @pytest.fixture

@@ -304,7 +304,7 @@ def test_context_on_the_command_line(cli: Cli, write: Write) -> None:
     write(f"daily/{DAY}.md", f"- 10:00 saw a zebra {'and ' * 20}\n" * 40)
     shown = cli("context", "--budget", "100", "--day", DAY)
     assert shown.stdout.startswith("# Identity\n\n# Soul\n\nI am the archivist.\n\n# Today and yesterday (quoted data")
-    assert "of 100 word pieces" in shown.stderr and "left out of logs" in shown.stderr
+    assert "of 100 tokens" in shown.stderr and "left out of logs" in shown.stderr
     document = json.loads(cli("context", "zebra", "--budget", "100", "--json").stdout)
     assert document["tokens"] <= document["budget"] == 100
     assert cli("context", "--thread", "nope").returncode == 5

@@ -40,9 +40,13 @@ def assert_works_here(cli: Cli, reason: str, advice: str, environ: dict[str, str
 
 
 def test_no_daemon(cli: Cli, write: Write) -> None:
-    """The line says how to start one."""
+    """No command has anything to say of it; `status` says that none is running."""
     write("a.md", "The heron nests.\n")
-    assert_works_here(cli, "no daemon is running: working in this process", "memsync start")
+    for command in (SEARCH, ("status",), ("get", "a.md:1"), ("sync",)):
+        done = cli(*command)
+        assert (done.returncode, done.stderr) == (0, ""), command
+    assert "daemon        not running" in cli("status").stdout
+    assert json.loads(cli("status", "--json").stdout)["daemon"] is None
 
 
 def test_a_daemon_with_other_settings(cli: Cli, write: Write) -> None:

@@ -81,7 +81,7 @@ def test_hello_tells_who_answers(served: Served) -> None:
     from memsync import __version__
 
     with served.peer() as peer:
-        result = peer.result("hello", protocol=1)
+        result = peer.result("hello", protocol=2)
     assert (result["protocol"], result["version"], result["root"]) == (2, __version__, str(served.settings.root))
     assert result["process"] > 0
     assert len(result["settings"]) == 32

@@ -38,7 +38,8 @@ from tests.tiny_cross_encoder import MOST_TOKENS, RELEVANCE, put_in_cache
 __all__ = ["held", "served", "short_runtime_folder"]
 
 Write = Callable[[str, str], Path]
-SCHEMA = json.loads((Path(__file__).parent.parent / "docs" / "search-result.schema.json").read_text())
+RESULTS = json.loads((Path(__file__).parent.parent / "docs" / "results.schema.json").read_text())
+SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
 NAMES = ("alder", "birch", "cedar", "dogwood")
 QUESTION = "where does the heron nest"
 NO_NETWORK = {"HF_ENDPOINT": "http://127.0.0.1:9"}

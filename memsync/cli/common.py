@@ -75,13 +75,13 @@ def here(context: click.Context) -> Here:
 
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
-    """Yield the memory that the global options name, its daemon's if one runs."""
+    """Yield the memory that the global options name, its daemon's if one serves it; say so if one should and does not."""
     from memsync.wiring import connect
 
     if context.obj.memory is not None:
         yield context.obj.memory
         return
-    with connect(load(context)) as memory:
+    with connect(load(context), lambda text: say(f"memsync: {printable(text)}", err=True)) as memory:
         yield memory
 
 

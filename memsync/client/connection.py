@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from memsync import __version__
 from memsync.client import wire
-from memsync.errors import DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
+from memsync.errors import DaemonNotRunning, DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
 
 Progress = Callable[[str, int, int], None]
 
@@ -194,5 +194,5 @@ def _connected(path: str) -> socket.socket:
     return found
 
 
-def _not_running() -> DaemonUnavailable:
-    return DaemonUnavailable("no daemon is running", hint="Start one with: memsync start")
+def _not_running() -> DaemonNotRunning:
+    return DaemonNotRunning("no daemon is running", hint="Start one with: memsync start")

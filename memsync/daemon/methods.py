@@ -111,7 +111,10 @@ class Request:
         if own.get("progress") and "progress" in operation.parameters:
             arguments["progress"] = self._progress()
         with for_agent() if own.get("agent") else nullcontext():
-            return to_json(self.engine.memory.run(operation, **arguments))
+            answer = to_json(self.engine.memory.run(operation, **arguments))
+        if operation.name == "sync":
+            self.engine.keeper.notice()  # what it embedded and compared is the keeper's affair, too
+        return answer
 
     def _progress(self) -> Callable[[str, int, int], None]:
         told = 0.0

@@ -56,10 +56,7 @@ def sync(
     Waits for another sync of the same index to end, and calls `on_wait` with its name. Raises IndexBusy when that takes
     too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
     """
-    report = memory.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
-    if memory.answering.live is not None:
-        memory.answering.live.notice()
-    return report
+    return memory.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
 
 
 @operation(

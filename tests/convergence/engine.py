@@ -45,7 +45,7 @@ CACHE_BYTES = 100_000
 def open_memory(settings: Settings, path: Path, embedder: FakeEmbedder, clock: SimulatedClock) -> Memory:
     """Open an index as a process would that has one thread."""
     cache = SqliteVectorCache(path.parent.with_name("vectors") / "vectors.db", CACHE_BYTES)
-    with mock.patch("memsync.memory.ThreadPoolExecutor", InlineExecutor):
+    with mock.patch("memsync.workspace.ThreadPoolExecutor", InlineExecutor):
         return Memory(
             settings, SqliteIndex(path), COUNTER, lambda: embedder, lambda space: embedder, clock=clock, cache=cache
         )

@@ -19,16 +19,10 @@ _GROUPS = {
     "settings": "settings",
     "trust": "settings",
     "user_folders": "settings",
-    "calls": "model",
     "errors": "model",
-    "memory_api": "model",
     "ports": "model",
-    "conversations": "conversations",
     "doctor": "upkeep",
-    "caretaker": "upkeep",
-    "composer": "context",
     "usage": "usage",
-    "threads": "conversations",
     "file_lock": "sync",
 }
 _ALONE = "memory"

@@ -1,0 +1,136 @@
+"""Write what the documentation says of operations from their declarations: docs/operations.md and docs/results.schema.json.
+
+Run it after a change of an operation: `make reference`. A test compares the files with the declarations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+import memsync.memory  # noqa: F401  (because it declares the operations)
+from memsync.operation import OPERATIONS, Operation, Parameter
+
+DOCS = Path(__file__).parent.parent / "docs"
+_HEAD = """# Operations
+
+Everything a memory can do, made by `make reference` from the declarations in `memsync/features/`. Each operation is a method
+of `Memory` and `RemoteMemory` ([memory.md](memory.md)) and of the daemon ([protocol.md](protocol.md)), unless it is marked as
+local; some are commands and MCP tools ([mcp.md](mcp.md)) as well. The results, as JSON has them, are described by
+[results.schema.json](results.schema.json).
+
+A parameter in bold is needed. The parameters before `*` may be given by position in Python.
+"""
+
+
+def page(operations: Iterable[Operation[Any, Any]]) -> str:
+    """Return the reference of operations as Markdown."""
+    return "\n".join([_HEAD, *(_section(operation) for operation in operations)])
+
+
+def _section(operation: Operation[Any, Any]) -> str:
+    offered = [f"command: `memsync {command.path}`" for command in operation.commands]
+    offered += [f"MCP tool: `{operation.tool.name}`"] if operation.tool else []
+    flags = {"writes": operation.writes, "may take minutes": operation.is_slow, "local": operation.is_local}
+    facts = [f"returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]
+    rows = [_row(parameter) for parameter in operation.values.values()]
+    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else []
+    lines = [
+        f"## {operation.name}",
+        "",
+        operation.summary,
+        "",
+        f"{'; '.join(facts)}.",
+        "",
+        *table,
+        "" if table else None,
+    ]
+    return "\n".join(line for line in lines if line is not None)
+
+
+def _row(parameter: Parameter) -> str:
+    name = f"**`{parameter.name}`**" if parameter.is_needed else f"`{parameter.name}`"
+    default = "" if parameter.is_needed or not parameter.default else f"`{_as_json(parameter.default)}`"
+    return f"| {name} | {_kind(parameter)} | {default} | {parameter.help} |"
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _kind(parameter: Parameter) -> str:
+    if parameter.choices:
+        return ", ".join(f"`{choice}`" for choice in parameter.choices if choice)
+    kind, low, high = parameter.value_type, parameter.meta.ge, parameter.meta.le
+    names = {str: "text", bool: "true or false", int: "whole number", float: "number"}
+    if kind not in names:
+        return "list of texts" if get_origin(kind) is tuple else "object"
+    bounds = [f"from {low:,}"] if low is not None else []
+    bounds += [f"to {high:,}"] if high is not None and high < 2**53 else []
+    return " ".join([names[kind], *bounds])
+
+
+def _type_name(kind: Any) -> str:
+    names = [one.__name__ if isinstance(one, type) else str(one) for one in get_args(kind) if one is not NoneType]
+    if get_origin(kind) is tuple:
+        return f"list of {get_args(kind)[0].__name__}"
+    return f"{names[0]} or null" if NoneType in get_args(kind) else kind.__name__
+
+
+def schemas(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any]:
+    """Return a JSON Schema with the result of each operation, computed members included."""
+    results = {operation.name: operation.result for operation in operations}
+    found, components = msgspec.json.schema_components(results.values(), ref_template="#/$defs/{name}")
+    for kind in _classes(results.values()):
+        _describe(kind, components[kind.__name__])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The results of memsync's operations",
+        "properties": dict(zip(results, found, strict=True)),
+        "$defs": components,
+    }
+
+
+def _describe(kind: type, schema: dict[str, Any]) -> None:
+    """Add to a class's schema what its values have besides fields, and take away what only its source says."""
+    computed = getattr(kind, "computed", ())
+    for name in computed:
+        returned = get_type_hints(getattr(kind, name).fget)["return"]
+        schema["properties"][name] = {"type": "boolean" if returned is bool else "string"}
+    schema["required"] = [*schema.get("required", ()), *computed]
+    schema.pop("description", None)
+    for one in schema["properties"].values():
+        one.pop("default", None)
+
+
+def _classes(kinds: Iterable[Any]) -> list[type]:
+    """Return the dataclasses that types are made of."""
+    found: dict[type, None] = {}
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop()
+        waiting += get_args(kind)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind not in found:
+            found[kind] = None
+            waiting += [hint for name, hint in get_type_hints(kind).items() if name != "computed"]
+    return list(found)
+
+
+def files() -> Mapping[Path, str]:
+    """Return the generated files of the documentation, with their content."""
+    operations = sorted(OPERATIONS.values(), key=lambda operation: operation.name)
+    schema = json.dumps(schemas(operations), indent=1, ensure_ascii=False)
+    return {DOCS / "operations.md": page(operations), DOCS / "results.schema.json": f"{schema}\n"}
+
+
+if __name__ == "__main__":
+    for path, content in files().items():
+        path.write_text(content, encoding="utf-8")
+        sys.stdout.write(f"{path.name}\n")
