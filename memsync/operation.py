@@ -269,8 +269,8 @@ class Operation(Generic[P, R]):
     ) -> dict[str, Any]:
         """Return the arguments that a JSON object gives. Raises UsageError for a wrong name, type or number.
 
-        `null` is as if left out; half a surrogate pair in a text, which is no text, is replaced. `called` is what errors
-        call the operation, `allowed` are the parameters that may be set.
+        `null` is as if left out; half a surrogate pair in a text, which is no text, is replaced. `called` is what
+        errors call the operation, `allowed` are the parameters that may be set.
         """
         called, allowed = called or self.name, tuple(self.values) if allowed is None else allowed
         known = f"Its parameters are: {', '.join(allowed) or 'none'}."

@@ -533,7 +533,8 @@ def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
             out.write("x" * 1_000_000)
         out.write(f'"}}, {json.dumps(TALK)}]')
     code = (
-        "import resource, sys\nfrom pathlib import Path\nfrom memsync.features.conversations.read import read_conversations\n"
+        "import resource, sys\nfrom pathlib import Path\n"
+        "from memsync.features.conversations.read import read_conversations\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "print([str(one)[:40] for one in read_conversations(Path(sys.argv[1]))])\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"

@@ -1,4 +1,4 @@
-"""Write what the documentation says of operations from their declarations: docs/operations.md and docs/results.schema.json.
+"""Write docs/operations.md and docs/results.schema.json from the declarations of the operations.
 
 Run it after a change of an operation: `make reference`. A test compares the files with the declarations.
 """
@@ -21,12 +21,12 @@ from memsync.operation import OPERATIONS, Operation, Parameter
 DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """# Operations
 
-Everything a memory can do, made by `make reference` from the declarations in `memsync/features/`. Each operation is a method
-of `Memory` and `RemoteMemory` ([memory.md](memory.md)) and of the daemon ([protocol.md](protocol.md)), unless it is marked as
-local; some are commands and MCP tools ([mcp.md](mcp.md)) as well. The results, as JSON has them, are described by
-[results.schema.json](results.schema.json).
+Everything a memory can do. `make reference` writes this page from the declarations in `memsync/features/`. Each
+operation is a method of `Memory` and `RemoteMemory` ([memory.md](memory.md)) and of the daemon
+([protocol.md](protocol.md)), unless it is marked as local. Some are commands and MCP tools ([mcp.md](mcp.md)) as well. [results.schema.json](results.schema.json)
+describes the results in JSON.
 
-A parameter in bold is needed. The parameters before `*` may be given by position in Python.
+A parameter in bold is needed.
 """
 
 

@@ -13,8 +13,8 @@ import click
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
 from memsync.cli.here import without_place
-from memsync.cli.render import document, render
-from memsync.cli.text import printable, say, say_json, say_pending
+from memsync.cli.render import document, exit_code, remarks, render
+from memsync.cli.text import say_json
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.operation import OPERATIONS, Command, Operation, Parameter
 from memsync.ports import no_progress
@@ -70,12 +70,10 @@ def finish(result: Any, operation: Operation[Any, Any], offered: Command, *, as_
     """Print a result, and what it lacks on stderr; exit with the code that the result stands for."""
     if as_json:
         say_json(document(result, operation))
-    code = render(result, operation, offered, silent=as_json)
-    for warning in getattr(result, "warnings", ()):
-        if isinstance(warning, str):
-            say(f"memsync: {printable(warning)}", err=True)
-    say_pending(getattr(result, "pending_text", 0))
-    if code:
+    else:
+        render(result, operation, offered)
+    remarks(result)
+    if code := exit_code(result, operation):
         sys.exit(code)
 
 
@@ -99,10 +97,7 @@ def with_parameters(
 
 
 def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the click option that sets a parameter.
-
-    Left out, it is None, empty or false: the default is not repeated.
-    """
+    """Return the click option that sets a parameter."""
     cli, kind = parameter.cli, parameter.value_type
     flags = list(cli.flags)
     if not any(flag.startswith("--") for flag in flags):
@@ -117,8 +112,13 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         metavar=cli.metavar or ("VALUE" if get_origin(kind) is tuple else None),
         multiple=get_origin(kind) is not None,
         help=parameter.help,
-        show_default=str(parameter.default) if is_shown else False,
+        default=_plain(parameter.default) if is_shown else None,
+        show_default=is_shown,
     )
+
+
+def _plain(default: Any) -> Any:
+    return str(default) if isinstance(default, str) else default  # click prints the name of an enum's member
 
 
 def _argument(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -75,7 +75,7 @@ def here(context: click.Context) -> Here:
 
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
-    """Yield the memory that the global options name, its daemon's if one serves it; say so if one should and does not."""
+    """Yield the memory that the global options name, its daemon's if one serves it. Say why a daemon does not."""
     from memsync.wiring import connect
 
     if context.obj.memory is not None:

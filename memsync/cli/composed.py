@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memsync.cli.build import arguments_of, option, with_parameters
 from memsync.cli.common import json_option, opened
-from memsync.cli.render import pruning
-from memsync.cli.text import count, printable, say, say_json, say_pending
+from memsync.cli.render import FAILED, pruning, remarks
+from memsync.cli.text import count, printable, say, say_json
 from memsync.errors import UsageError
 from memsync.features.archive import prune as prune_operation
 from memsync.features.preferences import preferences
 from memsync.features.recovery import MOST_DAYS, overwritten
 from memsync.model.written import Overwritten
+
+if TYPE_CHECKING:
+    from memsync.memory import MemoryApi
 
 NOT_SET_EXIT_CODE = 1
 
@@ -24,7 +28,7 @@ NOT_SET_EXIT_CODE = 1
 @json_option
 @click.pass_context
 def _prune(context: click.Context, /, undo: bool, as_json: bool, **given: Any) -> None:
-    """Show notes that are due to be archived: old task memory, and what has expired. With --apply, move them to archive/.
+    """Show notes that are due to be archived: old task memory, and what has expired. --apply moves them to archive/.
 
     Nothing is deleted, folders are kept, and searches find archived notes with is:archived. Personal and pinned notes
     stay.
@@ -43,16 +47,14 @@ def _prune(context: click.Context, /, undo: bool, as_json: bool, **given: Any) -
         except KeyboardInterrupt:
             say("memsync: memsync prune --undo moves back what has moved", err=True)
             raise
+    is_applied = undo or "apply" in arguments
     if as_json:
         say_json(found)
-    is_applied = undo or "apply" in arguments
-    code = pruning(found, is_applied=is_applied, silent=as_json)
-    for warning in found.warnings:
-        say(f"memsync: {printable(warning)}", err=True)
-    if not is_applied:
-        say_pending(found.pending_text)
-    if code:
-        sys.exit(code)
+    else:
+        pruning(found, is_applied=is_applied)
+    remarks(replace(found, pending_text=0) if is_applied else found)
+    if found.failed:
+        sys.exit(FAILED)
 
 
 prune = click.command("prune")(with_parameters(prune_operation, _prune))
@@ -91,30 +93,38 @@ def recover(
         raise UsageError("--dismiss requires the IDs to forget", hint="Run memsync recover to see them.")
     with opened(context) as memory:
         if dismiss:
-            forgotten = memory.dismiss(ids)
-            if as_json:
-                say_json({"dismissed": forgotten})
-            else:
-                say(f"{forgotten} forgotten")
+            _dismiss(memory, ids, as_json=as_json)
             return
         since = {"days": MOST_DAYS} if ids and not is_applied else {} if days is None else {"days": days}
         entries = memory.overwritten(**since)
         if is_applied:
-            wanted = ids or tuple(entry.id for entry in entries if not (entry.similar or entry.note_deleted))
-            written = memory.recover(wanted)
-            if as_json:
-                say_json({"recovered": written})
-            for entry in written:
-                if not as_json:
-                    say(printable(entry.citation))
-                for warning in entry.warnings:
-                    say(f"memsync: {printable(warning)}", err=True)
-            if not ids and len(wanted) < len(entries):
-                number = len(entries) - len(wanted)
-                left = f"{count(number, 'entry was', 'entries were')} edited, or deleted with the note"
-                say(f"memsync: {left}: memsync recover shows them, --apply ID restores one", err=True)
+            _recover(memory, ids, entries, as_json=as_json)
             return
     _show_overwritten(_only(ids, entries) if ids else entries, as_json=as_json)
+
+
+def _dismiss(memory: MemoryApi, ids: tuple[str, ...], *, as_json: bool) -> None:
+    forgotten = memory.dismiss(ids)
+    if as_json:
+        say_json({"dismissed": forgotten})
+    else:
+        say(f"{forgotten} forgotten")
+
+
+def _recover(memory: MemoryApi, ids: tuple[str, ...], entries: tuple[Overwritten, ...], *, as_json: bool) -> None:
+    """Append entries again: those that are named, otherwise all except edited and deleted ones."""
+    wanted = ids or tuple(entry.id for entry in entries if not (entry.similar or entry.note_deleted))
+    written = memory.recover(wanted)
+    if as_json:
+        say_json({"recovered": written})
+    for entry in written:
+        if not as_json:
+            say(printable(entry.citation))
+        remarks(entry)
+    number = len(entries) - len(wanted)
+    if not ids and number:
+        left = f"{count(number, 'entry was', 'entries were')} edited, or deleted with the note"
+        say(f"memsync: {left}: memsync recover shows them, --apply ID restores one", err=True)
 
 
 def _only(ids: tuple[str, ...], entries: tuple[Overwritten, ...]) -> tuple[Overwritten, ...]:

@@ -86,7 +86,7 @@ class Commands(click.Group):
         sections = {**SECTIONS, "Others": [name for name in names if not any(name in of for of in SECTIONS.values())]}
         for title, members in sections.items():
             commands = [(name, self.get_command(ctx, name)) for name in members]
-            rows = [(name, command.get_short_help_str(60)) for name, command in commands if command is not None]
+            rows = [(name, command.get_short_help_str(200)) for name, command in commands if command is not None]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memsync.cli.text import count, duration, is_terminal, printable, say, say_as_it_is
+from memsync.cli.text import count, duration, is_terminal, printable, say, say_as_it_is, say_pending
 from memsync.model.answer import Excerpt
 from memsync.model.context import Context
 from memsync.model.json import to_json
@@ -30,14 +30,38 @@ def document(result: Any, operation: Operation[Any, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {operation.name: found}
 
 
-def render(result: Any, operation: Operation[Any, Any], offered: Command, *, silent: bool = False) -> int:
-    """Print a result and return the exit code; `silent` prints only what belongs on stderr, because JSON was printed."""
-    show = RENDERERS.get(operation.result)
-    if show is None:
-        if not silent:
-            say(printable(str(result)))
-        return 0
-    return show(result, offered, silent)
+def render(result: Any, operation: Operation[Any, Any], offered: Command) -> None:
+    """Print a result for people; remarks on it go to stderr."""
+    RENDERERS.get(operation.result, _any)(result, offered)
+
+
+def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
+    """Return the exit code that a result stands for."""
+    if operation.result == Difference | None:
+        has_failed = result is not None
+    else:
+        has_failed = bool(getattr(result, "failed", ())) or (isinstance(result, Notes) and not result.notes)
+    return FAILED if has_failed else 0
+
+
+def remarks(result: Any) -> None:
+    """Print on stderr what failed, what a result warns of, and what it lacks: in whatever form it was printed."""
+    failed = getattr(result, "failed", ())
+    for failure in failed[:MOST_LINES]:
+        about = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
+        _note(f"{about}{printable(failure.reason)}")
+    if len(failed) > MOST_LINES:
+        _note(f"and {len(failed) - MOST_LINES} others (--json names each)")
+    for warning in getattr(result, "warnings", ()):
+        if isinstance(warning, str):
+            _note(printable(warning))
+    say_pending(getattr(result, "pending_text", 0))
+    if isinstance(result, Notes) and not result.notes:
+        _note("there are no notes here")
+
+
+def _any(result: Any, _: Command) -> None:
+    say(printable(str(result)))
 
 
 def _note(text: str) -> None:
@@ -48,99 +72,77 @@ def _note(text: str) -> None:
 # --------------------------------------------------------------------------------------- notes and writing
 
 
-def _excerpt(found: Excerpt, offered: Command, silent: bool) -> int:
-    if not silent:
-        # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
-        (say if is_terminal() else say_as_it_is)(found.text)
-    return 0
+def _excerpt(found: Excerpt, _: Command) -> None:
+    # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
+    (say if is_terminal() else say_as_it_is)(found.text)
 
 
-def _written(written: Written, offered: Command, silent: bool) -> int:
-    if not silent:
-        say(printable(str(getattr(written, offered.prints or "citation"))))
-    return 0
+def _written(written: Written, offered: Command) -> None:
+    say(printable(str(getattr(written, offered.prints or "citation"))))
 
 
-def _notes(found: Notes, offered: Command, silent: bool) -> int:
-    for note in () if silent else found.notes:
+def _notes(found: Notes, _: Command) -> None:
+    for note in found.notes:
         flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(note, name))
         say(f"{printable(note.path)}  {note.kind}  {note.tier}  {note.last_active}{flags}  {printable(note.title)}")
-    if not found.notes:
-        _note("there are no notes here")
-        return FAILED
-    return 0
 
 
-def _preferences(found: Sequence[Preference], offered: Command, silent: bool) -> int:
-    for preference in () if silent else found:
+def _preferences(found: Sequence[Preference], _: Command) -> None:
+    for preference in found:
         say(printable(f"{preference.key}: {preference.value}"))
-    return 0
 
 
-def _patterns(found: Sequence[Pattern], offered: Command, silent: bool) -> int:
-    for pattern in () if silent else found:
+def _patterns(found: Sequence[Pattern], _: Command) -> None:
+    for pattern in found:
         about = " ".join(filter(None, (f"{pattern.confidence:.2f}", f"{pattern.count}x", pattern.type, pattern.key)))
         say(f"{printable(pattern.path)}:{pattern.line}  {printable(pattern.text)}  ({printable(about)})")
-    return 0
 
 
-def _context(found: Context, offered: Command, silent: bool) -> int:
-    if silent:
-        return 0
+def _context(found: Context, _: Command) -> None:
     say(found.text, end="")
     _note(f"{found.tokens} of {found.budget} tokens")
     for note in found.left_out:
         passages = count(note.passages, "passage")
         _note(f"left out of {note.part}: {printable(note.path)}, {passages}, {count(note.tokens, 'token')}")
-    return 0
 
 
 # ------------------------------------------------------------------------------------------- conversations
 
 
-def _threads(found: Threads, offered: Command, silent: bool) -> int:
-    for thread in () if silent else found.threads:
+def _threads(found: Threads, _: Command) -> None:
+    for thread in found.threads:
         about = "  ".join(filter(None, (thread.last_active, thread.status, thread.session, thread.user)))
         say(f"{printable(thread.path)}  {printable(thread.title)}  {printable(about)}  {_used(thread.usage)}")
-    return 0
 
 
-def _conversation(found: Conversation, offered: Command, silent: bool) -> int:
-    if silent:
-        return 0
+def _conversation(found: Conversation, _: Command) -> None:
     thread = found.thread
     about = ", ".join((thread.path, thread.session, thread.status or "active"))
     say(printable(f"{thread.title}  ({about})"))
     for message in found.messages:
         say(f"\n{printable(message.path)}:{message.start_line}  {printable(message.role)}  {message.time}")
         say("\n".join(f"  {line}".rstrip() for line in message.text.split("\n")))
-    return 0
 
 
-def _sessions(found: Sessions, offered: Command, silent: bool) -> int:
-    for session in () if silent else found.sessions:
+def _sessions(found: Sessions, _: Command) -> None:
+    for session in found.sessions:
         about = "  ".join(filter(None, (session.last_active, session.status, session.user, session.project)))
         threads = count(len(session.threads), "thread")
         say(f"{printable(session.session)}  {printable(about)}  {threads}, {_used(session.usage)}")
-    return 0
 
 
-def _costs(found: Costs, offered: Command, silent: bool) -> int:
-    if silent:
-        return 0
+def _costs(found: Costs, _: Command) -> None:
     rows = [*((cost.key or "-", cost.usage) for cost in found.costs), ("total", found.total)]
     for key, usage in rows:
         say(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {printable(key)}")
-    return 0
 
 
-def _messages(found: Messages, offered: Command, silent: bool) -> int:
-    for message in () if silent else found.messages:
+def _messages(found: Messages, offered: Command) -> None:
+    for message in found.messages:
         attributes = message.attributes
         about = "  ".join(f"{name}={attributes[name]}" for name in offered.columns if name in attributes)
         place = f"{printable(message.path)}:{message.start_line}"
         say(f"{place}  {message.time}  {printable(message.role)}  {printable(about)}")
-    return 0
 
 
 def _used(usage: Usage) -> str:
@@ -151,28 +153,21 @@ def _used(usage: Usage) -> str:
 # -------------------------------------------------------------------------------------------------- upkeep
 
 
-def pruning(found: Pruning, *, is_applied: bool, silent: bool) -> int:
+def pruning(found: Pruning, *, is_applied: bool) -> None:
     """Print what is due, or what was moved."""
-    if not silent:
-        for retirement in found.moved if is_applied else found.due:
-            say(f"{printable(retirement.path)} -> {printable(retirement.target)}  {printable(retirement.reason)}")
-        if is_applied:
-            _note(f"notes moved: {len(found.moved)}")
-        elif found.is_refused:
-            _note(f"{len(found.due)} of {found.notes} notes are due, more than 10 %: --apply requires --force")
-        else:
-            advice = ". Nothing was moved; --apply moves them" if found.due else ""
-            _note(f"{len(found.due)} of {found.notes} notes are due{advice}")
-    for failure in found.failed[:MOST_LINES]:
-        about = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
-        _note(f"{about}{printable(failure.reason)}")
-    if len(found.failed) > MOST_LINES:
-        _note(f"and {len(found.failed) - MOST_LINES} others (--json names each)")
-    return FAILED if found.failed else 0
+    for retirement in found.moved if is_applied else found.due:
+        say(f"{printable(retirement.path)} -> {printable(retirement.target)}  {printable(retirement.reason)}")
+    if is_applied:
+        _note(f"notes moved: {len(found.moved)}")
+    elif found.is_refused:
+        _note(f"{len(found.due)} of {found.notes} notes are due, more than 10 %: --apply requires --force")
+    else:
+        advice = ". Nothing was moved; --apply moves them" if found.due else ""
+        _note(f"{len(found.due)} of {found.notes} notes are due{advice}")
 
 
-def _duplicates(found: Duplicates, offered: Command, silent: bool) -> int:
-    for position, repetition in enumerate(() if silent else found.repetitions):
+def _duplicates(found: Duplicates, _: Command) -> None:
+    for position, repetition in enumerate(found.repetitions):
         if position:
             say()
         for place in repetition.places:
@@ -181,8 +176,6 @@ def _duplicates(found: Duplicates, offered: Command, silent: bool) -> int:
         say("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
         if len(lines) > QUOTED_LINES:
             say("  …")
-    if silent:
-        return 0
     if not found.repetitions:
         _note("No duplicates found.")
     if found.left_out:
@@ -190,31 +183,24 @@ def _duplicates(found: Duplicates, offered: Command, silent: bool) -> int:
         _note(f"{shortest} were compared by their text alone: --all compares every one")
     if found.pending_vectors:
         _note(f"{count(found.pending_vectors, 'passage')} had no vector yet and were compared by their text alone")
-    return 0
 
 
-def _stale(found: Stale, offered: Command, silent: bool) -> int:
-    if silent:
-        return 0
+def _stale(found: Stale, _: Command) -> None:
     for note in found.notes:
         say(f"{printable(note.path)}  {note.last_active}  {_use(note)}")
     if not found.warnings:
         since = found.counted_since[:10]
         _note(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
-    return 0
 
 
-def _collections(found: Collections, offered: Command, silent: bool) -> int:
-    for folder in () if silent else found.collections:
+def _collections(found: Collections, _: Command) -> None:
+    for folder in found.collections:
         about = " - ".join(filter(None, (folder.title, folder.description)))
         notes = count(folder.notes, "note")
         say(f"{printable(folder.folder)}  {notes}, last {folder.last_active}  {printable(about)}")
-    return 0
 
 
-def _stats(found: Stats, offered: Command, silent: bool) -> int:
-    if silent:
-        return 0
+def _stats(found: Stats, _: Command) -> None:
     empty = f", {found.empty} of them empty" if found.empty else ""
     say(f"searches since {found.since[:10]}: {found.searches}{empty}")
     if found.searches:
@@ -234,7 +220,6 @@ def _stats(found: Stats, offered: Command, silent: bool) -> int:
         say(f"  {size.day}  {sizes}  {size.index_bytes / 1e6:.1f} MB")
     for query in found.queries:
         say(f"asked {query.at}: {printable(query.text)} ({count(query.hits, 'note')})")
-    return 0
 
 
 def _use(note: NoteUse) -> str:
@@ -244,34 +229,25 @@ def _use(note: NoteUse) -> str:
 # --------------------------------------------------------------------------------------------------- index
 
 
-def _sync_report(report: SyncReport, offered: Command, silent: bool) -> int:
-    if not silent:
-        say(
-            f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
-            f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
-            f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
-        )
-    for failure in report.failed:
-        _note(f"{printable(failure.path)}: {printable(failure.reason)}")
-    return FAILED if report.failed else 0
+def _sync_report(report: SyncReport, _: Command) -> None:
+    say(
+        f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
+        f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
+        f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
+    )
 
 
-def _difference(difference: Difference | None, offered: Command, silent: bool) -> int:
-    if silent:
-        return FAILED if difference is not None else 0
+def _difference(difference: Difference | None, _: Command) -> None:
     if difference is None:
         say("the index is equal to one built from the files")
-        return 0
+        return
     say(f"the index differs from the files at line {difference.line} of the dump:")
     for name in ("indexed", "rebuilt"):
         say(f"  {name}: {printable(getattr(difference, name))}")
     say(_MENDED if difference.mended else "Run: memsync rebuild")
-    return FAILED
 
 
-def _status(found: Status, offered: Command, silent: bool) -> int:
-    if silent:
-        return 0
+def _status(found: Status, _: Command) -> None:
     space = printable(found.space or "none yet")
     if found.building_space:
         space += f"\n  building    {printable(found.building_space)} ({count(found.building_pending, 'vector')} to go)"
@@ -293,7 +269,6 @@ def _status(found: Status, offered: Command, silent: bool) -> int:
             say(f"{title}      {len(items)}")
             for item in items:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
-    return 0
 
 
 def _print_daemon(daemon: DaemonStatus | None) -> None:
@@ -309,14 +284,15 @@ def _print_daemon(daemon: DaemonStatus | None) -> None:
     model = "loaded" if daemon.model_loaded else "not loaded"
     say(
         f"daemon        process {daemon.process}, memsync {daemon.version}, since {daemon.started_at}\n"
-        f"watching      {watching}; compared {daemon.scanned_at or 'not yet'}, {count(daemon.pending_text, 'file')} to go\n"
+        f"watching      {watching}; compared {daemon.scanned_at or 'not yet'}, "
+        f"{count(daemon.pending_text, 'file')} to go\n"
         f"memory        {daemon.memory_bytes / 1e6:,.0f} MB, model {model}"
     )
     for error in daemon.errors:
         say(f"fault         {printable(error)}")
 
 
-RENDERERS: dict[Any, Callable[[Any, Command, bool], int]] = {
+RENDERERS: dict[Any, Callable[[Any, Command], None]] = {
     Excerpt: _excerpt,
     Written: _written,
     Notes: _notes,

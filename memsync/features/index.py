@@ -39,7 +39,8 @@ Wait = Annotated[
     Command(
         "sync",
         help="Make the index equal to the files: text first, then vectors.",
-        notes="Interrupt it at any time: the next sync goes on where it stopped. Exits with 1 when a file or the model failed.",
+        notes="Interrupt it at any time: the next sync goes on where it stopped. Exits with 1 if a file or the model "
+        "failed.",
     ),
     is_slow=True,
 )

@@ -89,8 +89,8 @@ def log(
     tool=Tool(
         "memory_remember",
         "Remember something",
-        "Add a fact, a preference or a decision to long-term memory, as a list item. Use it for what will matter in other "
-        "conversations. An item that is already there is not added again.",
+        "Add a fact, a preference or a decision to long-term memory, as a list item. Use it for what will matter in "
+        "other conversations. An item that is already there is not added again.",
         ("text", "section", "note", "tier", "tags"),
         {
             "text": "One thing, so that it is understood without this conversation.",

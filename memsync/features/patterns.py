@@ -51,7 +51,10 @@ def observe(
         float, Meta(ge=0, le=1, description="How sure it is. [default: grows with each observation]")
     ] = 0.0,
 ) -> Written:
-    """Record that a pattern was observed: once more if MEMORY.md has it, found by `key` or, without one, by its text."""
+    """Record that a pattern was observed, once more if MEMORY.md has it.
+
+    It is found by `key` or, without one, by its text.
+    """
     return memory.write("pattern", text, lambda: _observe(memory, text, pattern_type, key, confidence))
 
 

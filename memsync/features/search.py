@@ -23,8 +23,8 @@ Values = tuple[str, ...]
 @operation(
     Command(
         "search",
-        notes='Everything in WORDS that is not a filter, a "phrase" or an -exclusion is text. Options may stand before, '
-        "between or after the words; after -- nothing is an option, so -exclusions come there. Exits with 1 if nothing "
+        notes='Everything in WORDS that is not a filter, a "phrase" or an -exclusion is text. Options may stand before '
+        "or after the words; after -- nothing is an option, so -exclusions come there. Exits with 1 if nothing "
         "matches, with 13 if nothing was found while files are still being indexed.",
         examples=(
             "memsync search which store did we choose",
@@ -121,8 +121,8 @@ def search(
 @operation(
     Command(
         "get",
-        notes="A note is named as search prints it, by its path from the current folder, by an absolute path, without .md, "
-        "or by a title, an alias or a file name that only one note has.",
+        notes="A note is named as search prints it, by its path from the current folder, by an absolute path, without "
+        ".md, or by a title, an alias or a file name that only one note has.",
         examples=(
             "memsync get SOUL.md",
             "memsync get daily/2026-11-21.md:12",
@@ -144,8 +144,8 @@ def get(
     location: Annotated[
         str,
         Meta(
-            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST or PATH#heading. A title or an alias may stand "
-            "for PATH."
+            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST or PATH#heading. A title or an alias may "
+            "stand for PATH."
         ),
         Cli(names="location"),
     ],

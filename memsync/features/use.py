@@ -45,7 +45,7 @@ def stale(
     Command(
         "stats",
         help="Print how the memory is used: searches and their latency, notes most and never retrieved, growth.",
-        notes="The counts stay on this machine. The text of questions is kept only with `queries = true` under [usage].",
+        notes="The counts stay on this machine. Questions are kept only with `queries = true` under [usage].",
     )
 )
 def stats(

@@ -82,7 +82,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How an answer came about: the filters as understood, times that the question names, milliseconds of each stage."""
+    """How an answer came about: filters as understood, times that the question names, milliseconds of each stage."""
 
     filters: Filters
     times: tuple[TimeHint, ...] = ()

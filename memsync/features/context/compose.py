@@ -46,9 +46,9 @@ SHARES = ("soul", "prompts", "memory", "messages", "logs")
     Command(
         "context",
         help="Print what an agent should read before it answers QUERY, within a budget of tokens (docs/context.md).",
-        notes="SOUL.md, active prompts and the thread's prompt come first; then, quoted with path and line, pinned notes and "
-        "MEMORY.md, the thread's last messages, the logs of today and yesterday, and what is found for QUERY. What had to "
-        "be left out is named on stderr.",
+        notes="SOUL.md, active prompts and the thread's prompt come first. Then follow, quoted with path and line, "
+        "pinned notes and MEMORY.md, the thread's last messages, the logs of today and yesterday, and the hits for "
+        "QUERY. What does not fit is named on stderr.",
         examples=(
             "memsync context which store did we choose --budget 2000",
             "memsync context --thread the-store --json",

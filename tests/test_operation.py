@@ -1,0 +1,193 @@
+"""An operation is declared in one function, and then it is in Python, on the socket, a command and an MCP tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import anyio
+import pytest
+from mcp.client import Client
+from msgspec import Meta
+
+from memsync.cli.main import main
+from memsync.errors import UsageError
+from memsync.mcp_server.server import make_server
+from memsync.memory import Memory, MemoryApi
+from memsync.model.written import Preference
+from memsync.operation import OPERATIONS, Cli, Command, Operation, Tool, one_of, operation
+from memsync.ports import Progress, no_progress
+from memsync.workspace import Workspace
+from tests.daemon_fixtures import Served, own, served, short_runtime_folder
+from tests.test_mcp import Fixed
+from tools import reference
+
+__all__ = ["own", "served", "short_runtime_folder"]
+
+
+class Done(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def shout() -> Iterator[Operation[..., tuple[Preference, ...]]]:
+    """Declare a small operation, for one test."""
+
+    @operation(
+        Command("shout", examples=("memsync shout heron --times 2",)),
+        tool=Tool("memory_shout", "Shout", "Shout a word. Use it never.", ("word", "times")),
+    )
+    def shout(
+        memory: Workspace,
+        word: Annotated[str, Meta(description="What to shout.")],
+        *,
+        times: Annotated[int, Meta(ge=1, le=3, description="How often."), Cli(("-t",))] = 1,
+        how: Annotated[str, one_of(("loud", "soft"), "How loud.")] = "loud",
+        progress: Progress = no_progress,
+    ) -> tuple[Preference, ...]:
+        """Shout a word, a number of times.
+
+        Returns a preference for each time.
+        """
+        text = word.upper() if how == "loud" else word
+        progress("shouting", times, times)
+        return tuple(Preference(memory.settings.root.name, text, number) for number in range(1, times + 1))
+
+    yield shout
+    del OPERATIONS["shout"]
+
+
+def test_it_is_called_from_python_here_and_through_the_daemon(shout: Any, own: MemoryApi) -> None:
+    """The same values, of the same types; the daemon's progress arrives, too."""
+    told: list[tuple[str, int, int]] = []
+    found = shout(own, "heron", times=2, progress=lambda *step: told.append(step))
+    assert found == (Preference("notes", "HERON", 1), Preference("notes", "HERON", 2))
+    assert told == [("shouting", 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"times": 4}, "times must be a whole number from 1 to 3"),
+        ({"times": 0}, "times must be a whole number from 1 to 3"),
+        ({"how": "shrill"}, "how must be loud or soft"),
+    ],
+)
+def test_a_bound_is_the_same_everywhere(
+    shout: Any, own: MemoryApi, served: Served, arguments: dict[str, Any], said: str
+) -> None:
+    """In Python, on the socket and for a model, one message says what a value must be."""
+    with pytest.raises(UsageError, match=said):
+        shout(own, "heron", **arguments)
+    with served.peer() as peer:
+        assert peer.ask("shout", word="heron", **arguments)["error"]["message"] == said
+
+    async def call() -> Any:
+        async with Client(make_server(Fixed(own), read_only=False)) as client:
+            return await client.call_tool("memory_shout", {"word": "heron", **arguments})
+
+    if "times" in arguments:
+        assert said in anyio.run(call).content[0].text
+
+
+def test_the_socket_takes_and_gives_json(shout: Any, served: Served) -> None:
+    """By the names of the parameters; what is missing, unknown or of another type is refused."""
+    with served.peer() as peer:
+        assert peer.ask("shout", word="heron")["result"]["answer"] == [
+            {"key": "notes", "value": "HERON", "line": 1, "user": ""}
+        ]
+        for params, said in (
+            ({}, "shout needs word"),
+            ({"word": 1}, "word must be text"),
+            ({"word": "heron", "loud": True}, "shout has no parameter loud"),
+        ):
+            error = peer.ask("shout", **params)["error"]
+            assert (error["code"], error["message"]) == (-32602, said)
+
+
+@pytest.fixture
+def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """Run memsync on the root in this process."""
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+
+    def call(*arguments: str) -> Done:
+        with pytest.raises(SystemExit) as stop:
+            main(["--root", str(root), *arguments])
+        done = capsys.readouterr()
+        assert isinstance(stop.value.code, int)
+        return Done(stop.value.code, done.out, done.err)
+
+    return call
+
+
+def test_it_is_a_command(shout: Any, run: Callable[..., Done]) -> None:
+    """With help, JSON, its result as text, and an error that names the bad value."""
+    shown = " ".join(run("shout", "--help").out.split())
+    for text in (
+        "Usage: memsync shout [OPTIONS] WORD Shout a word, a number of times. memsync shout heron --times 2",
+        "-t, --times INTEGER RANGE How often. [default: 1; 1<=x<=3]",
+        "--how [loud|soft] How loud. [default: loud]",
+    ):
+        assert text in shown
+    assert "shout" in run("--help").out
+    assert run("shout", "heron", "-t", "2") == Done(0, "notes: HERON\nnotes: HERON\n", "")
+    assert json.loads(run("shout", "heron", "--how", "soft", "--json").out)["shout"][0]["value"] == "heron"
+    bad = run("shout", "heron", "--times", "4")
+    assert (bad.code, bad.out) == (2, "")
+    assert "4 is not in the range 1<=x<=3" in bad.err
+
+
+def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, memory: Memory) -> None:
+    """The schema has the bounds of the declaration."""
+
+    async def talk() -> None:
+        async with Client(make_server(Fixed(memory), read_only=True)) as client:
+            (tool,) = [one for one in (await client.list_tools()).tools if one.name == "memory_shout"]
+            assert tool.input_schema["properties"] == {
+                "word": {"type": "string", "description": "What to shout."},
+                "times": {"type": "integer", "minimum": 1, "maximum": 3, "description": "How often."},
+            }
+            assert tool.input_schema["required"] == ["word"]
+            result = await client.call_tool("memory_shout", {"word": "heron"})
+            assert result.structured_content["result"][0]["value"] == "HERON"
+            refused = await client.call_tool("memory_shout", {"word": "heron", "how": "soft"})
+            assert refused.is_error and "memory_shout has no parameter how" in refused.content[0].text  # type: ignore[union-attr]  # because it is text
+
+    anyio.run(talk)
+
+
+def test_it_is_in_the_generated_reference(shout: Any) -> None:
+    """With its parameters, and with a schema of its result."""
+    page = reference.page([shout])
+    assert "## shout\n\nShout a word, a number of times.\n" in page
+    assert "| **`word`** | text |  | What to shout. |" in page
+    assert "| `times` | whole number from 1 to 3 | `1` | How often. |" in page
+    schema = reference.schemas([shout])
+    assert schema["properties"] == {"shout": {"type": "array", "items": {"$ref": "#/$defs/Preference"}}}
+    assert schema["$defs"]["Preference"]["required"] == ["key", "value", "line"]
+
+
+def test_mypy_rejects_a_wrong_call_here_and_there(tmp_path: Path) -> None:
+    """A wrong name or type is an error at the call, of the local and of the served memory."""
+    from mypy import api
+
+    script = tmp_path / "calls.py"
+    script.write_text(
+        "from memsync.memory import Memory, RemoteMemory\n"
+        "def use(here: Memory, there: RemoteMemory) -> None:\n"
+        "    here.search('x', limit=3)\n"
+        "    here.search('x', limt=3)\n"
+        "    there.search('x', limit='3')\n"
+        "    reveal_type(there.log('x'))\n"
+    )
+    out, _, _ = api.run(["--strict", "--cache-dir", str(tmp_path / "cache"), "--follow-imports=silent", str(script)])
+    assert 'calls.py:4: error: Unexpected keyword argument "limt"' in out
+    assert 'calls.py:5: error: Argument "limit" has incompatible type "str"' in out
+    assert 'calls.py:6: note: Revealed type is "memsync.model.written.Written"' in out
+    assert out.count("error:") == 2
