@@ -17,7 +17,7 @@ from benchmarks.footprint import resident_mb
 from benchmarks.indexes import note_reader, opened
 from benchmarks.report import Row
 from benchmarks.timing import seconds
-from memsync.embedders import minilm
+from memsync.embed import minilm
 from memsync.model.vocabulary import NotePath
 
 PARTS = 5

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.indexes import own_variables
 from memsync.memory import RemoteMemory
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from memsync.wiring import connect_daemon
 
 _SCRIPT = Path(sys.executable).with_name("memsync")

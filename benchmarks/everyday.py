@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.indexes import opened
 from benchmarks.report import Row
-from memsync.evaluation.measures import area_under_roc, interval
+from memsync.features.evaluation.measures import area_under_roc, interval
 from memsync.memory import Memory
 from memsync.model.answer import Hit
 

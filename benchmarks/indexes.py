@@ -8,10 +8,10 @@ from pathlib import Path
 
 from memsync.memory import Memory
 from memsync.notes.chunk import ChunkLimits
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Embedder
-from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, SETTINGS, Settings, load_settings
+from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, SETTINGS, Settings, load_settings
 from memsync.wiring import connect_here, make_index, make_token_counter
 
 

@@ -17,9 +17,9 @@ from benchmarks.report import Row
 from benchmarks.search import RandomVectors
 from benchmarks.timing import seconds
 from benchmarks.wiki import NOTES, make_wiki
-from memsync.evaluation.measures import percentile
-from memsync.indexes.sqlite import schema
-from memsync.indexes.sqlite.rows import note_rows
+from memsync.features.evaluation.measures import percentile
+from memsync.index.sqlite import schema
+from memsync.index.sqlite.rows import note_rows
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.wiring import make_token_counter

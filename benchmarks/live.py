@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.daemons import RunningDaemon, running, settle
 from benchmarks.report import Row
-from memsync.evaluation.measures import percentile
+from memsync.features.evaluation.measures import percentile
 from memsync.memory import RemoteMemory
 
 NOTES = 10_000

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.evaluation.measures import Range
+from memsync.features.evaluation.measures import Range
 
 Line = tuple[str, int]
 CITATION_TOKENS = 12

@@ -24,7 +24,7 @@ from benchmarks.measures import (
 )
 from benchmarks.report import Row
 from memsync.errors import MemsyncError
-from memsync.evaluation.measures import (
+from memsync.features.evaluation.measures import (
     MOST_LOST,
     Range,
     answer_rank,
@@ -34,7 +34,7 @@ from memsync.evaluation.measures import (
     reciprocal,
 )
 from memsync.memory import Memory
-from memsync.settings import SETTINGS
+from memsync.settings.load import SETTINGS
 from memsync.wiring import make_token_counter
 
 HITS = 50

@@ -14,12 +14,12 @@ from benchmarks.measures import read_questions
 from benchmarks.report import Row
 from benchmarks.timing import seconds
 from benchmarks.unchanged import walk
-from memsync.evaluation.measures import percentile
-from memsync.indexes.sqlite import queries, schema
-from memsync.indexes.sqlite.match_syntax import any_of
-from memsync.indexes.sqlite.vectors import to_int8
+from memsync.features.evaluation.measures import percentile
+from memsync.index.sqlite import queries, schema
+from memsync.index.sqlite.match_syntax import any_of
+from memsync.index.sqlite.vectors import to_int8
 from memsync.memory import Memory
-from memsync.model.search import EmbeddingSpace
+from memsync.model.query import EmbeddingSpace
 from memsync.ports import Embedder
 from memsync.wiring import make_embedder
 

@@ -15,7 +15,7 @@ from benchmarks.indexes import opened
 from benchmarks.measures import read_questions
 from benchmarks.report import Row
 from benchmarks.timing import in_turn, seconds
-from memsync.evaluation.measures import percentile
+from memsync.features.evaluation.measures import percentile
 
 COMMANDS = 20
 ALONE_COMMANDS = 5

@@ -17,11 +17,11 @@ import apsw
 from benchmarks.daemons import running, settle
 from benchmarks.report import Row
 from benchmarks.timing import in_turn, seconds
-from memsync.evaluation.measures import percentile
+from memsync.edit.markdown import message
+from memsync.edit.note_writer import NoteWriter
+from memsync.features.evaluation.measures import percentile
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from memsync.writing.shape import message
-from memsync.writing.writer import NoteWriter
 from tests.writers import run
 
 APPENDS = 5_000

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from memsync.errors import IndexDamaged, MemsyncError
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 
 MINIMUM_FREE_BYTES = 200_000_000

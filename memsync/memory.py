@@ -8,13 +8,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memsync.client.connection import Client
+from memsync.edit.note_writer import WRITES_FOR_AGENT
 from memsync.errors import ODD_ERRORS, IndexDamaged
 from memsync.features.archive import prune, undo_prune
 from memsync.features.context.compose import context
 from memsync.features.duplicates import duplicates
-from memsync.features.index import rebuild, status, sync, verify
+from memsync.features.indexing import rebuild, status, sync, verify
+from memsync.features.listing import collections, notes
 from memsync.features.log import log, new_note, remember
-from memsync.features.notes import collections, notes
 from memsync.features.patterns import observe, patterns
 from memsync.features.preferences import preferences, set_preference
 from memsync.features.recovery import dismiss, overwritten, recover
@@ -30,16 +31,15 @@ from memsync.features.threads import (
     thread,
     threads,
 )
-from memsync.features.use import stale, stats
+from memsync.features.usage import stale, stats
 from memsync.model.json import from_json, to_json
 from memsync.operation import Operation
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
-from memsync.writing.writer import WRITES_FOR_AGENT
 
 if TYPE_CHECKING:
-    from memsync.evaluation.evaluator import Evaluator
     from memsync.features.conversations.importing import ImportReport
+    from memsync.features.evaluation.evaluator import Evaluator
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,7 +119,7 @@ class Memory(Workspace, MemoryApi):
 
         Raises ConfigError, RootError, IndexFailure.
         """
-        from memsync.settings import load_settings
+        from memsync.settings.load import load_settings
         from memsync.wiring import connect_here
 
         return connect_here(load_settings(config=config, root=root))
@@ -132,7 +132,7 @@ class Memory(Workspace, MemoryApi):
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
-        from memsync.settings import load_settings
+        from memsync.settings.load import load_settings
         from memsync.wiring import connect_daemon
 
         return connect_daemon(load_settings(config=config, root=root))
@@ -170,7 +170,7 @@ class Memory(Workspace, MemoryApi):
 
     def evaluator(self) -> Evaluator:
         """Return what asks this memory questions with known answers (docs/search.md): nothing counts as use there."""
-        from memsync.evaluation.evaluator import Evaluator
+        from memsync.features.evaluation.evaluator import Evaluator
 
         return Evaluator(self.files, self.reader, self.answering, self.parse)
 

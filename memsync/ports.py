@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from memsync.errors import EmbedderError
-from memsync.model.notes import Chunk, FileStamp, Note
-from memsync.model.search import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
-from memsync.model.sync import IndexCounts, IndexedFile, PendingPassage, PutResult, WaitingNote
-from memsync.model.threads import Cost, Thread, ThreadMessage
+from memsync.model.conversation import Cost, Thread, ThreadMessage
+from memsync.model.note import Chunk, FileStamp, Note
+from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
+from memsync.model.sync_report import IndexCounts, IndexedFile, PendingPassage, PutResult, WaitingNote
 from memsync.model.upkeep import Place
 from memsync.model.vocabulary import NotePath, WatcherState
 

@@ -7,30 +7,30 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import DaemonNotRunning, DaemonUnavailable
-from memsync.settings import BUILT_IN_MODEL, Settings
+from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memsync.client.connection import Client
     from memsync.memory import Memory, MemoryApi, RemoteMemory
-    from memsync.model.notes import Chunk, Note
-    from memsync.model.search import EmbeddingSpace
+    from memsync.model.note import Chunk, Note
+    from memsync.model.query import EmbeddingSpace
     from memsync.ports import Embedder, Index, PreparedNote, Reranker, TokenCounter, VectorCache
 
-INDEXES = {"sqlite": "memsync.indexes.sqlite.index:SqliteIndex"}
+INDEXES = {"sqlite": "memsync.index.sqlite.index:SqliteIndex"}
 INDEX_FILES = {"sqlite": "index.db"}
-NOTE_PREPARERS = {"sqlite": "memsync.indexes.sqlite.rows:note_rows"}
-VECTOR_CACHE = "memsync.vector_cache.cache:SqliteVectorCache"
-RERANKER = "memsync.embedders.cross_encoder:load"
-TOKEN_COUNTER = "memsync.embedders.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
+NOTE_PREPARERS = {"sqlite": "memsync.index.sqlite.rows:note_rows"}
+VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
+RERANKER = "memsync.embed.cross_encoder:load"
+TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
 
 # A model's name, or how it begins -> what loads it, given the rest of the name and the number of threads.
 EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str, int], Embedder]]] = {
-    BUILT_IN_MODEL: ("memsync.embedders.minilm:load", lambda load, name, threads: load(threads)),
-    "multilingual": ("memsync.embedders.multilingual:load", lambda load, name, threads: load(threads)),
-    "openai:": ("memsync.embedders.openai:load", lambda load, name, threads: load(name.removeprefix("openai:"))),
-    "": ("memsync.embedders.fastembed:load", lambda load, name, threads: load(name, threads)),
+    BUILT_IN_MODEL: ("memsync.embed.minilm:load", lambda load, name, threads: load(threads)),
+    "multilingual": ("memsync.embed.multilingual:load", lambda load, name, threads: load(threads)),
+    "openai:": ("memsync.embed.openai:load", lambda load, name, threads: load(name.removeprefix("openai:"))),
+    "": ("memsync.embed.fastembed:load", lambda load, name, threads: load(name, threads)),
 }
 _BEGINNINGS = ("openai:", "")
 
@@ -83,7 +83,7 @@ def vector_cache_path() -> Path:
     """Return where the user's cache of vectors is, whether or not there is one."""
     from pathlib import Path
 
-    from memsync.user_folders import state_folder
+    from memsync.system.user_folders import state_folder
 
     return Path(state_folder()) / "vectors" / "vectors.db"
 
@@ -101,7 +101,7 @@ def note_preparer() -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
 
 def backend_versions() -> tuple[str, str]:
     """Return the versions of SQLite and vec0, both tried. Raises IndexFailure when one is missing."""
-    versions: tuple[str, str] = _load("memsync.indexes.sqlite.schema:capabilities")()
+    versions: tuple[str, str] = _load("memsync.index.sqlite.schema:capabilities")()
     return versions
 
 
@@ -110,7 +110,7 @@ def check_built_in_files() -> list[str]:
 
     Its tokenizer counts tokens whatever model embeds.
     """
-    names: list[str] = _load("memsync.embedders.minilm:check_files")()
+    names: list[str] = _load("memsync.embed.minilm:check_files")()
     return names
 
 
@@ -162,7 +162,7 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
 
     Raises IndexBusy while another process uses it, IndexFailure, FilesystemError.
     """
-    from memsync.moved_root import recognise
+    from memsync.sync.moved_root import recognise
 
     is_placed = settings["index.dir"] != ""
     moved = recognise(settings.root_name, settings.index_name, INDEX_FILES["sqlite"], _open_index, is_placed=is_placed)

@@ -10,33 +10,33 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
-from memsync.answering import Answering, Limits
+from memsync.edit import commits
+from memsync.edit.archive import Retiring
+from memsync.edit.new_names import thread_paths
+from memsync.edit.note_editor import NoteEditor
+from memsync.edit.note_writer import NoteWriter
+from memsync.edit.retry import Done
 from memsync.errors import MemsyncError, NoThread, UsageError
-from memsync.model.search import EmbeddingSpace, Filters, Query
+from memsync.model.query import EmbeddingSpace, Filters, Query
 from memsync.model.status import Status
 from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.model.written import Written
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.files import NoteFiles
+from memsync.notes.note_reader import NoteReader
 from memsync.notes.places import Places
-from memsync.notes.reader import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
+from memsync.search.freshness import Answering, Limits
 from memsync.search.query_syntax import parse_query
 from memsync.search.reranking import Reranking
+from memsync.search.retrievals import Usage
 from memsync.search.searcher import Ranking, Searcher
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from memsync.sync.clock import SYSTEM_CLOCK
-from memsync.sync.models import EmbeddingModels
+from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.syncer import Syncer
 from memsync.sync.workers import NoteWorkers
-from memsync.usage import Usage
-from memsync.writing import repository
-from memsync.writing.attempts import Done
-from memsync.writing.editor import NoteEditor
-from memsync.writing.naming import thread_paths
-from memsync.writing.retiring import Retiring
-from memsync.writing.writer import NoteWriter
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = (
@@ -202,9 +202,9 @@ class Workspace:
                 first = next((line.strip() for line in about.splitlines() if line.strip()), "")
                 message = f"memsync {what}: {first[:60]}"
                 commit, complaint = (
-                    repository.commit_moves(self.files.root, [(done.moved_from, done.path)], message)
+                    commits.commit_moves(self.files.root, [(done.moved_from, done.path)], message)
                     if done.moved_from
-                    else repository.commit(self.files.root, done.path, message)
+                    else commits.commit(self.files.root, done.path, message)
                 )
         generation, indexing = self._index_now(done.path)
         warnings = (*done.warnings, *filter(None, [complaint]), *indexing)

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from hypothesis import Phase
 
-from memsync.embedders.minilm import WordPieceCounter
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.embed.minilm import WordPieceCounter
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.model.notes import Note
-from memsync.model.search import EmbeddingSpace
+from memsync.model.note import Note
+from memsync.model.query import EmbeddingSpace
 from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
-from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from tests.daemon_process import Cli
 
 hypothesis.settings.register_profile("fresh", deadline=None, max_examples=150, derandomize=False, print_blob=True)

@@ -26,7 +26,7 @@ from memsync.daemon.engine import Engine
 from memsync.daemon.methods import DaemonAbout
 from memsync.daemon.server import Server
 from memsync.memory import Memory, MemoryApi, RemoteMemory
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from tests.conftest import FakeEmbedder
 
 PATIENCE_SECONDS = 20.0

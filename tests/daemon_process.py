@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 
 DEADLINE_SECONDS = 20.0
 

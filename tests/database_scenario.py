@@ -18,11 +18,11 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from memsync.errors import MemsyncError
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
-from memsync.model.sync import SyncReport
-from memsync.settings import Settings, load_settings
+from memsync.model.sync_report import SyncReport
+from memsync.settings.load import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.faulty_database import Disk, Fault
 from tests.index_checks import assert_sound, database, dump

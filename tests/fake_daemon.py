@@ -16,9 +16,9 @@ from unittest import mock
 
 from memsync.daemon import logs, process
 from memsync.errors import EmbedderError, MemsyncError
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from memsync.wiring import make_vector_cache
 from tests.conftest import COUNTER, FakeEmbedder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import apsw
 
-from memsync.indexes.sqlite import schema
+from memsync.index.sqlite import schema
 from memsync.memory import Memory
 
 # What each row counts must not exist: rows that point nowhere, and passages that nothing points to.

@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 import apsw
 
-from memsync.indexes.sqlite import schema
-from memsync.indexes.sqlite.index import SqliteIndex
-from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.settings import load_settings
-from memsync.user_folders import own_folder
+from memsync.index.sqlite import schema
+from memsync.index.sqlite.index import SqliteIndex
+from memsync.index.sqlite.writer import SqliteWriter
+from memsync.settings.load import load_settings
+from memsync.system.user_folders import own_folder
 from tests.database_scenario import STEPS, Divergence, Life, clock_ahead, open_memory
 from tests.index_checks import assert_sound, database, dump
 from tests.losing_database import lose_power

@@ -24,7 +24,7 @@ from memsync.errors import DaemonUnavailable
 from memsync.memory import Memory, RemoteMemory
 from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import Fresh
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from tests.fake_daemon import connect
 from tests.index_checks import assert_sound, dump
 from tests.random_editor import Editor

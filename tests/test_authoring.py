@@ -14,11 +14,11 @@ import click
 import pytest
 
 from memsync.cli.build import text_of
+from memsync.edit import append
 from memsync.errors import NoteError, UsageError, WriteRefused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Pattern, Preference
-from memsync.settings import load_settings
-from memsync.writing import appending
+from memsync.settings.load import load_settings
 from tests.daemon_fixtures import own, served, short_runtime_folder
 
 __all__ = ["own", "served", "short_runtime_folder"]
@@ -231,7 +231,7 @@ def test_what_an_old_buffer_overwrote_is_shown_and_put_back(
     own: MemoryApi, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An edited line is told apart; what was deleted on purpose is forgotten on request."""
-    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 0.0)
+    monkeypatch.setattr(append, "UNSEEN_SECONDS", 0.0)
     for text in ("The heron nests in the alder.", "The bittern booms.", "The stork clatters."):
         own.log(text, day="2026-11-20", time="10:00")
     own.remember("prefers tabs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model.notes import Chunk
+from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits, chunk_note
 from memsync.notes.parse import parse_note

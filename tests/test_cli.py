@@ -15,7 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 
 Write = Callable[[str, str], Path]
 RESULTS = json.loads((Path(__file__).parent.parent / "docs" / "results.schema.json").read_text())

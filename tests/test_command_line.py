@@ -16,11 +16,11 @@ import memsync.cli
 from memsync.cli.arguments import unknown_option
 from memsync.cli.entry import _without_places, answer_plainly
 from memsync.cli.main import main
+from memsync.cli.output import say_pending
 from memsync.cli.served import run_command
-from memsync.cli.text import say_pending
+from memsync.edit import append
 from memsync.errors import MemsyncError
 from memsync.memory import Memory
-from memsync.writing import appending
 from tests.daemon_process import Cli
 
 Write = Callable[[str, str], Path]
@@ -548,7 +548,7 @@ def test_an_editor_that_fails_writes_nothing_and_is_an_error(
 
 def test_recover_shows_the_entries_that_are_named(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However old; an id that there is not is an error, and shown or dismissed is only what is meant."""
-    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 0.0)
+    monkeypatch.setattr(append, "UNSEEN_SECONDS", 0.0)
     assert run("recover", "nope")[:2] == (2, "")
     log = root / "daily/2026-11-20.md"
     run("log", "--day", "2026-11-20", "first")
@@ -654,7 +654,7 @@ def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.Monkey
         read.append(places)
         raise MemsyncError("none")
 
-    monkeypatch.setattr("memsync.settings.load_settings", load_settings)
+    monkeypatch.setattr("memsync.settings.load.load_settings", load_settings)
     assert answer_plainly([*before, "search", "heron", "--limit", "1"]) is None
     assert answer_plainly([*before, "status"]) is None
     assert answer_plainly([*before, "search", "--help"]) is None

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from memsync.errors import EmbedderError, FilesystemError
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from tests.daemon_fixtures import Served, served, short_runtime_folder
 from tests.daemon_process import Cli, until
 

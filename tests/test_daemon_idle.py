@@ -9,9 +9,9 @@ import pytest
 
 from memsync.daemon.engine import Engine
 from memsync.daemon.watch import Watcher
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from memsync.sync.clock import SystemClock
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.daemon_process import until

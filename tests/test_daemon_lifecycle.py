@@ -13,7 +13,7 @@ import pytest
 
 from memsync.client import wire
 from memsync.memory import Memory, RemoteMemory
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from tests.daemon_process import Cli, is_locked, until
 from tests.index_checks import assert_sound
 from tests.test_killed import COMMITTED_TEXT, COMMITTED_VECTORS, seen

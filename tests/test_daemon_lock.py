@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from memsync.client import wire
-from memsync.daemon import lock
-from memsync.settings import Settings
-from memsync.user_folders import own_folder
+from memsync.daemon import daemon_lock
+from memsync.settings.load import Settings
+from memsync.system.user_folders import own_folder
 from tests.daemon_process import Cli, is_locked, until
 from tests.index_checks import open_database
 from tests.test_full_disk import fill, small_disk
@@ -26,10 +26,10 @@ Write = Callable[[str, str], Path]
 __all__ = ["small_disk"]
 ASK = """
 import json, sys
-from memsync.daemon import lock
-from memsync.settings import load_settings
+from memsync.daemon import daemon_lock
+from memsync.settings.load import load_settings
 settings = load_settings(root=sys.argv[1], environ={"MEMSYNC_INDEX_DIR": sys.argv[2]})
-print(json.dumps(lock.running(settings)))
+print(json.dumps(daemon_lock.running(settings)))
 """
 
 
@@ -91,8 +91,8 @@ def test_daemon_that_cannot_write_its_name_is_known(settings: Settings, monkeypa
     def full(descriptor: int, content: bytes, offset: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("memsync.daemon.lock.os.pwrite", full)
-    with lock.daemon_lock(settings):
+    monkeypatch.setattr("memsync.daemon.daemon_lock.os.pwrite", full)
+    with daemon_lock.daemon_lock(settings):
         asked = [sys.executable, "-c", ASK, str(settings.root), str(settings.index_dir)]
         told = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert json.loads(told.stdout) == {"process": os.getpid()}
@@ -104,12 +104,12 @@ def test_daemon_of_a_version_without_record_lock_is_known_by_its_socket(settings
     own_folder(settings.index_dir)
     with (settings.index_dir / "daemon.lock").open("w") as file, socket.socket(socket.AF_UNIX) as listening:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert lock.running(settings) == {}
+        assert daemon_lock.running(settings) == {}
         path = Path(wire.socket_path(str(settings.index_dir)))
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         listening.bind(str(path))
         listening.listen()
-        assert lock.running(settings) == {"process": os.getpid()}
+        assert daemon_lock.running(settings) == {"process": os.getpid()}
         path.unlink()
 
 
@@ -139,7 +139,7 @@ def test_daemon_started_on_a_full_disk_is_known(
 
 def test_lock_whose_place_cannot_be_looked_at_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon does not end itself because of an error of the file system that passes."""
-    with lock.daemon_lock(settings) as held:
+    with daemon_lock.daemon_lock(settings) as held:
 
         def failing(path: object, **options: object) -> os.stat_result:
             raise OSError(errno.EIO, "Input/output error")

@@ -13,7 +13,7 @@ import pytest
 from memsync.daemon.logs import LOG_BYTES, LOG_FILES
 from memsync.errors import MemsyncError
 from memsync.memory import Memory, RemoteMemory
-from memsync.user_folders import own_folder
+from memsync.system.user_folders import own_folder
 from tests.daemon_process import Cli, is_locked, until
 
 Write = Callable[[str, str], Path]

@@ -13,11 +13,11 @@ import pytest
 
 from memsync.client import wire
 from memsync.daemon import process
+from memsync.daemon.daemon_lock import daemon_lock
 from memsync.daemon.keeper import Keeper
-from memsync.daemon.lock import daemon_lock
 from memsync.errors import FilesystemError
-from memsync.settings import Settings
-from memsync.user_folders import own_folder
+from memsync.settings.load import Settings
+from memsync.system.user_folders import own_folder
 from tests.daemon_process import Cli, until
 
 Write = Callable[[str, str], Path]

@@ -15,14 +15,14 @@ import pytest
 
 from memsync.doctor import check_all
 from memsync.errors import EmbedderError, IndexDamaged, MemsyncError, UnknownModel
-from memsync.indexes.sqlite import schema
-from memsync.indexes.sqlite.index import SqliteIndex
-from memsync.indexes.sqlite.integrity import unseen_vectors
+from memsync.index.sqlite import schema
+from memsync.index.sqlite.index import SqliteIndex
+from memsync.index.sqlite.integrity import unseen_vectors
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from memsync.sync.embedding import BATCH_PASSAGES
-from memsync.user_folders import own_folder
+from memsync.system.user_folders import own_folder
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import FilesystemError
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from tests.database_scenario import Clean, run_clean, run_with_fault
 from tests.faulty_database import Disk, Fault, faulty_calls, faulty_disk

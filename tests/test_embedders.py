@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from memsync.embedders import fastembed, minilm
+from memsync.embed import fastembed, minilm
 from memsync.errors import EmbedderError, UnknownModel
 from memsync.wiring import make_embedder, model_of
 
@@ -197,7 +197,7 @@ def test_each_openai_failure_says_what_it_is(endpoint: type[EmbeddingServer], st
 def test_openai_without_a_server_or_key(endpoint: type[EmbeddingServer], monkeypatch: pytest.MonkeyPatch) -> None:
     """No server and no key are told apart."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr("memsync.embedders.openai.MAX_RETRIES", 0)
+    monkeypatch.setattr("memsync.embed.openai.MAX_RETRIES", 0)
     embedder = make_embedder("openai:text-embedding-3-small", 0)
     with pytest.raises(EmbedderError, match="cannot be reached"):
         embedder.embed_query("heron")

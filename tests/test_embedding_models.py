@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memsync.errors import EmbedderError
-from memsync.model.search import EmbeddingSpace
-from memsync.sync.models import EmbeddingModels
+from memsync.model.query import EmbeddingSpace
+from memsync.sync.embedding_models import EmbeddingModels
 from tests.conftest import FakeEmbedder
 
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from memsync.cli.main import main
 from memsync.errors import UsageError
-from memsync.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
-from memsync.evaluation.measures import area_under_roc, bins_of, highest_floor, percentile
-from memsync.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
+from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
+from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor, percentile
+from memsync.features.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
 from memsync.memory import Memory
 from memsync.model.vocabulary import Mode, NotePath
-from memsync.settings import SETTINGS
+from memsync.settings.load import SETTINGS
 from tests.conftest import Parse
 from tests.daemon_process import Cli
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsync.edit.addition import Addition, joined
+from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message, whole_characters
+from memsync.edit.note_end import read_tail
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
-from memsync.model.notes import Message, Note
+from memsync.model.note import Message, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import is_binary
-from memsync.notes.reader import NoteReader
-from memsync.notes.threads import body_of
-from memsync.writing.join import Addition, joined
-from memsync.writing.shape import WRITING_ATTRIBUTES, list_item, message, text_of_message, whole_characters
-from memsync.writing.tail import read_tail
+from memsync.notes.note_reader import NoteReader
+from memsync.notes.transcript import body_of
 from tests.conftest import COUNTER, LIMITS, RULES
 from tests.daemon_process import Cli
 

@@ -10,9 +10,9 @@ import pytest
 
 from memsync.errors import UsageError
 from memsync.memory import Memory
-from memsync.model.notes import Note
-from memsync.model.threads import Usage
-from memsync.notes.threads import read_message_heading
+from memsync.model.conversation import Usage
+from memsync.model.note import Note
+from memsync.notes.transcript import read_message_heading
 from tests.conftest import Parse
 
 Write = Callable[[str, str | bytes], Path]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from memsync import answering
-from memsync.answering import Limits
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
 from memsync.notes.files import FileScan, NoteFiles
+from memsync.search import freshness
+from memsync.search.freshness import Limits
 from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
 from tests.test_still_indexing import Backlog
@@ -265,11 +265,11 @@ def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
     write("a.md", "The heron nests.\n")
     memory.sync()
     monkeypatch.setattr(memory.answering, "live", Backlog() if has_daemon else None)
-    monkeypatch.setattr(answering, "MODEL_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(freshness, "MODEL_PATIENCE_SECONDS", 0.01)
     later = threading.Timer(0.3, model.let_go.set)
     later.start()
     found = memory.search("heron")
-    assert (found.mode, answering.NO_ANSWER in found.warnings) == (
+    assert (found.mode, freshness.NO_ANSWER in found.warnings) == (
         ("keyword", True) if has_daemon else ("hybrid", False)
     )
     later.join()

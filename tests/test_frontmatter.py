@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from memsync.model.notes import Chunk, Note
+from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 
 BODY = "The heron nests in the alder."
 

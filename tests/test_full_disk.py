@@ -13,8 +13,8 @@ import pytest
 
 from memsync.errors import FilesystemError, IndexFailure, MemsyncError
 from memsync.memory import Memory
-from memsync.settings import Settings, load_settings
-from memsync.sync.lock import sync_lock
+from memsync.settings.load import Settings, load_settings
+from memsync.sync.sync_lock import sync_lock
 from tests.index_checks import assert_sound, database, dump, value
 
 Write = Callable[[str, str | bytes], Path]

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from memsync.edit.commits import commit
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git import TooSlow, open_git
-from memsync.notes.repository import changed_since, find_repository
-from memsync.settings import load_settings
-from memsync.writing.repository import commit
+from memsync.notes.git_files import changed_since, find_repository
+from memsync.settings.load import load_settings
 
 Git = Callable[..., str]
 Open = Callable[[Path], Memory]

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model.search import IndexedNote
-from memsync.settings import load_settings
+from memsync.model.query import IndexedNote
+from memsync.settings.load import load_settings
 from memsync.sync import indexer
-from memsync.sync.dates import SEARCH_SECONDS
+from memsync.sync.git_dates import SEARCH_SECONDS
 from tests.conftest import FakeEmbedder
 from tests.daemon_fixtures import Served, served, short_runtime_folder, wait_until
 from tests.index_checks import database, dump, value

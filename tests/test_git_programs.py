@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 
 HOOKS = [
     "applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit",

@@ -33,7 +33,7 @@ def test_importing_the_package_loads_nothing_heavy_and_its_names_are_lazy() -> N
 
 def test_starting_for_mcp_clients_loads_no_backend() -> None:
     """A client waits for its first answer; index and model are loaded when they are asked."""
-    assert not loaded_by("import memsync.mcp_server.server") & (set(HEAVY) - {"mcp"})
+    assert not loaded_by("import memsync.mcp_server.protocol") & (set(HEAVY) - {"mcp"})
 
 
 def test_searching_by_words_loads_no_model(root: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from memsync.daemon import vectors
+from memsync.daemon import vector_keeper
 from memsync.daemon.health import Health
-from memsync.daemon.vectors import VectorKeeper
+from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
 from memsync.memory import Memory
 from memsync.sync.clock import SystemClock
@@ -119,7 +119,7 @@ def test_model_that_hangs_stands_in_status_until_it_answers(served: Served, held
     keeper = served.engine.vectors
     since = max(keeper._working_since or 0.0, keeper._memory.syncer.stepped_at)
     keeper._clock = clock
-    clock.now = since + vectors.HANGING_SECONDS
+    clock.now = since + vector_keeper.HANGING_SECONDS
     with served.connect() as remote:
         daemon = remote.status().daemon
         assert daemon is not None

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model.notes import Chunk
+from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 
 Write = Callable[[str, str | bytes], Path]
 NOTE = NotePath("note.md")

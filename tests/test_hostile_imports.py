@@ -28,7 +28,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
-from memsync.settings import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
 from tests.daemon_process import Cli
 from tests.test_conversations import CHATGPT, CLAUDE
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.index_checks import assert_sound, database, dump
 

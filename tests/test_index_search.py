@@ -12,11 +12,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.errors import IndexFailure, UsageError
-from memsync.indexes.sqlite import schema
-from memsync.indexes.sqlite.match_syntax import all_of, any_of
-from memsync.indexes.sqlite.schema import capabilities
+from memsync.index.sqlite import schema
+from memsync.index.sqlite.match_syntax import all_of, any_of
+from memsync.index.sqlite.schema import capabilities
 from memsync.memory import Memory
-from memsync.model.search import Candidate, Filters, Query
+from memsync.model.query import Candidate, Filters, Query
 from tests.conftest import FakeEmbedder
 from tests.index_checks import open_database
 

@@ -8,8 +8,8 @@ import pytest
 
 from memsync import Memory
 from memsync.errors import RootError, WriteRefused
-from memsync.settings import load_settings
-from memsync.writing.scaffold import create_root
+from memsync.features.scaffold import create_root
+from memsync.settings.load import load_settings
 from tests.daemon_process import Cli
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from memsync.config_file import _line_of, name_in
 from memsync.features.preferences import _LINE
 from memsync.model.vocabulary import Kind
-from memsync.notes.threads import read_message_heading
+from memsync.notes.transcript import read_message_heading
+from memsync.settings.config_file import _line_of, name_in
 from tests.conftest import Parse
 
 MANY = 300_000

@@ -27,12 +27,12 @@ from mcp.shared.exceptions import MCPError
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.clients import CLIENTS, Target, described
 from memsync.mcp_server.http import listening, token_of
-from memsync.mcp_server.link import Link
-from memsync.mcp_server.server import make_server, path_of, uri_of
+from memsync.mcp_server.memories import Link
+from memsync.mcp_server.protocol import make_server, path_of, uri_of
 from memsync.mcp_server.tools import offered, tool_of
 from memsync.memory import MemoryApi
-from memsync.settings import Settings, load_settings
-from memsync.user_folders import own_folder
+from memsync.settings.load import Settings, load_settings
+from memsync.system.user_folders import own_folder
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import Cli
 

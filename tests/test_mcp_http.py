@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from tests.daemon_process import until
 
 Write = Callable[[str, str], Path]

@@ -15,12 +15,12 @@ from mcp.client.client import Client
 from memsync import Memory
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
-from memsync.mcp_server.link import Link
-from memsync.mcp_server.server import make_server
+from memsync.mcp_server.memories import Link
+from memsync.mcp_server.protocol import make_server
 from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
 from memsync.model.vocabulary import WatcherState
-from memsync.settings import DEFAULT_KINDS, Settings, load_settings
+from memsync.settings.load import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.test_mcp import Fixed, talk, text_of

@@ -13,10 +13,10 @@ import pytest
 
 import memsync
 from memsync.doctor import check_all
-from memsync.embedders import minilm
-from memsync.embedders.minilm.digests import SHA256
+from memsync.embed import minilm
+from memsync.embed.minilm.digests import SHA256
 from memsync.errors import EmbedderError
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from memsync.wiring import connect_here, make_embedder, make_token_counter
 
 DAMAGED_BYTES = 64

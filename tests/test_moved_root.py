@@ -15,16 +15,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsync import moved_root
+from memsync.edit.note_writer import NoteWriter
 from memsync.errors import IndexBusy
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.ports import Embedder
-from memsync.setting_paths import default_index_dir, keep_dir
-from memsync.settings import load_settings
-from memsync.user_folders import state_folder
+from memsync.settings.load import load_settings
+from memsync.settings.paths import default_index_dir, keep_dir
+from memsync.sync import moved_root
+from memsync.system.user_folders import state_folder
 from memsync.wiring import connect_here, recognise_root
-from memsync.writing.writer import NoteWriter
 from tests.conftest import FakeEmbedder
 from tests.daemon_process import Cli, until
 
@@ -405,8 +405,8 @@ def test_killed_between_any_two_steps_the_next_command_goes_on(
         real(source, target)
 
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
-        killed.setattr("memsync.moved_root.os.rename", rename)
-        killed.setattr("memsync.moved_root._remember", lambda root: die())
+        killed.setattr("memsync.sync.moved_root.os.rename", rename)
+        killed.setattr("memsync.sync.moved_root._remember", lambda root: die())
         said(new)
     assert synced(opened, new) == (0, NOTES + 1)
     assert (states(indexed), states(new)) == ((False, False), (True, True))
@@ -485,7 +485,7 @@ def test_finding_a_root_reads_no_folder_of_others(indexed: Path, opened: Open, m
         listed.append(os.fspath(path))
         return real(path)
 
-    monkeypatch.setattr("memsync.user_folders.os.scandir", scandir)
+    monkeypatch.setattr("memsync.system.user_folders.os.scandir", scandir)
     assert said(new) == [RECOGNISED.format(indexed)]
     state = state_folder()
     assert listed

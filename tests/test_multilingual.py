@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memsync.embedders import minilm, multilingual
-from memsync.embedders.fastembed import FastembedEmbedder
+from memsync.embed import minilm, multilingual
+from memsync.embed.fastembed import FastembedEmbedder
 from memsync.errors import EmbedderError
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from memsync.wiring import connect_here, make_embedder, model_of
 
 Write = Callable[[str, str | bytes], Path]
@@ -128,7 +128,7 @@ def test_a_disk_that_takes_no_more_is_an_error_and_the_next_use_begins_again(tmp
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-from memsync.embedders import multilingual
+from memsync.embed import multilingual
 from memsync.errors import EmbedderError
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, hard))
 try:

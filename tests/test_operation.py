@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from memsync.cli.main import main
 from memsync.errors import UsageError
-from memsync.mcp_server.server import make_server
+from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Preference
 from memsync.operation import OPERATIONS, Cli, Command, Operation, Tool, one_of, operation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model.notes import Block, Note
+from memsync.model.note import Block, Note
 from tests.conftest import Parse
 
 

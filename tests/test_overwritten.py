@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from memsync.edit import append, journal
+from memsync.edit import append as append_module
+from memsync.edit.addition import Addition
+from memsync.edit.journal import Appended, Journal, missing
+from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError
 from memsync.model.vocabulary import NotePath
-from memsync.writing import appending, journal
-from memsync.writing.join import Addition
-from memsync.writing.journal import Appended, Journal, missing
-from memsync.writing.writer import NoteWriter
 
 LOG = NotePath("log.md")
 
@@ -61,7 +62,7 @@ def test_what_was_deleted_later_is_not_put_back(
 ) -> None:
     """A person may have meant that."""
     append(writer, "one")
-    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 0.01)
+    monkeypatch.setattr(append_module, "UNSEEN_SECONDS", 0.01)
     time.sleep(0.05)
     save(root, "- mine\n")
     assert append(writer, "two") == ()

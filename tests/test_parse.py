@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model.notes import Block, Note
+from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from tests.conftest import Parse
 
 

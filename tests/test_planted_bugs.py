@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.answering import Answering
+from memsync.search.freshness import Answering
 from tests.convergence.divergence import Divergence
 from tests.convergence.planted import PLANTED, Plant, instead
 from tests.convergence.run import run

@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 import pytest
 
-from memsync.indexes.sqlite import database_files, schema
-from memsync.indexes.sqlite.index import SqliteIndex
-from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.model.sync import ChangeType
+from memsync.index.sqlite import database_files, schema
+from memsync.index.sqlite.index import SqliteIndex
+from memsync.index.sqlite.writer import SqliteWriter
+from memsync.model.sync_report import ChangeType
 from memsync.sync.indexer import Indexer
 from tests.database_scenario import Clean, run_clean, run_with_fault
 from tests.faulty_database import Fault, FaultyDisk, faulty_disk
@@ -37,7 +37,7 @@ def pragma_after_preparing(patch: pytest.MonkeyPatch, name: str, value: str) -> 
 
 
 def errors_of_sqlite_pass_through(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("memsync.indexes.sqlite.index._translated", lambda path: nullcontext())
+    patch.setattr("memsync.index.sqlite.index._translated", lambda path: nullcontext())
 
 
 def failing_commit_is_taken_for_done(patch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def connection_stays_open_after_an_error(patch: pytest.MonkeyPatch) -> None:
         else:
             connection.close()
 
-    patch.setattr("memsync.indexes.sqlite.index._close", close)
+    patch.setattr("memsync.index.sqlite.index._close", close)
 
 
 def journal_is_off(patch: pytest.MonkeyPatch) -> None:

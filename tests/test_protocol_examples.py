@@ -148,11 +148,11 @@ def test_every_error_code_is_in_the_table() -> None:
 def test_limits_are_those_of_the_code() -> None:
     """A number on the page is the number that is enforced."""
     from memsync.client import wire
-    from memsync.daemon import connection, server
+    from memsync.daemon import peer, server
 
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", PAGE.partition("## Limits")[2], re.MULTILINE))
     assert rows["a request"].startswith(f"{wire.MAX_REQUEST_BYTES:,} bytes")
-    assert rows["from its first byte to its line end"] == f"{connection.SLOW_SECONDS:g} s"
-    taken = f"{connection.SLOW_SECONDS:g} s, or {connection.MAX_ANSWER_BUFFER_BYTES // 10**6} MB of them"
+    assert rows["from its first byte to its line end"] == f"{peer.SLOW_SECONDS:g} s"
+    taken = f"{peer.SLOW_SECONDS:g} s, or {peer.MAX_ANSWER_BUFFER_BYTES // 10**6} MB of them"
     assert rows["an answer that is not taken"] == taken
     assert rows["connections at once"] == str(server.MOST_CONNECTIONS)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from memsync.client import wire
-from memsync.daemon import connection, server
+from memsync.daemon import peer as peer_module
+from memsync.daemon import server
 from tests.daemon_fixtures import PATIENCE_SECONDS, Peer, Served, served, short_runtime_folder, wait_until
 
 __all__ = ["served", "short_runtime_folder"]
@@ -59,7 +60,7 @@ def test_peer_that_sends_far_too_much_in_one_go_can_still_read_why(served: Serve
 
 def test_half_a_request_is_cut_off_after_a_while(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says that it did not arrive in time; what came before it was answered."""
-    monkeypatch.setattr(connection, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.2)
     with served.peer() as peer:
         peer.send(HELLO + b'{"id": 2, "meth')
         assert peer.line()["id"] == 1
@@ -71,7 +72,7 @@ def test_half_a_request_is_cut_off_after_a_while(served: Served, monkeypatch: py
 
 def test_a_byte_now_and_then_gives_a_request_no_more_time(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time counts from the first byte of a request, not from the last."""
-    monkeypatch.setattr(connection, "SLOW_SECONDS", 0.3)
+    monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.3)
     with served.peer() as peer:
         told = threading.Event()
 
@@ -94,7 +95,7 @@ def test_a_byte_now_and_then_gives_a_request_no_more_time(served: Served, monkey
 
 def test_idle_peer_is_not_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only half a request is under way; an open connection may be silent."""
-    monkeypatch.setattr(connection, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.05)
     with served.peer() as peer, served.peer() as slow:
         peer.result("hello")
         slow.send(b"{")
@@ -106,8 +107,8 @@ def test_half_a_request_is_not_late_while_the_daemon_itself_does_not_read(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With many requests waiting nothing is read, and the rest of the last one may lie in the socket."""
-    monkeypatch.setattr(connection, "SLOW_SECONDS", 0.2)
-    monkeypatch.setattr(connection, "QUEUED_REQUESTS", 1)
+    monkeypatch.setattr(peer_module, "SLOW_SECONDS", 0.2)
+    monkeypatch.setattr(peer_module, "QUEUED_REQUESTS", 1)
     with served.peer() as peer:
         wait = b'{"id": 1, "method": "wait", "params": {"generation": 9007199254740993, "seconds": 0.3}}\n'
         peer.send(wait * 2 + b'{"id": 3, "me')
@@ -148,7 +149,7 @@ def test_peer_that_never_reads_is_cut_off_and_holds_nobody_up(
     served: Served, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its answers pile up to a bound; another one is answered meanwhile."""
-    monkeypatch.setattr(connection, "SLOW_SECONDS", 1.0)
+    monkeypatch.setattr(peer_module, "SLOW_SECONDS", 1.0)
     write("long.md", "The bittern booms.\n" * 20_000)
     with served.peer() as greedy, served.peer() as other:
         request = b'{"id": 1, "method": "get", "params": {"location": "long.md"}}\n'
@@ -160,7 +161,7 @@ def test_peer_that_never_reads_is_cut_off_and_holds_nobody_up(
 
 def test_subscriber_that_never_reads_is_cut_off(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Notifications wait for nobody either."""
-    monkeypatch.setattr(connection, "MAX_ANSWER_BUFFER_BYTES", 1_000)
+    monkeypatch.setattr(peer_module, "MAX_ANSWER_BUFFER_BYTES", 1_000)
     with served.peer() as peer:
         peer.result("subscribe")
         assert served.server is not None
@@ -179,7 +180,7 @@ def test_peer_that_hangs_up_in_mid_wait_is_no_longer_waited_for(
     half_closed: bool, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing goes on for ten minutes for somebody who left; who only stopped sending has not left."""
-    monkeypatch.setattr(connection, "HANGUP_SECONDS", 0.02)
+    monkeypatch.setattr(peer_module, "HANGUP_SECONDS", 0.02)
     with served.peer() as peer:
         peer.send(b'{"id": 1, "method": "wait", "params": {"generation": 9007199254740993, "seconds": 600}}\n')
         wait_until(lambda: served.engine._in_use > 0, "the wait has begun")

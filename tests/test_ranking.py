@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from memsync.memory import Memory
-from memsync.model.notes import Entry
-from memsync.model.search import Candidate, IndexedChunk, TimeHint
+from memsync.model.note import Entry
+from memsync.model.query import Candidate, IndexedChunk, TimeHint
 from memsync.model.vocabulary import Form, NotePath, Trait
-from memsync.notes.utterance import stem_number
+from memsync.notes.speaker import stem_number
 from memsync.search.age import age_in_days
 from memsync.search.confidence import probability
 from memsync.search.rank import (
@@ -33,7 +33,7 @@ from memsync.search.rank import (
 from memsync.search.searcher import CITATION_TOKENS
 from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder
 
 Write = Callable[[str, str], Path]

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.edit import append
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
-from memsync.settings import load_settings
-from memsync.writing import appending
+from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.daemon_process import Cli
 
@@ -27,7 +27,7 @@ LOG = f"daily/{DAY}.md"
 @pytest.fixture(autouse=True)
 def _seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every save for one by somebody who had read the note: nothing comes back by itself."""
-    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 0.0)
+    monkeypatch.setattr(append, "UNSEEN_SECONDS", 0.0)
 
 
 def recover_all(memory: MemoryApi) -> None:
@@ -155,7 +155,7 @@ def test_what_the_append_before_has_put_back_is_not_appended_a_second_time(
     memory: Memory, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a save that nobody can have meant, the first append restores all that it lost; each entry is there once."""
-    monkeypatch.setattr(appending, "UNSEEN_SECONDS", 60.0)
+    monkeypatch.setattr(append, "UNSEEN_SECONDS", 60.0)
     memory.log("one", day=DAY, time="10:00")
     copy = (root / LOG).read_bytes()
     for text in ("two", "three", "four"):

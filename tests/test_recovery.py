@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import EmbedderError, IndexFailure, IndexTooNew
-from memsync.indexes.sqlite.database_files import set_aside
+from memsync.index.sqlite.database_files import set_aside
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from memsync.user_folders import own_folder
+from memsync.system.user_folders import own_folder
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database, value
 
@@ -139,7 +139,7 @@ def test_database_deleted_under_an_open_memory_is_filled_again(synced: Memory, w
 USE = """
 import sys
 from pathlib import Path
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 
 index = SqliteIndex(Path(sys.argv[1]))
 for number in range(200):

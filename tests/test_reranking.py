@@ -20,14 +20,14 @@ from typing import ClassVar
 import jsonschema
 import pytest
 
-from memsync.embedders import cross_encoder
+from memsync.embed import cross_encoder
 from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search import reranking
 from memsync.search.reranking import RERANKED, Reranking
 from memsync.search.searcher import CITATION_TOKENS
-from memsync.settings import RERANK_MODEL, load_settings
+from memsync.settings.load import RERANK_MODEL, load_settings
 from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER
@@ -530,7 +530,7 @@ def test_one_search_waits_for_a_model_that_is_being_loaded(
 ) -> None:
     """The others, and those after it, are answered at once; the model is not asked again before it has answered."""
     monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr("memsync.answering.MODEL_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("memsync.search.freshness.MODEL_PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr(served.memory.answering, "_limits", served.memory.answering._limits.__class__(0.05, 5.0))
     monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
     plain = served.memory.search("heron").hits

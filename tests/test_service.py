@@ -15,7 +15,7 @@ import pytest
 
 from memsync.daemon.service import service_of, verify
 from memsync.errors import DaemonError
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from tests.daemon_process import Cli
 
 Fake = Callable[[str], None]

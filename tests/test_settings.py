@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from memsync.errors import ConfigError, RootError
-from memsync.setting_paths import is_beneath
-from memsync.settings import SETTINGS, load_settings
+from memsync.settings.load import SETTINGS, load_settings
+from memsync.settings.paths import is_beneath
 
 
 def config(folder: Path, text: str) -> Path:

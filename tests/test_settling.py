@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.notes.settling import State, Stillness, stillness_needed
+from memsync.notes.stillness import State, Stillness, stillness_needed
 
 GONE: State = 1_795_000_000_000_000_000
 

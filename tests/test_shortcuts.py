@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it.common.normalize_url import normalizeLink, validateLink
 from tokenizers import Tokenizer
 
-from memsync.embedders import minilm
+from memsync.embed import minilm
 from memsync.notes import blocks, inline
 from memsync.notes.blocks import thread_parser
 from memsync.notes.passage import passage_text

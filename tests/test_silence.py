@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model.notes import Entry
-from memsync.model.search import IndexedChunk
+from memsync.model.note import Entry
+from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import probability
 from memsync.search.rank import Found, Question
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from memsync.wiring import connect_here
 from tests.daemon_process import Cli
 

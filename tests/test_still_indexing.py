@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model.sync import Change, ChangeType
+from memsync.model.sync_report import Change, ChangeType
 from memsync.model.vocabulary import NotePath, WatcherState
 from memsync.notes.files import FileScan, NoteFiles
-from memsync.notes.reader import NoteReader
-from memsync.settings import Settings
+from memsync.notes.note_reader import NoteReader
+from memsync.settings.load import Settings
 from memsync.sync import relevance as relevance_module
 from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.relevance import newest_first, relevance

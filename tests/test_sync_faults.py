@@ -15,7 +15,7 @@ from memsync.errors import NoteError, RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database
 

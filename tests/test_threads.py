@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memsync.model.notes import Section
+from memsync.model.note import Section
 from memsync.model.vocabulary import NotePath
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES
 
 Sections = Callable[..., tuple[Section, ...]]

@@ -10,7 +10,7 @@ import pytest
 
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.memory import MemoryApi
-from memsync.model.threads import Cost, Usage
+from memsync.model.conversation import Cost, Usage
 from tests.daemon_fixtures import own, served, short_runtime_folder
 
 __all__ = ["own", "served", "short_runtime_folder"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.memory import Memory, MemoryApi
-from memsync.model.search import TimeHint
+from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Fresh
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from memsync import Memory
+from memsync.edit.note_paths import folder_of
 from memsync.errors import ConfigError, FilesystemError, WriteRefused
 from memsync.model.vocabulary import NotePath
-from memsync.settings import SETTINGS, Settings, load_settings
-from memsync.trust import HARMLESS
-from memsync.user_folders import own_folder, state_folder
-from memsync.writing.beneath import folder_of
+from memsync.settings.load import SETTINGS, Settings, load_settings
+from memsync.settings.trust import HARMLESS
+from memsync.system.user_folders import own_folder, state_folder
 from tests.daemon_process import Cli
 
 LEADS_SOMEWHERE = {

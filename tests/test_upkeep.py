@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
+from memsync.edit import moving
+from memsync.edit.swap import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.features import archive
 from memsync.features.archive import due, is_too_much
-from memsync.features.use import unused
+from memsync.features.usage import unused
 from memsync.memory import Memory, MemoryApi
-from memsync.model.search import IndexedNote
+from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
-from memsync.settings import Settings, load_settings
-from memsync.user_folders import own_folder
-from memsync.writing import moving
-from memsync.writing.swap import rename_new
+from memsync.settings.load import Settings, load_settings
+from memsync.system.user_folders import own_folder
 from tests.conftest import Parse
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import Cli

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from memsync import usage as usage_module
 from memsync.errors import FilesystemError
-from memsync.features.use import _percentile as _share_of
+from memsync.features.usage import _percentile as _share_of
 from memsync.memory import Memory, MemoryApi
 from memsync.model.vocabulary import NotePath
-from memsync.settings import Settings, load_settings
-from memsync.usage import Usage
-from memsync.user_folders import own_folder
+from memsync.search import retrievals as usage_module
+from memsync.search.retrievals import Usage
+from memsync.settings.load import Settings, load_settings
+from memsync.system.user_folders import own_folder
 from tests.daemon_fixtures import own, served, short_runtime_folder
 from tests.daemon_process import until
 

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 
 from memsync.daemon.isolated import IsolatedEmbedder
-from memsync.indexes.sqlite.index import SqliteIndex
-from memsync.indexes.sqlite.vectors import to_float16
+from memsync.embed.cache import cache_database as cache_database
+from memsync.embed.cache.cache import SqliteVectorCache
+from memsync.embed.cache.cache_database import VectorDatabase
+from memsync.index.sqlite.index import SqliteIndex
+from memsync.index.sqlite.vectors import to_float16
 from memsync.memory import Memory
-from memsync.model.search import EmbeddingSpace
-from memsync.settings import load_settings
+from memsync.model.query import EmbeddingSpace
+from memsync.settings.load import load_settings
 from memsync.sync import sharing
-from memsync.user_folders import state_folder
-from memsync.vector_cache import database as cache_database
-from memsync.vector_cache.cache import SqliteVectorCache
-from memsync.vector_cache.database import VectorDatabase
+from memsync.system.user_folders import state_folder
 from memsync.wiring import connect_here, vector_cache_path
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.index_checks import assert_sound, database, orphans, value
@@ -226,7 +226,7 @@ def test_what_was_embedded_while_the_cache_was_locked_is_shared_later(
     notes: Path, opened: Open, cache_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process holds its lock for too long: the sync is complete without a word, and the next one makes up."""
-    monkeypatch.setattr("memsync.vector_cache.cache.BUSY_MS", 10)
+    monkeypatch.setattr("memsync.embed.cache.cache.BUSY_MS", 10)
     memory = opened(notes)
     memory.sync()
     shared = stored(memory)

@@ -22,11 +22,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsync.embed.cache import vector_files
+from memsync.embed.cache.cache import SqliteVectorCache
+from memsync.embed.cache.vector_files import Exchanged, export_vectors, import_vectors
 from memsync.errors import IndexBusy, IndexDamaged, MemsyncError, UsageError
-from memsync.model.search import EmbeddingSpace
-from memsync.vector_cache import exchange
-from memsync.vector_cache.cache import SqliteVectorCache
-from memsync.vector_cache.exchange import Exchanged, export_vectors, import_vectors
+from memsync.model.query import EmbeddingSpace
 from memsync.wiring import vector_cache_path
 from tests.daemon_process import Cli, until
 
@@ -79,7 +79,7 @@ def imported(path: Path, content: bytes, most_bytes: int = LARGE) -> list[Exchan
 
 
 def file_of(*spaces: tuple[EmbeddingSpace, list[tuple[bytes, bytes]]], names: list[str] | None = None) -> bytes:
-    """Return a file as its description in exchange.py has it, written independently of the code."""
+    """Return a file as its description in vector_files.py has it, written independently of the code."""
     entries = [{"name": space.name, "description": asdict(space)} for space, _ in spaces]
     for entry, name in zip(entries, names or [], strict=False):
         entry["name"] = name
@@ -318,8 +318,8 @@ def test_large_import_takes_little_memory(tmp_path: Path) -> None:
 import sys, io, json, struct, hashlib, resource, numpy as np
 from dataclasses import asdict
 from pathlib import Path
-from memsync.vector_cache.exchange import import_vectors
-from memsync.model.search import EmbeddingSpace
+from memsync.embed.cache.vector_files import import_vectors
+from memsync.model.query import EmbeddingSpace
 space = EmbeddingSpace("fake", "m", "1", 384)
 folder, blocks = Path(sys.argv[1]), int(sys.argv[2])
 header = json.dumps({"spaces": [{"name": space.name, "description": asdict(space)}]}).encode()
@@ -358,7 +358,7 @@ def test_locked_and_damaged_caches_are_errors_that_say_what_to_do(
 ) -> None:
     """Unlike a sync, these commands are about the cache itself."""
     content = exported(here)
-    monkeypatch.setattr(exchange, "BUSY_MS", 10)
+    monkeypatch.setattr(vector_files, "BUSY_MS", 10)
     with closing(apsw.Connection(str(here))) as holder:
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(IndexBusy):

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from memsync.errors import EmbedderError
-from memsync.indexes.sqlite.index import VEC0_CHUNK_ROWS, SqliteIndex
-from memsync.indexes.sqlite.vectors import cosines, to_float16, to_int8
+from memsync.index.sqlite.index import VEC0_CHUNK_ROWS, SqliteIndex
+from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.memory import Memory
-from memsync.model.notes import Chunk, FileStamp
-from memsync.model.search import Query
+from memsync.model.note import Chunk, FileStamp
+from memsync.model.query import Query
 from memsync.model.vocabulary import NotePath
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database, value
 

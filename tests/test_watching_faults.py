@@ -18,7 +18,7 @@ from memsync.daemon.watch import Watcher
 from memsync.errors import RootError
 from memsync.model.vocabulary import WatcherState
 from memsync.notes.filesystem import FileSystem, file_system_of
-from memsync.settings import load_settings
+from memsync.settings.load import load_settings
 from tests.daemon_process import until
 from tests.fake_daemon import connect
 

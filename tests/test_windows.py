@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from memsync.model.notes import Chunk
+from memsync.model.note import Chunk
 from memsync.model.vocabulary import Form, NotePath, Trait
 from memsync.notes.chunk import ChunkLimits, chunk_note
 from memsync.notes.parse import parse_note

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.notes.reader import NoteReader
-from memsync.settings import Settings
+from memsync.notes.note_reader import NoteReader
+from memsync.settings.load import Settings
 from memsync.sync import indexer, workers
 from memsync.sync.gate import Stopped
 from memsync.sync.workers import NoteWorkers

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from memsync.edit import note_file, swap
+from memsync.edit.addition import Addition
+from memsync.edit.known_ends import VERSION, KnownTails
+from memsync.edit.moving import move
+from memsync.edit.note_end import read_tail
+from memsync.edit.note_paths import note_path
+from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
-from memsync.writing import note_file, swap
-from memsync.writing.beneath import note_path
-from memsync.writing.join import Addition
-from memsync.writing.known_tails import VERSION, KnownTails
-from memsync.writing.moving import move
-from memsync.writing.tail import read_tail
-from memsync.writing.writer import NoteWriter
 
 LOG = NotePath("daily/2026-11-21.md")
 NEXT = Addition("- next")

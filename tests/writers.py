@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from memsync.edit.addition import Addition
+from memsync.edit.journal import missing
+from memsync.edit.note_writer import NoteWriter
 from memsync.model.vocabulary import NotePath
-from memsync.writing.join import Addition
-from memsync.writing.journal import missing
-from memsync.writing.writer import NoteWriter
 
 LOG = NotePath("log.md")
 MINE = "- mine"

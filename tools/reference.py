@@ -23,8 +23,8 @@ _HEAD = """# Operations
 
 Everything a memory can do. `make reference` writes this page from the declarations in `memsync/features/`. Each
 operation is a method of `Memory` and `RemoteMemory` ([memory.md](memory.md)) and of the daemon
-([protocol.md](protocol.md)), unless it is marked as local. Some are commands and MCP tools ([mcp.md](mcp.md)) as well. [results.schema.json](results.schema.json)
-describes the results in JSON.
+([protocol.md](protocol.md)), unless it is marked as local. Some are commands and MCP tools ([mcp.md](mcp.md))
+as well. [results.schema.json](results.schema.json) describes the results in JSON.
 
 A parameter in bold is needed.
 """

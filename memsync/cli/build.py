@@ -13,8 +13,8 @@ import click
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import here, json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
 from memsync.cli.here import without_place
+from memsync.cli.output import say_json
 from memsync.cli.render import document, exit_code, remarks, render
-from memsync.cli.text import say_json
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.operation import OPERATIONS, Command, Operation, Parameter
 from memsync.ports import no_progress

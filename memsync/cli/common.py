@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.text import printable, say
+from memsync.cli.output import printable, say
 
 if TYPE_CHECKING:
     from memsync.cli.here import Here
     from memsync.memory import Memory, MemoryApi
     from memsync.ports import Progress
-    from memsync.settings import Settings
+    from memsync.settings.load import Settings
 
 
-_SETTINGS = "memsync.settings"
+_SETTINGS = "memsync.settings.load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def load(context: click.Context) -> Settings:
 
 def load_again(context: click.Context) -> Settings:
     """Return the settings that the global options name, as their files are now."""
-    from memsync.settings import load_settings
+    from memsync.settings.load import load_settings
 
     settings = load_settings(config=context.obj.config, root=context.obj.root)
     for warning in settings.warnings:

@@ -59,7 +59,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     if rest[:1] not in SERVED or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
     from memsync.errors import MemsyncError
-    from memsync.settings import load_settings
+    from memsync.settings.load import load_settings
     from memsync.wiring import connect_to_daemon
 
     try:
@@ -121,7 +121,7 @@ def after_failed_output(error: OSError) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter tries again, and complains
     if isinstance(error, BrokenPipeError):
         return 0
-    from memsync.cli.text import printable, say
+    from memsync.cli.output import printable, say
     from memsync.errors import FilesystemError
 
     say(f"memsync: {printable(str(error.filename or 'the answer'))}: {error.strerror}", err=True)

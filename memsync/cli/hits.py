@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from memsync.cli.text import has_colour, printable, say, say_as_it_is, visible
+from memsync.cli.output import has_colour, printable, say, say_as_it_is, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memsync.model.answer import Hit, SearchResult
-    from memsync.model.search import TimeHint
-    from memsync.model.threads import Neighbours, ThreadMessage
+    from memsync.model.conversation import Neighbours, ThreadMessage
+    from memsync.model.query import TimeHint
 
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
 _RESET = "\x1b[0m"

@@ -16,25 +16,25 @@ from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_o
 from memsync.errors import MemsyncError, UsageError
 
 OWN = {
-    "search": "memsync.cli.search:search",
-    "prune": "memsync.cli.composed:prune",
-    "recover": "memsync.cli.composed:recover",
-    "pref get": "memsync.cli.composed:pref_get",
-    "init": "memsync.cli.init:init",
-    "import": "memsync.cli.conversations:import_",
-    "export": "memsync.cli.conversations:export",
-    "eval": "memsync.cli.evaluation:eval_",
-    "mcp": "memsync.cli.mcp:mcp",
-    "vectors": "memsync.cli.vectors:vectors",
-    "doctor": "memsync.cli.doctor:doctor",
-    "config": "memsync.cli.config:config",
-    "trust": "memsync.cli.trust:trust",
-    "start": "memsync.cli.daemon:start",
-    "stop": "memsync.cli.daemon:stop",
-    "restart": "memsync.cli.daemon:restart",
-    "watch": "memsync.cli.daemon:watch",
-    "logs": "memsync.cli.daemon:logs",
-    "service": "memsync.cli.service:service",
+    "search": "memsync.cli.command_search:search",
+    "prune": "memsync.cli.command_composed:prune",
+    "recover": "memsync.cli.command_composed:recover",
+    "pref get": "memsync.cli.command_composed:pref_get",
+    "init": "memsync.cli.command_init:init",
+    "import": "memsync.cli.command_exchange:import_",
+    "export": "memsync.cli.command_exchange:export",
+    "eval": "memsync.cli.command_eval:eval_",
+    "mcp": "memsync.cli.command_mcp:mcp",
+    "vectors": "memsync.cli.command_vectors:vectors",
+    "doctor": "memsync.cli.command_doctor:doctor",
+    "config": "memsync.cli.command_config:config",
+    "trust": "memsync.cli.command_trust:trust",
+    "start": "memsync.cli.command_daemon:start",
+    "stop": "memsync.cli.command_daemon:stop",
+    "restart": "memsync.cli.command_daemon:restart",
+    "watch": "memsync.cli.command_daemon:watch",
+    "logs": "memsync.cli.command_daemon:logs",
+    "service": "memsync.cli.command_service:service",
 }
 """Commands whose shape is not that of one operation, and where they are. All others are made of operations."""
 SECTIONS = {
@@ -110,7 +110,7 @@ class Commands(click.Group):
         given = {"config_path": found.config, "root": found.root}
         ctx.params.update((key, value) for key, value in given.items() if value is not None)
         if found.in_text:
-            from memsync.cli.text import say
+            from memsync.cli.output import say
 
             say(f"memsync: {found.in_text[0]} is part of the text: options must come before it", err=True)
         return name, command, found.arguments
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
         code = stop.code if sys.stdout is output else 0
     except click.exceptions.NoArgsIsHelpError as error:  # the message is the help, with the lines as they must be
-        from memsync.cli.text import say
+        from memsync.cli.output import say
 
         say(error.format_message(), err=True)
         code = error.exit_code
@@ -185,7 +185,7 @@ def _in_own_words(error: click.UsageError) -> UsageError:
 
 def report(error: MemsyncError) -> None:
     """Print an error and what to do about it on stderr."""
-    from memsync.cli.text import printable, say
+    from memsync.cli.output import printable, say
 
     say(f"memsync: {printable(error.message)}", err=True)
     for line in error.hint.splitlines():

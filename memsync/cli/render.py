@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memsync.cli.text import count, duration, is_terminal, printable, say, say_as_it_is, say_pending
+from memsync.cli.output import count, duration, is_terminal, printable, say, say_as_it_is, say_pending
 from memsync.model.answer import Excerpt
 from memsync.model.context import Context
+from memsync.model.conversation import Conversation, Costs, Messages, Sessions, Threads, Usage
 from memsync.model.json import to_json
 from memsync.model.status import DaemonStatus, Difference, Status
-from memsync.model.sync import SyncReport
-from memsync.model.threads import Conversation, Costs, Messages, Sessions, Threads, Usage
+from memsync.model.sync_report import SyncReport
 from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Pruning, Stale, Stats
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
@@ -275,8 +275,8 @@ def _print_daemon(daemon: DaemonStatus | None) -> None:
     if daemon is None:
         import click
 
+        from memsync.cli.command_daemon import why_not_served
         from memsync.cli.common import load
-        from memsync.cli.daemon import why_not_served
 
         say(f"daemon        {why_not_served(load(click.get_current_context()))}")
         return

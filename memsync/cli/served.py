@@ -7,7 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from memsync.cli.common import Invocation
-from memsync.cli.text import KEPT, Kept
+from memsync.cli.output import KEPT, Kept
 
 if TYPE_CHECKING:
     from memsync.memory import Memory

@@ -15,7 +15,7 @@ from typing import Any
 
 from memsync import errors
 from memsync.errors import DaemonUnavailable, MemsyncError
-from memsync.user_folders import digest_of
+from memsync.system.user_folders import digest_of
 
 PROTOCOL = 2
 MAX_REQUEST_BYTES = 1_000_000

@@ -14,7 +14,7 @@ from pathlib import Path
 from memsync import __version__
 from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
-from memsync.daemon.vectors import VectorKeeper
+from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.daemon.watching import MakeWatcher
 from memsync.memory import Memory
 from memsync.model.answer import Freshness

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.client.wire import error_of
 from memsync.errors import EmbedderError
-from memsync.model.search import EmbeddingSpace
+from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
     import numpy as np

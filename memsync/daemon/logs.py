@@ -10,8 +10,8 @@ from pathlib import Path
 
 from memsync.errors import FilesystemError
 from memsync.model.text import printable
-from memsync.settings import Settings
-from memsync.user_folders import own_folder
+from memsync.settings.load import Settings
+from memsync.system.user_folders import own_folder
 
 log = logging.getLogger("memsync.daemon")
 

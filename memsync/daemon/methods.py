@@ -14,13 +14,13 @@ from msgspec import Meta
 from memsync import __version__
 from memsync.client import wire
 from memsync.daemon.engine import Engine
+from memsync.edit.note_writer import for_agent
 from memsync.errors import MemsyncError, UsageError
 from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.operation import OPERATIONS, Operation
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from memsync.sync.gate import Stopped
-from memsync.writing.writer import for_agent
 
 P = ParamSpec("P")
 

@@ -19,15 +19,15 @@ from typing import Any
 from memsync import __version__
 from memsync.client import wire
 from memsync.client.connection import Client
+from memsync.daemon.daemon_lock import DaemonLock, daemon_lock, running
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
-from memsync.daemon.lock import DaemonLock, daemon_lock, running
 from memsync.daemon.methods import DaemonAbout, RunCommand, no_command
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonRunning, DaemonUnavailable, MemsyncError
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from memsync.wiring import connect_here
 
 log = logging.getLogger("memsync.daemon")

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from memsync.client import wire
-from memsync.daemon.connection import Connection
 from memsync.daemon.engine import Engine
 from memsync.daemon.methods import DaemonAbout, Request, RequestError, freshness_of, is_method, method_names, takes_long
+from memsync.daemon.peer import Connection
 from memsync.errors import DaemonError, DaemonRunning, MemsyncError
 from memsync.sync.gate import Stopped
 

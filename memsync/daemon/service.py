@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsync.errors import DaemonError, FilesystemError
-from memsync.settings import Settings, deciding_variables
+from memsync.settings.load import Settings, deciding_variables
 
 UNIT = """\
 [Unit]

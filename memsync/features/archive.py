@@ -9,8 +9,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.archive import Moved
 from memsync.errors import WriteRefused
-from memsync.model.search import IndexedNote
+from memsync.model.query import IndexedNote
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.activity import begun, days_since, here_since, is_kept_for_good, last_active
@@ -18,7 +19,6 @@ from memsync.notes.dates import expires_at
 from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
 from memsync.operation import operation
 from memsync.workspace import Workspace
-from memsync.writing.retiring import Moved
 
 MOST_SHARE = 0.1
 """Of the notes: more than that is not moved at once unless somebody insists."""

@@ -7,6 +7,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.daily_log import log_of
+from memsync.edit.front_matter import head_of
+from memsync.edit.markdown import cleaned, list_item, one_line
+from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY, tags_of, title_of
+from memsync.edit.note_paths import new_note_path, note_path
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, Tier
 from memsync.model.written import Written
@@ -14,11 +19,6 @@ from memsync.notes.dates import leading_time
 from memsync.notes.when import parse_day
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.workspace import Workspace
-from memsync.writing.beneath import new_note_path, note_path
-from memsync.writing.daily import log_of
-from memsync.writing.head import head_of
-from memsync.writing.naming import NOTE_OF_TIER, TITLE_OF_MEMORY, tags_of, title_of
-from memsync.writing.shape import cleaned, list_item, one_line
 
 REMEMBERED = "Remembered"
 

@@ -8,16 +8,16 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from memsync.model.notes import Block, Note
+from memsync.edit.edits import replace_line
+from memsync.edit.markdown import attribute_block, list_item, one_line
+from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY
+from memsync.edit.retry import Done
+from memsync.model.note import Block, Note
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
 from memsync.notes.attributes import cut_attributes
 from memsync.operation import Cli, Command, operation
 from memsync.workspace import Workspace
-from memsync.writing.attempts import Done
-from memsync.writing.edits import replace_line
-from memsync.writing.naming import NOTE_OF_TIER, TITLE_OF_MEMORY
-from memsync.writing.shape import attribute_block, list_item, one_line
 
 MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
 HEADING = "Patterns"

@@ -10,17 +10,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.addition import Addition
+from memsync.edit.edits import end_of_section, find_section, insert_after, replace_line
+from memsync.edit.markdown import one_line
+from memsync.edit.retry import Done
 from memsync.errors import UsageError
-from memsync.model.notes import Note
+from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
 from memsync.model.written import Preference, Written
 from memsync.notes.attributes import cut_attributes
 from memsync.operation import Cli, Command, operation
 from memsync.workspace import Workspace
-from memsync.writing.attempts import Done
-from memsync.writing.edits import end_of_section, find_section, insert_after, replace_line
-from memsync.writing.join import Addition
-from memsync.writing.shape import one_line
 
 PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"

@@ -8,17 +8,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.front_matter import head_of
+from memsync.edit.journal import Appended, edited, missing
+from memsync.edit.markdown import as_it_was
+from memsync.edit.new_names import title_of
+from memsync.edit.retry import Done
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.model.written import Overwritten, Written
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.operation import operation
 from memsync.workspace import Workspace
-from memsync.writing.attempts import Done
-from memsync.writing.head import head_of
-from memsync.writing.journal import Appended, edited, missing
-from memsync.writing.naming import title_of
-from memsync.writing.shape import as_it_was
 
 MOST_DAYS = 36_500
 

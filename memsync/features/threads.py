@@ -12,9 +12,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.front_matter import head_of, set_field
+from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
+from memsync.edit.moving import move
+from memsync.edit.new_names import STATUSES, free_path, slug_of, tags_of
+from memsync.edit.note_paths import note_path, numbered
+from memsync.edit.retry import Done
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
-from memsync.model.notes import Message, Note
-from memsync.model.threads import (
+from memsync.model.conversation import (
     Conversation,
     Costs,
     Messages,
@@ -26,19 +31,14 @@ from memsync.model.threads import (
     Threads,
     Usage,
 )
+from memsync.model.note import Message, Note
 from memsync.model.vocabulary import JsonValue, NotePath
 from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
-from memsync.notes.threads import body_of
+from memsync.notes.transcript import body_of
 from memsync.notes.when import parse_when
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.workspace import Workspace
-from memsync.writing.attempts import Done
-from memsync.writing.beneath import note_path, numbered
-from memsync.writing.head import head_of, set_field
-from memsync.writing.moving import move
-from memsync.writing.naming import STATUSES, free_path, slug_of, tags_of
-from memsync.writing.shape import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
 
 MOST_MESSAGE_CHARS = 500_000
 MOST_MESSAGES = 2**53

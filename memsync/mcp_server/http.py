@@ -24,10 +24,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
-from memsync.file_lock import file_lock
-from memsync.mcp_server.link import Link
-from memsync.mcp_server.server import make_server
-from memsync.user_folders import own_folder
+from memsync.mcp_server.memories import Link
+from memsync.mcp_server.protocol import make_server
+from memsync.system.file_lock import file_lock
+from memsync.system.user_folders import own_folder
 
 HOST = "127.0.0.1"
 PATH = "/mcp"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from memsync.model.search import Filters, TimeHint
+from memsync.model.query import Filters, TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 

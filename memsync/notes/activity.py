@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
-from memsync.model.search import IndexedNote
+from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import Kind, Tier
 from memsync.notes.dates import parse_moment
 

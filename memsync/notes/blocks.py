@@ -20,7 +20,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
-from memsync.model.notes import Block
+from memsync.model.note import Block
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import leading_time
 from memsync.notes.inline import BoundedInline, add_inline_rules

@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from memsync.model.notes import Block, Chunk, Entry, Note, Section
+from memsync.model.note import Block, Chunk, Entry, Note, Section
 from memsync.model.vocabulary import Form, Trait
 from memsync.notes.passage import passage_text
-from memsync.notes.utterance import opening_of, said, speaker_of, traits_of
+from memsync.notes.speaker import opening_of, said, speaker_of, traits_of
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 """Word pieces of each text, special tokens not counted."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsync.errors import NoteError, NoteTooLarge, RootError
-from memsync.model.notes import FileStamp
-from memsync.model.sync import Failure
+from memsync.model.note import FileStamp
+from memsync.model.sync_report import Failure
 from memsync.model.vocabulary import NotePath
 from memsync.notes.filesystem import file_system_of
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name

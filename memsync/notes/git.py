@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.notes.repository import GitUnusable, Repository, read_file
+from memsync.notes.git_files import GitUnusable, Repository, read_file
 
 MAX_CONFIG_BYTES = 1_000_000
 MAX_RULES_BYTES = 1_000_000

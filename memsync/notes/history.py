@@ -10,8 +10,8 @@ from pathlib import Path
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import LATEST_NS
 from memsync.notes.git import Git, TooSlow, open_git
+from memsync.notes.git_files import GitUnusable, HeadState, commit_in
 from memsync.notes.ignore import is_note_name
-from memsync.notes.repository import GitUnusable, HeadState, commit_in
 
 MAX_LOG_BYTES = 1_000_000_000
 MAX_TREE_BYTES = 500_000_000

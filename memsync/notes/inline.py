@@ -13,7 +13,7 @@ from markdown_it.parser_inline import ParserInline
 from markdown_it.rules_inline import StateInline, autolink, link
 from markdown_it.token import Token
 
-from memsync.model.notes import Link, Tag
+from memsync.model.note import Link, Tag
 
 MAX_INLINE_CHARS = 20_000
 """A longer paragraph is not looked through for tags and links: inline parsing is not linear in the worst case."""

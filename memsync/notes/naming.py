@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from memsync.errors import NoteError, UsageError
-from memsync.model.search import IndexedNote
+from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import is_note_name
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
 
-from memsync.model.notes import Block, Note, Section, Tag
+from memsync.model.note import Block, Note, Section, Tag
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
 from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
@@ -21,7 +21,7 @@ from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
-from memsync.notes.threads import find_headings, messages_of, read_message_heading
+from memsync.notes.transcript import find_headings, messages_of, read_message_heading
 
 MAX_HEADING_CHARS = 200
 """A longer heading is cut in heading paths; its line is still indexed whole."""

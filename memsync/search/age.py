@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from functools import lru_cache
 
-from memsync.model.search import IndexedChunk
+from memsync.model.query import IndexedChunk
 
 SECONDS_A_DAY = 86_400
 

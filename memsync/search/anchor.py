@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError
-from memsync.model.notes import Chunk
-from memsync.model.search import IndexedChunk
+from memsync.model.note import Chunk
+from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
-from memsync.notes.reader import NoteReader
-from memsync.notes.settling import EMPTIED_SECONDS, read_settled
+from memsync.notes.note_reader import NoteReader
+from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
 from memsync.search.spans import Span
 
 PARSE_SECONDS = 1.0

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from memsync.model.answer import Hit
-from memsync.model.search import Query
+from memsync.model.query import Query
 from memsync.model.vocabulary import Mode
 from memsync.notes.chunk import CountTokens
 from memsync.search.rank import Found, Question

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Set
 
-from memsync.model.notes import Entry
-from memsync.model.search import Filters, IndexedChunk, is_between, names_tag
+from memsync.model.note import Entry
+from memsync.model.query import Filters, IndexedChunk, is_between, names_tag
 from memsync.model.vocabulary import Form
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

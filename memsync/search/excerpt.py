@@ -11,12 +11,12 @@ from itertools import takewhile
 
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
-from memsync.model.notes import Note, Section
+from memsync.model.note import Note, Section
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.naming import spellings
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER
 
 _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from memsync.errors import UsageError
-from memsync.model.search import Filters, Query
+from memsync.model.query import Filters, Query
 from memsync.model.vocabulary import FILTER_ALIASES, Kind, Mode, Tier
 from memsync.notes.when import parse_when
 from memsync.search.stop_words import STOP_WORDS

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memsync.model.notes import Entry
-from memsync.model.search import Candidate, IndexedChunk, TimeHint
+from memsync.model.note import Entry
+from memsync.model.query import Candidate, IndexedChunk, TimeHint
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
-from memsync.notes.utterance import stem_number, stems
+from memsync.notes.speaker import stem_number, stems
 from memsync.search.time_hints import asks_when
 
 OPENING = 0.09

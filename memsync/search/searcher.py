@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import EmbedderError
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult
-from memsync.model.search import Candidate, EmbeddingSpace, IndexedChunk, Query
+from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.age import age_in_days
 from memsync.search.anchor import Anchor, Anchored

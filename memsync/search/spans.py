@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memsync.model.notes import Entry
-from memsync.model.search import IndexedChunk
+from memsync.model.note import Entry
+from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.search.rank import REASONS, Found
 

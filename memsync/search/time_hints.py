@@ -15,7 +15,7 @@ from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
 
-from memsync.model.search import Query, TimeHint
+from memsync.model.query import Query, TimeHint
 from memsync.search.stop_words import STOP_WORDS
 
 MOST_CHARS = 1_000

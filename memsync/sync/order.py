@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from memsync.model.search import EmbeddingSpace
-from memsync.model.sync import IndexCounts, WaitingNote
+from memsync.model.query import EmbeddingSpace
+from memsync.model.sync_report import IndexCounts, WaitingNote
 from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
 from memsync.ports import IndexReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memsync.model.sync import Change, ChangeType, IndexedFile
+from memsync.model.sync_report import Change, ChangeType, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from memsync.errors import NoteError
-from memsync.model.sync import Change, ChangeType
+from memsync.model.sync_report import Change, ChangeType
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.ports import Clock

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memsync.model.sync import Change, ChangeType, IndexedFile
+from memsync.model.sync_report import Change, ChangeType, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
-from memsync.notes.settling import State, Stillness, stillness_needed
+from memsync.notes.stillness import State, Stillness, stillness_needed
 
 LONGEST_SECONDS = 2.0
 """For how long a change may be put off in all: a file that is emptied again and again is believed after this."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from memsync.model.search import EmbeddingSpace
+from memsync.model.query import EmbeddingSpace
 from memsync.ports import Index, Progress, VectorCache
 
 if TYPE_CHECKING:

@@ -11,21 +11,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
-from memsync.model.search import EmbeddingSpace
+from memsync.model.query import EmbeddingSpace
 from memsync.model.status import Difference
-from memsync.model.sync import Failure, SyncReport
+from memsync.model.sync_report import Failure, SyncReport
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
+from memsync.notes.note_reader import NoteReader
 from memsync.notes.places import Places
-from memsync.notes.reader import NoteReader
 from memsync.ports import Clock, Index, Progress, VectorCache
 from memsync.sync.difference import first_difference
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
+from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
-from memsync.sync.lock import sync_lock
-from memsync.sync.models import EmbeddingModels
 from memsync.sync.sharing import Sharing
+from memsync.sync.sync_lock import sync_lock
 from memsync.sync.workers import NoteWorkers
 
 BULK_NOTES = 100

@@ -11,13 +11,13 @@ from unittest import mock
 
 from memsync.daemon.engine import Engine
 from memsync.daemon.keeper import Keeper
-from memsync.daemon.vectors import VectorKeeper
-from memsync.indexes.sqlite.index import SqliteIndex
+from memsync.daemon.vector_keeper import VectorKeeper
+from memsync.embed.cache.cache import SqliteVectorCache
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model.vocabulary import WatcherState
-from memsync.settings import Settings
+from memsync.settings.load import Settings
 from memsync.sync.gate import LONGEST_PAUSE_SECONDS, Gate
-from memsync.vector_cache.cache import SqliteVectorCache
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.convergence.clock import SimulatedClock, Worker
 from tests.convergence.watcher import SimulatedWatcher

@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from memsync.answering import Answering
 from memsync.daemon.keeper import Keeper
 from memsync.errors import RootError
-from memsync.indexes.sqlite.writer import SqliteWriter
-from memsync.model.sync import ChangeType
+from memsync.index.sqlite.writer import SqliteWriter
+from memsync.model.sync_report import ChangeType
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.ignore import IgnoreRules
 from memsync.notes.places import Places
+from memsync.search.freshness import Answering
+from memsync.sync.comparison import Lookout
 from memsync.sync.indexer import TextReport
-from memsync.sync.outlook import Lookout
 from memsync.sync.plan import plan_sync
 from memsync.sync.settle import Settling
 
@@ -107,7 +107,7 @@ def _any_vector() -> Iterator[None]:
     def convert(vector: Any, dimension: int) -> bytes:
         return bytes(vector[:dimension].astype("<f2").tobytes())
 
-    with mock.patch("memsync.indexes.sqlite.spaces.to_float16", convert):
+    with mock.patch("memsync.index.sqlite.spaces.to_float16", convert):
         yield
 
 
@@ -143,7 +143,7 @@ def _never_compared_again() -> Iterator[None]:
 PLANTED: Mapping[str, Plant] = {
     "a deleted note is kept": instead(SqliteWriter, "delete_note", _nothing),
     "an overflow is ignored": instead(Keeper, "_lost", _nothing),
-    "files are told apart by mtime alone": lambda: mock.patch("memsync.sync.outlook.plan_sync", _plan_by_mtime),
+    "files are told apart by mtime alone": lambda: mock.patch("memsync.sync.comparison.plan_sync", _plan_by_mtime),
     "failures are forgotten": lambda: mock.patch("memsync.sync.indexer.write_failures", _nothing),
     "what another process wrote is not read": _known_for_good,
     "a save in progress is believed": instead(Settling, "divide", lambda self, changes, *rest: (changes, 0.0)),
@@ -153,7 +153,7 @@ PLANTED: Mapping[str, Plant] = {
         Places, "hold", lambda places, path: path in places.paths
     ),
     "passages that nothing holds are left": lambda: mock.patch(
-        "memsync.indexes.sqlite.writer._ORPHANS", "SELECT value FROM json_each(?) WHERE 0"
+        "memsync.index.sqlite.writer._ORPHANS", "SELECT value FROM json_each(?) WHERE 0"
     ),
     "words of a forgotten chunk are left": _without_statement("DELETE FROM chunk_fts"),
     "vectors of a forgotten passage are left": _without_statement("DELETE FROM vec_"),

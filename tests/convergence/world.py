@@ -16,9 +16,9 @@ from pathspec import GitIgnoreSpec
 
 from memsync.errors import RootError
 from memsync.memory import Memory
-from memsync.model.sync import IndexedFile
+from memsync.model.sync_report import IndexedFile
 from memsync.model.vocabulary import Fresh, Mode, NotePath
-from memsync.settings import Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from tests.conftest import FakeEmbedder
 from tests.convergence import oracle
 from tests.convergence.clock import SimulatedClock

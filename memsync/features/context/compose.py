@@ -24,11 +24,11 @@ from memsync.features.context.sources import (
     thread_prompt,
 )
 from memsync.model.context import Context
-from memsync.model.notes import Note
-from memsync.model.search import Filters
+from memsync.model.note import Note
+from memsync.model.query import Filters
 from memsync.model.vocabulary import Fresh, Kind, Mode, NotePath
 from memsync.notes.files import NoteFiles
-from memsync.notes.reader import NoteReader
+from memsync.notes.note_reader import NoteReader
 from memsync.notes.when import parse_day
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.search.query_syntax import parse_query

@@ -8,8 +8,8 @@ from datetime import date, timedelta
 
 from memsync.features.context.parts import Passage
 from memsync.model.answer import Hit
-from memsync.model.notes import Chunk, Note
-from memsync.model.search import IndexedNote
+from memsync.model.note import Chunk, Note
+from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import Kind, NotePath
 
 KindOf = Callable[[NotePath], Kind]

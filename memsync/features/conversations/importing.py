@@ -11,23 +11,23 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date
 
+from memsync.edit import note_file
+from memsync.edit.addition import Addition
+from memsync.edit.front_matter import head_of
+from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message, whole_characters
+from memsync.edit.new_names import STATUSES, free_path, slug_of, thread_path
+from memsync.edit.note_paths import cannot_write, folder_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
-from memsync.model.notes import Note
+from memsync.model.note import Note
 from memsync.model.vocabulary import JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
 from memsync.notes.places import Places
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
-from memsync.notes.threads import body_of, written_time
+from memsync.notes.transcript import body_of, written_time
 from memsync.workspace import Workspace
-from memsync.writing import note_file
-from memsync.writing.beneath import cannot_write, folder_of
-from memsync.writing.head import head_of
-from memsync.writing.join import Addition
-from memsync.writing.naming import STATUSES, free_path, slug_of, thread_path
-from memsync.writing.shape import WRITING_ATTRIBUTES, exact_message, text_of_message, whole_characters
 
 HEAD_KEYS = (
     "title", "session", "user", "project", "status", "summary", "tags", "created", "updated", "source", "tier",

@@ -1,0 +1,229 @@
+"""`memsync eval`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, waiting_on_stderr
+from memsync.cli.output import printable, say, say_json
+from memsync.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memsync.features.evaluation.evaluator import Asked, Change, Figure, Floor, Measured
+    from memsync.features.evaluation.questions import Question
+    from memsync.ports import Progress
+    from memsync.settings.load import Settings
+
+    _Run = tuple[Settings, dict[str, Any], list[Asked]]
+    """Settings, those of them that were changed, and what was found under them."""
+
+STANDARD = "-"
+GENERATED = 200
+MOST_BYTES = 64_000_000
+WAIT_SECONDS = 600.0
+FEW = 100
+"""Answered questions, under which one is more than the 1 % that a suggested floor may lose."""
+_VERDICTS = {"better": "better", "worse": "worse", "noise": "no more than noise"}
+
+
+@click.command("eval")
+@click.argument("file", required=False)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help=f"How many questions to generate at most (default: {GENERATED}).",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Compare with this search setting; may be repeated.",
+)
+@json_option
+@click.pass_context
+def eval_(
+    context: click.Context, file: str | None, limit: int | None, assignments: tuple[str, ...], as_json: bool
+) -> None:
+    """Measure how well searches find answers in the notes, with the questions of FILE (-: standard input).
+
+    \b
+    memsync eval
+    memsync eval questions.jsonl --set search.keyword_weight=0.4
+
+    A line of FILE is a question with the places any of which answers it, or none if nothing does:
+
+    \b
+    {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}
+    {"question": "who plays the piano", "answers": []}
+
+    Without FILE, questions are made of headings and links. They hold words of the notes that answer them: so they are
+    easier than what people ask, and favour search by word. Nothing counts as a retrieval, no note is written.
+    """
+    settings = load(context)
+    changed = _changed(settings, assignments)
+    content = _content(file) if file is not None else None
+    if content is not None and limit is not None:
+        raise UsageError("--limit is about generated questions, and FILE has its own", hint="Leave one of them out.")
+    with progress_on_stderr() as progress:
+        show = progress or (lambda what, done, total: None)
+        questions, asked, warnings = _first_run(context, content, file, limit or GENERATED, show)
+        runs: list[_Run] = [(settings, {}, asked)]
+        if changed is not None:
+            with opened_here(context, changed) as memory:
+                changes = {name: changed[name] for name in _names(assignments)}
+                evaluator = memory.evaluator()
+                runs.append((changed, changes, evaluator.ask(questions, show)))
+                warnings.update(evaluator.warnings)
+    _show(file, questions, runs, list(warnings), as_json=as_json)
+
+
+def _first_run(
+    context: click.Context, content: bytes | None, file: str | None, limit: int, progress: Progress
+) -> tuple[list[Question], list[Asked], dict[str, None]]:
+    """Index what changed, and return the questions, what they found under the settings as they are, and warnings."""
+    with opened_here(context) as memory:
+        report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=waiting_on_stderr())
+        failed = dict.fromkeys(f"{failure.path}: {failure.reason}" for failure in report.failed)
+        evaluator = memory.evaluator()
+        if content is not None:
+            questions = evaluator.from_file(content, "standard input" if file == STANDARD else str(file))
+        else:
+            questions = evaluator.generated(limit, progress)
+        asked = evaluator.ask(questions, progress)
+    return questions, asked, {**failed, **evaluator.warnings}
+
+
+def _content(file: str) -> bytes:
+    try:
+        with sys.stdin.buffer if file == STANDARD else open(file, "rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{file} cannot be read: {reason}", hint="Check its name.") from error
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"{file} has more than {MOST_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
+    return content
+
+
+def _names(assignments: Sequence[str]) -> dict[str, str]:
+    """Return the settings that are to be compared, and their values as text. Raises UsageError."""
+    found = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise UsageError(f"--set {text} is not NAME=VALUE", hint="Example: --set search.keyword_weight=0.4")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _changed(settings: Settings, assignments: Sequence[str]) -> Settings | None:
+    """Return the settings with those changed that are to be compared; None without any."""
+    from memsync.features.evaluation.evaluator import check_comparable
+    from memsync.settings.load import with_changes
+
+    if not assignments:
+        return None
+    names = _names(assignments)
+    changed = with_changes(settings, names, "--set")
+    check_comparable(names)
+    return changed
+
+
+# ---------------------------------------------------------------------------------------------- what is shown
+
+
+def _show(
+    file: str | None,
+    questions: Sequence[Question],
+    runs: Sequence[_Run],
+    warnings: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    from memsync.features.evaluation.evaluator import changes, measured
+    from memsync.model.vocabulary import Mode
+
+    found = [
+        measured(asked, changed, Mode(settings["search.mode"]), settings["search.min_score"])
+        for settings, changed, asked in runs
+    ]
+    differences = changes(runs[0][2], runs[1][2]) if len(runs) > 1 else []
+    unanswerable = sum(not question.answers for question in questions)
+    answerable = len(questions) - unanswerable
+    warnings = [*warnings, *_cautions(found[0], is_generated=file is None)]
+    if as_json:
+        counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
+        say_json({"questions": counted, "runs": found, "changes": differences, "warnings": warnings})
+        return
+    if file is None:
+        again = f"{unanswerable} asked again without the notes that answer them"
+        say(f"{answerable} questions made of headings and links, {again}")
+    else:
+        say(f"{answerable} questions with an answer, {unanswerable} without")
+    _figures(found, differences)
+    for one in found:
+        _calibration(one, "" if len(found) == 1 else _named(one))
+    for warning in warnings:
+        say(f"memsync: {printable(warning)}", err=True)
+
+
+def _cautions(one: Measured, *, is_generated: bool) -> Iterator[str]:
+    """Yield why a suggested floor may be wrong."""
+    if one.suggested is None:
+        return
+    if is_generated:
+        yield "Titles find their notes more easily than questions do: ask your own before you raise min_score."
+    if one.suggested.answered < FEW:
+        yield f"Few questions were answered ({one.suggested.answered}): the suggested min_score is a rough guess."
+
+
+def _figures(found: Sequence[Measured], differences: Sequence[Change]) -> None:
+    """Print the figures, two runs side by side with what changed from one to the other."""
+    if len(found) > 1:
+        say(f"{'':<10} {'now':<20} {_named(found[1])}")
+    for number, figure in enumerate(found[0].figures):
+        parts = [f"{figure.name:<10} {_range(figure):<20}"]
+        if len(found) > 1:
+            change = differences[number]
+            between = f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+            parts += [f"{_range(found[1].figures[number]):<20}", f"{between}: {_VERDICTS[change.verdict]}"]
+        say(" ".join(parts).rstrip())
+    latencies = [f"p50 {one.p50_ms:.1f} ms, p95 {one.p95_ms:.1f} ms" for one in found]
+    say(f"{'latency':<10} {'; with the change '.join(latencies)}")
+
+
+def _calibration(one: Measured, name: str) -> None:
+    if not one.calibration:
+        return
+    say()
+    say(f"first hit's score  questions  mean score  answered{f'  ({name})' if name else ''}")
+    for row in one.calibration:
+        say(f"{f'{row.low:.1f} to {row.high:.1f}':<17}  {row.questions:>9}  {row.score:>10.2f}  {row.answered:>8.2f}")
+    say(f"min_score {one.floor.score:g} (now): {_said(one.floor)}")
+    if one.suggested is None:
+        say(f"No other min_score is suggested: {one.reason}.")
+    else:
+        say(f"min_score {one.suggested.score:g} (suggested): {_said(one.suggested)}")
+
+
+def _said(floor: Floor) -> str:
+    lost = f"loses {floor.lost} of {floor.answered} answered questions"
+    if not floor.unanswerable:
+        return lost
+    return f"{lost}, silences {floor.silenced} of {floor.unanswerable} without an answer"
+
+
+def _range(figure: Figure) -> str:
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
+
+
+def _named(one: Measured) -> str:
+    return ", ".join(f"{name}={value}" for name, value in one.settings.items()) or "now"

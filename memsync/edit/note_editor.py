@@ -1,0 +1,99 @@
+"""Reads single notes as they are now, and adds items to their sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsync.edit.addition import Addition
+from memsync.edit.edits import end_of_section, find_section, insert_after
+from memsync.edit.journal import missing
+from memsync.edit.note_writer import NoteWriter
+from memsync.edit.retry import Done
+from memsync.errors import NoteError, WriteRefused
+from memsync.model.note import Note
+from memsync.model.vocabulary import Kind, NotePath
+from memsync.notes.files import NoteFiles
+from memsync.notes.note_reader import NoteReader
+
+
+class NoteEditor:
+    """Reads and edits the notes of one memory root."""
+
+    def __init__(self, files: NoteFiles, reader: NoteReader, writer: NoteWriter) -> None:
+        self._files = files
+        self._reader = reader
+        self._writer = writer
+
+    def read(self, path: NotePath) -> Note | None:
+        """Return a note as it is now; None when it is not there. Raises NoteError for one that cannot be read."""
+        try:
+            content, _ = self._files.read(path)
+            return self.parse(path, content)
+        except FileNotFoundError:
+            return None
+
+    def parse(self, path: NotePath, content: bytes | str) -> Note:
+        """Return the note that bytes, or text decoded with surrogateescape, are.
+
+        Raises NoteError for what is no text.
+        """
+        if isinstance(content, str):
+            content = content.encode("utf-8", "surrogateescape")
+        try:
+            return self._reader.read(path, content)[0]
+        except ValueError as error:
+            raise NoteError(f"{path} is {error}") from error
+
+    def holds(self, path: NotePath) -> bool:
+        """Tell whether there is a note of that path, without reading it; ignored files are none."""
+        return self._files.identity(path) is not None and self._files.holds(path)
+
+    def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
+        """Tell whether a note is of a kind by its path or, which takes reading it, by its front matter."""
+        if self._reader.rules.kind(path) is kind:
+            return True
+        note = self.read(path)
+        return note is not None and note.kind is kind
+
+    def add_to_section(
+        self,
+        path: NotePath,
+        heading: str,
+        addition: Addition,
+        head: str,
+        *,
+        force: bool = False,
+        replaces: Sequence[str] = (),
+    ) -> Done:
+        """Add an item to the end of a section unless it is there; make the section if there is none.
+
+        `head` begins a note that has to be made. `replaces` are journal ids of overwritten entries that this restores.
+        """
+        note = self.read(path)
+        replaces = replaces or self._overwritten_like(path, addition, note)
+        if self._files.leaves_out(path):
+            raise WriteRefused(f"{path} is no note: .gitignore or [files] exclude leaves it out", hint="Name another.")
+        section = find_section(note, heading) if note else None
+        if note is None or section is None:
+            new = Addition(f"## {heading}\n\n{addition.text}")
+            done = self._writer.append(path, new, head=head, force=force, replaces=replaces)
+            return Done(path, done.line + 2, done.warnings)
+        last = end_of_section(note, section)
+        lines = addition.text.split("\n")
+        for number in range(section.start_line, last + 1):
+            if list(note.lines[number - 1 : number - 1 + len(lines)]) == lines:
+                return Done(path, number, ("Already there; not added again.",))
+        if not any(line.strip() for line in note.lines[last:]):
+            return self._writer.append(path, addition, force=force, replaces=replaces)
+
+        def edit(text: str) -> str:
+            now = self.parse(path, text)
+            place = find_section(now, heading)
+            return insert_after(path, text, end_of_section(now, place) if place else len(now.lines), addition)
+
+        return self._writer.rewrite(path, edit, adds=True, force=force, replaces=replaces)
+
+    def _overwritten_like(self, path: NotePath, addition: Addition, note: Note | None) -> list[str]:
+        """Return the journal ids of equal items that were overwritten: the new one stands for them."""
+        same = [entry for entry in self._writer.journal.since(0.0, path) if entry.entry == addition.text]
+        return [entry.id for entry in missing(same, "\n".join(note.lines) if note else "")]

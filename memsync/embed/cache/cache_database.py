@@ -1,0 +1,260 @@
+"""The database of cached vectors: its tables, its transactions, and what each of them reads and writes.
+
+One file for each user, in WAL mode, so that reading never waits for another process. Writers wait only a moment for
+each other: what is not cached now is cached later, or computed again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import apsw
+
+from memsync.embed.cache.vector_checks import HASH_BYTES, are_unit, checksum, value_bytes
+from memsync.index.sqlite.database_files import create_private
+from memsync.model.query import EmbeddingSpace
+
+VERSION = 1
+PAGE_BYTES = 8_192
+"""A page of SQLite's usual 4,096 bytes would hold four vectors of 384 dimensions and a fifth of it nothing."""
+KEPT_SHARE = 0.8
+"""What trimming leaves of the bound, so that it is seldom needed."""
+_DAY_SECONDS = 86_400
+
+_SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
+CREATE TABLE space (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    description TEXT NOT NULL       -- JSON object: the fields of EmbeddingSpace
+) STRICT;
+CREATE TABLE vector (
+    id INTEGER PRIMARY KEY,
+    space INTEGER NOT NULL REFERENCES space (id),
+    hash BLOB NOT NULL,             -- SHA-256 of the passage
+    used INTEGER NOT NULL,          -- the day of its last use, counted from 1970
+    checksum INTEGER NOT NULL,      -- CRC-32 of hash and value
+    value BLOB NOT NULL             -- float16, little-endian, unit length
+) STRICT;
+CREATE UNIQUE INDEX vector_hash ON vector (space, hash);
+CREATE INDEX vector_used ON vector (used);
+"""
+_FIND = "SELECT id, hash, used, checksum, value FROM vector WHERE space = ? AND hash = ?"
+_ADD = "INSERT INTO vector (space, hash, used, checksum, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT (space, hash) "
+_ADD_NEW = f"{_ADD} DO NOTHING"
+_REPLACE = f"{_ADD} DO UPDATE SET used = excluded.used, checksum = excluded.checksum, value = excluded.value"
+_TOUCH = "UPDATE vector SET used = ? WHERE id IN (SELECT value FROM json_each(?))"
+_FORGET = "DELETE FROM vector WHERE id IN (SELECT value FROM json_each(?))"
+_FORGET_OLDEST = "DELETE FROM vector WHERE id IN (SELECT id FROM vector ORDER BY used, id LIMIT ?)"
+# (hash, checksum, vector) of every vector of a space, in the order in which they came.
+_ALL = "SELECT hash, checksum, value FROM vector WHERE space = ? ORDER BY id"
+_COUNT = "SELECT count(*) FROM vector WHERE space = ?"
+
+
+class NewerVersion(Exception):
+    """The database was written by a later version of memsync, which this one leaves alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedSpace:
+    """A space of the cache, and how many vectors it has."""
+
+    space: EmbeddingSpace
+    vectors: int
+
+
+class VectorDatabase:
+    """One connection to the database at `path`, which is made if it is not there.
+
+    Methods raise apsw's errors, and CorruptError for rows that make no sense; FilesystemError where none can be made.
+    """
+
+    def __init__(self, path: Path, busy_ms: int) -> None:
+        create_private(path)
+        self._numbers: dict[str, int] = {}
+        self._db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            self._db.set_busy_timeout(busy_ms)
+            self._prepare()
+            self.inode = os.stat(path).st_ino
+            self._numbers = {name: number for number, name, _ in self._spaces()}
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        version = self._db.pragma("user_version")
+        if version not in (0, VERSION):
+            if 0 < int(str(version)) < 1_000:
+                raise NewerVersion
+            raise apsw.CorruptError(f"its version is {version}")
+        if version == 0:
+            self._db.pragma("page_size", PAGE_BYTES)
+        self._db.pragma("journal_mode", "wal")
+        self._db.pragma("synchronous", "normal")
+        if version == VERSION:
+            return
+        with self.writing():
+            if self._db.pragma("user_version") == 0:  # another process may have been quicker
+                if self._db.execute("SELECT count(*) FROM sqlite_schema").get:
+                    raise apsw.CorruptError("its tables are not the cache's")
+                for _ in self._db.execute(_SCHEMA):
+                    pass
+                self._db.execute("INSERT INTO about VALUES ('identity', ?)", (os.urandom(8).hex(),))
+                self._db.pragma("user_version", VERSION)
+
+    def close(self) -> None:
+        """Close the connection; what the last checkpoint fails at is still in the log."""
+        with suppress(apsw.Error):
+            self._db.close(True)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Make one write transaction of the body, which is kept if it raises nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # some errors end it by themselves
+                self._db.execute("ROLLBACK")
+            self._numbers = {}  # of a space that was added, perhaps
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let all that the body reads be of one moment."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+
+    def identity(self) -> str:
+        """Return what tells this database from one that takes its place."""
+        return str(self._db.execute("SELECT value FROM about WHERE key = 'identity'").get or "")
+
+    # ---------------------------------------------------------------------------------------- spaces
+
+    def spaces(self) -> list[CachedSpace]:
+        """Return every space, in the order in which they came."""
+        return [
+            CachedSpace(space, int(str(self._db.execute(_COUNT, (number,)).get))) for number, _, space in self._spaces()
+        ]
+
+    def _spaces(self) -> list[tuple[int, str, EmbeddingSpace]]:
+        """Return (number, name, space) of each. Raises CorruptError for a description that does not give the name."""
+        found = []
+        for number, name, description in self._db.execute("SELECT id, name, description FROM space ORDER BY id"):
+            try:
+                space = EmbeddingSpace(**json.loads(str(description)))
+            except (TypeError, ValueError, RecursionError):
+                space = None
+            if space is None or space.name != name:
+                raise apsw.CorruptError(f"space {number} is not as it is described")
+            found.append((int(str(number)), space.name, space))
+        return found
+
+    def _number(self, space: EmbeddingSpace) -> int | None:
+        if space.name not in self._numbers:
+            self._numbers = {name: number for number, name, _ in self._spaces()}
+        return self._numbers.get(space.name)
+
+    def _number_made(self, space: EmbeddingSpace) -> int:
+        number = self._number(space)
+        if number is None:
+            description = json.dumps(asdict(space), sort_keys=True)
+            self._db.execute("INSERT INTO space (name, description) VALUES (?, ?)", (space.name, description))
+            number = self._numbers[space.name] = self._db.last_insert_rowid()
+        return number
+
+    # --------------------------------------------------------------------------------------- vectors
+
+    def find(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> tuple[dict[bytes, bytes], list[int], list[int]]:
+        """Return the vectors of these hashes, the ids of those last used on another day, and the ids of broken ones."""
+        number = self._number(space)
+        if number is None:
+            return {}, [], []
+        size, today = value_bytes(space.dimension), _today()
+        values: dict[bytes, bytes] = {}
+        ids: dict[bytes, int] = {}
+        old, broken = [], []
+        for row_id, digest, used, check, value in self._db.executemany(_FIND, [(number, one) for one in hashes]):
+            if not _is_sound(digest, check, value, size):
+                broken.append(row_id)
+                continue
+            values[digest], ids[digest] = value, row_id
+            if used != today:
+                old.append(row_id)
+        wrong = [
+            one for one, good in zip(values, are_unit(list(values.values()), space.dimension), strict=True) if not good
+        ]
+        for digest in wrong:
+            del values[digest]
+            broken.append(ids[digest])
+        return values, old, broken
+
+    def touch(self, used: Sequence[int], broken: Sequence[int]) -> None:
+        """Note that vectors were used today, and forget broken ones; in a write transaction."""
+        if used:
+            self._db.execute(_TOUCH, (_today(), json.dumps(list(used))))
+        if broken:
+            self._db.execute(_FORGET, (json.dumps(list(broken)),))
+
+    def add(self, space: EmbeddingSpace, values: Mapping[bytes, bytes], *, replace: bool = False) -> int:
+        """Store float16 vectors by hash, in a write transaction; return how many are new.
+
+        With `replace` they take the place of those that are there.
+        """
+        number, today = self._number_made(space), _today()
+        before = self._db.total_changes()
+        rows = [(number, digest, today, checksum(digest, value), value) for digest, value in values.items()]
+        self._db.executemany(_REPLACE if replace else _ADD_NEW, rows)
+        return self._db.total_changes() - before
+
+    def all_of(self, space: EmbeddingSpace) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (hash, vector) of every sound vector of a space."""
+        size = value_bytes(space.dimension)
+        for digest, check, value in self._db.execute(_ALL, (self._number(space),)):
+            if _is_sound(digest, check, value, size):
+                yield digest, value
+
+    # ------------------------------------------------------------------------------------------ size
+
+    def used_bytes(self) -> int:
+        """Return how many bytes of the file are in use."""
+        pages = int(str(self._db.pragma("page_count"))) - int(str(self._db.pragma("freelist_count")))
+        return pages * int(str(self._db.pragma("page_size")))
+
+    def trim(self, most_bytes: int) -> None:
+        """Forget the vectors that were used longest ago, if the file has come to use more than `most_bytes`."""
+        if self.used_bytes() <= most_bytes:
+            return
+        with self.writing():
+            count = int(str(self._db.execute("SELECT count(*) FROM vector").get))
+            kept = int(count * KEPT_SHARE * min(1.0, most_bytes / self.used_bytes()))
+            self._db.execute(_FORGET_OLDEST, (count - kept,))
+        self._db.execute("VACUUM")
+        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+
+def _is_sound(digest: object, check: object, value: object, size: int) -> bool:
+    """Tell whether a row is as it was written."""
+    return (
+        isinstance(digest, bytes)
+        and len(digest) == HASH_BYTES
+        and isinstance(value, bytes)
+        and len(value) == size
+        and check == checksum(digest, value)
+    )
+
+
+def _today() -> int:
+    return int(time.time() // _DAY_SECONDS)

@@ -1,0 +1,301 @@
+"""Files of vectors: what the cache holds, carried to another machine.
+
+    memsync vectors 1                                             (a line: what this is, and the version of its form)
+    {"spaces": [{"name": "...", "description": {...}}, ...]}      (a line of JSON: the spaces, in order)
+    for each space: blocks of (number of records: 4 bytes, little-endian; records), ended by a block of 0 records
+    SHA-256 of all before (32 bytes)
+
+A record is the SHA-256 of a passage (32 bytes) and its vector (float16, little-endian). There is no text and no path in
+it. A file is read in blocks, whatever its size, and nothing of it is kept unless all of it is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import apsw
+
+from memsync.embed.cache.cache_database import CachedSpace, NewerVersion, VectorDatabase
+from memsync.embed.cache.vector_checks import HASH_BYTES, are_unit, cosines, value_bytes
+from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexTooNew, UsageError
+from memsync.model.query import EmbeddingSpace
+from memsync.ports import Progress
+
+MAGIC = b"memsync vectors 1\n"
+MAX_HEADER_BYTES = 100_000
+MAX_SPACES = 100
+MAX_DIMENSION = 65_536
+BLOCK_BYTES = 1_000_000
+LEAST_COSINE = 0.99
+"""How alike two vectors of one text must be. Another processor rounds differently, by less than this."""
+BUSY_MS = 10_000
+_COUNT = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """How many vectors of one space were written or read, and how many of these were new."""
+
+    space: str
+    vectors: int
+    added: int
+
+
+def cached_spaces(path: Path) -> tuple[list[CachedSpace], int]:
+    """Return the spaces of the cache at `path`, and the size of its file in bytes; nothing where there is no cache."""
+    if not path.exists():
+        return [], 0
+    with _opened(path) as database, database.reading():
+        return database.spaces(), database.used_bytes()
+
+
+def chosen(spaces: Sequence[CachedSpace], names: Sequence[str]) -> list[CachedSpace]:
+    """Return the spaces of these names, or of these models, or all. Raises UsageError for a name that none has."""
+    for name in names:
+        if not any(name in (one.space.name, one.space.model) for one in spaces):
+            known = ", ".join(one.space.name for one in spaces)
+            raise UsageError(
+                f"the vector cache has no space {name}", hint=f"It has: {known}" if known else "It is empty."
+            )
+    return [one for one in spaces if not names or one.space.name in names or one.space.model in names]
+
+
+def export_vectors(path: Path, names: Sequence[str], stream: BinaryIO, progress: Progress) -> list[Exchanged]:
+    """Write the vectors of the cache at `path` to a stream: of the spaces of these names, or of all.
+
+    Raises UsageError for an unknown space or an empty cache, IndexFailure, OSError of the stream.
+    """
+    if not path.exists():
+        raise _empty()
+    with _opened(path) as database, database.reading():
+        spaces = chosen(database.spaces(), names)
+        total = sum(one.vectors for one in spaces)
+        if not total:
+            raise _empty()
+        target = _Summed(stream)
+        target.write(MAGIC + _header(spaces))
+        done: list[Exchanged] = []
+        for one in spaces:
+            written, count = sum(before.vectors for before in done), 0
+            for records in _blocks(database.all_of(one.space), _block_records(one.space)):
+                target.write(_COUNT.pack(len(records)) + b"".join(digest + value for digest, value in records))
+                count += len(records)
+                progress("writing vectors", written + count, total)
+            target.write(_COUNT.pack(0))
+            done.append(Exchanged(one.space.name, count, 0))
+        stream.write(target.digest())
+        return done
+
+
+def import_vectors(path: Path, most_bytes: int, stream: BinaryIO, size: int, progress: Progress) -> list[Exchanged]:
+    """Put the vectors of a file into the cache at `path`, all of them in one transaction, or none.
+
+    `size` is the file's in bytes, 0 if it is not known; `most_bytes` is what the cache may hold. Raises UsageError for
+    a file that is not whole or not right, IndexFailure, FilesystemError.
+    """
+    source = _Summed(stream)
+    spaces = _spaces(source)
+    with _opened(path) as database:
+        with database.writing():
+            if any(one.space.name == new.name and one.space != new for one in database.spaces() for new in spaces):
+                raise _refused("its spaces are not described as those of the cache are")
+            done = [_read_space(database, space, source, most_bytes, size, progress) for space in spaces]
+            digest = source.digest()
+            if _exactly(stream, len(digest)) != digest or stream.read(1):
+                raise _refused("its SHA-256 does not fit its content: it was damaged or changed on the way")
+            _check(done)
+        with suppress(apsw.Error):  # another time
+            database.trim(most_bytes)
+    return [Exchanged(space.name, one.vectors, one.added) for space, one in zip(spaces, done, strict=True)]
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(slots=True)
+class _Read:
+    """What was found in one space of a file."""
+
+    vectors: int = 0
+    added: int = 0
+    not_vectors: int = 0
+    differing: int = 0
+
+
+def _read_space(
+    database: VectorDatabase, space: EmbeddingSpace, source: _Summed, most_bytes: int, size: int, progress: Progress
+) -> _Read:
+    found = _Read()
+    record_bytes = HASH_BYTES + value_bytes(space.dimension)
+    while count := _COUNT.unpack(source.exactly(_COUNT.size))[0]:
+        if count > _block_records(space):
+            raise _refused(f"it has a block of {count:,} vectors")
+        if source.bytes_read + count * record_bytes > most_bytes:
+            raise _refused(
+                f"it holds more than the {most_bytes // 1_000_000:,} MB that the cache may",
+                "Set index.vector_cache_mb to a larger number.",
+            )
+        content = source.exactly(count * record_bytes)
+        records = [content[start : start + record_bytes] for start in range(0, len(content), record_bytes)]
+        _take(database, space, {record[:HASH_BYTES]: record[HASH_BYTES:] for record in records}, found)
+        found.vectors += count
+        progress("reading vectors", source.bytes_read, max(size, source.bytes_read))
+    return found
+
+
+def _check(done: Sequence[_Read]) -> None:
+    """Raise UsageError if any vector is none, or another than the one that the cache has for the same text."""
+    if wrong := sum(one.not_vectors for one in done):
+        raise _refused(f"{wrong:,} of its vectors are not finite or not of unit length")
+    if differing := sum(one.differing for one in done):
+        raise _refused(f"{differing:,} of its vectors differ from those that the cache has for the same texts")
+
+
+def _take(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], found: _Read) -> None:
+    """Add one block to the cache, and count what is wrong with it: then none of it is kept in the end."""
+    found.not_vectors += are_unit(list(values.values()), space.dimension).count(False)
+    known = database.find(space, list(values))[0]
+    alike = cosines(list(known.values()), [values[digest] for digest in known], space.dimension)
+    found.differing += sum(not cosine > LEAST_COSINE for cosine in alike)
+    found.added += database.add(space, values)
+
+
+def _spaces(source: _Summed) -> list[EmbeddingSpace]:
+    """Return the spaces that the file begins with. Raises UsageError for what is no such file."""
+    magic = source.some(len(MAGIC))
+    if magic != MAGIC:
+        if magic.startswith(MAGIC[:-2]):
+            raise _refused("it was written by another version of memsync", "Upgrade memsync, or export it again.")
+        raise _refused("it is no file of vectors", "Name a file that memsync vectors export wrote.")
+    line = source.line(MAX_HEADER_BYTES)
+    try:
+        entries = json.loads(line)["spaces"]
+        spaces = [EmbeddingSpace(**entry["description"]) for entry in entries]
+        names = [entry["name"] for entry in entries]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise _refused("its spaces cannot be read") from None
+    if not 0 < len(spaces) <= MAX_SPACES or len(set(names)) != len(names):
+        raise _refused("its spaces cannot be read")
+    for space, name in zip(spaces, names, strict=True):
+        texts = (space.provider, space.model, space.revision, space.query_prefix, space.passage_prefix)
+        if not all(isinstance(text, str) for text in texts) or type(space.dimension) is not int:
+            raise _refused("its spaces cannot be read")
+        if not 0 < space.dimension <= MAX_DIMENSION:
+            raise _refused(f"it has vectors of {space.dimension} dimensions")
+        if any("\ud800" <= letter <= "\udfff" for letter in space.name):
+            raise _refused("its spaces cannot be read")
+        if space.name != name:
+            raise _refused(f"the space {name!r} is described as {space.name!r}")
+    return spaces
+
+
+class _Summed:
+    """A stream, and the SHA-256 of what went through it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._sum = hashlib.sha256()
+        self.bytes_read = 0
+
+    def write(self, content: bytes) -> None:
+        self._sum.update(content)
+        self._stream.write(content)
+
+    def exactly(self, count: int) -> bytes:
+        """Return so many bytes. Raises UsageError if the file ends before."""
+        return self._noted(_exactly(self._stream, count))
+
+    def some(self, most: int) -> bytes:
+        """Return so many bytes, fewer only at the file's end."""
+        return self._noted(_some(self._stream, most))
+
+    def line(self, most: int) -> bytes:
+        """Return a line of at most so many bytes. Raises UsageError for a longer one."""
+        line = self._noted(self._stream.readline(most))
+        if not line.endswith(b"\n"):
+            raise _refused("its spaces cannot be read" if len(line) == most else "it is cut off")
+        return line
+
+    def digest(self) -> bytes:
+        return self._sum.digest()
+
+    def _noted(self, content: bytes) -> bytes:
+        self._sum.update(content)
+        self.bytes_read += len(content)
+        return content
+
+
+def _some(stream: BinaryIO, most: int) -> bytes:
+    parts, missing = [], most
+    while missing and (part := stream.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+def _exactly(stream: BinaryIO, count: int) -> bytes:
+    content = _some(stream, count)
+    if len(content) != count:
+        raise _refused("it is cut off")
+    return content
+
+
+def _header(spaces: Sequence[CachedSpace]) -> bytes:
+    entries = [{"name": one.space.name, "description": asdict(one.space)} for one in spaces]
+    return json.dumps({"spaces": entries}).encode() + b"\n"
+
+
+def _block_records(space: EmbeddingSpace) -> int:
+    """Return how many records are read and written at once."""
+    return max(1, BLOCK_BYTES // (HASH_BYTES + value_bytes(space.dimension)))
+
+
+def _blocks(records: Iterator[tuple[bytes, bytes]], most: int) -> Iterator[list[tuple[bytes, bytes]]]:
+    block: list[tuple[bytes, bytes]] = []
+    for record in records:
+        block.append(record)
+        if len(block) == most:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _refused(reason: str, hint: str = "Export it again on the other machine.") -> UsageError:
+    return UsageError(f"the file was not imported: {reason}", hint=hint)
+
+
+def _empty() -> UsageError:
+    return UsageError("the vector cache is empty", hint="memsync sync fills it.")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[VectorDatabase]:
+    """Yield the database, and turn its errors into ours, each with what to do."""
+    database: VectorDatabase | None = None
+    try:
+        database = VectorDatabase(path, BUSY_MS)
+        yield database
+    except apsw.BusyError as error:
+        raise IndexBusy(f"another process writes to the vector cache {path}", hint="Try again in a moment.") from error
+    except apsw.FullError as error:
+        raise FilesystemError(f"no space left for the vector cache {path}", hint="Free some disk space.") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        raise FilesystemError(f"the vector cache {path} cannot be written", hint="Check its permissions.") from error
+    except apsw.IOError as error:
+        raise IndexFailure(f"the vector cache {path} cannot be used: {error}", hint="Check the disk.") from error
+    except NewerVersion as error:
+        raise IndexTooNew(f"the vector cache {path} is of a later memsync", hint="Upgrade memsync.") from error
+    except (apsw.Error, UnicodeDecodeError) as error:
+        hint = "Remove that file: memsync sync makes a new one, and fills it from the index."
+        raise IndexDamaged(f"the vector cache {path} is damaged: {error}", hint=hint) from error
+    finally:
+        if database is not None:
+            database.close()

@@ -1,0 +1,155 @@
+"""Cross-encoders run by fastembed: the model reads question and text together and says how well they fit."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memsync.embed.fastembed import cache_dir, supported
+from memsync.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+RETRY_SECONDS = 60.0
+"""A model that could not be fetched or loaded is not tried again sooner: each search would wait for the network."""
+MOST_CHARS = 32_000
+"""Of a question or a text: more than the largest window holds, so that no tokenizer reads a megabyte for nothing."""
+
+
+class CrossEncoder:
+    """One cross-encoder of fastembed as a Reranker.
+
+    Pairs are read one at a time, on as many threads as asked: a text's relevance then depends on nothing else, and no
+    text is padded to the length of another.
+    """
+
+    def __init__(self, model: Mapping[str, Any], *, threads: int) -> None:
+        """`model` is fastembed's description of it."""
+        self._model = model
+        self._threads = threads or os.cpu_count() or 1
+        self._lock = threading.Lock()
+        self._loaded: tuple[TextCrossEncoder, ThreadPoolExecutor] | None = None
+        self._failure: tuple[EmbedderError, float] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that fastembed knows the model under."""
+        name: str = self._model["model"]
+        return name
+
+    def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return how relevant each text is to a question, in the same order: from 0 to 1, the logistic of the logit.
+
+        Raises EmbedderError when the model cannot be fetched or fails.
+        """
+        model, pool = self._load()
+        asked = question[:MOST_CHARS]
+
+        def logit(text: str) -> float:
+            return float(next(iter(model.rerank(asked, [text[:MOST_CHARS]]))))
+
+        try:
+            logits = list(pool.map(logit, texts))
+        except Exception as error:
+            raise EmbedderError(f"the reranking model {self.name} failed: {_reason(error)}") from error
+        if any(math.isnan(one) for one in logits):
+            raise EmbedderError(f"the reranking model {self.name} gave a value that is not a number")
+        return [_logistic(one) for one in logits]
+
+    def unload(self) -> None:
+        """Give back the model's memory; what is being read keeps it until it is done."""
+        with self._lock:
+            self._loaded = None
+
+    def close(self) -> None:
+        """Do as `unload` does: there is nothing else to give back."""
+        self.unload()
+
+    def _load(self) -> tuple[TextCrossEncoder, ThreadPoolExecutor]:
+        with self._lock:
+            if self._loaded is None:
+                if self._failure is not None and time.monotonic() - self._failure[1] < RETRY_SECONDS:
+                    raise EmbedderError(self._failure[0].message, hint=self._failure[0].hint)
+                try:
+                    model = self._load_model(self._folder())
+                except EmbedderError as error:
+                    self._failure = (error, time.monotonic())
+                    raise
+                self._loaded = (model, ThreadPoolExecutor(self._threads, thread_name_prefix="rerank"))
+            return self._loaded
+
+    def _folder(self) -> Path:
+        """Return the folder of the model's files: in fastembed's cache, or fetched into it now. Raises EmbedderError.
+
+        fastembed itself would try three times and wait 39 s in between, and would not say why it failed.
+        """
+        from fastembed.rerank.cross_encoder import TextCrossEncoder
+        from huggingface_hub.utils.tqdm import enable_progress_bars
+
+        files = [self._model["model_file"], *self._model["additional_files"]]
+        fetch = partial(
+            TextCrossEncoder.download_files_from_huggingface, self._model["sources"]["hf"], cache_dir(), files
+        )
+        is_damaged = False
+        try:
+            cached = Path(fetch(local_files_only=True))
+            if all((cached / file).exists() for file in files):
+                return cached
+        except OSError:  # it is not there
+            pass
+        except ValueError:  # a file has another size than it had when it was fetched
+            is_damaged = True
+        if sys.stderr.isatty():
+            enable_progress_bars()  # which the look into the cache has switched off
+        try:
+            return Path(fetch(force_download=is_damaged))
+        except Exception as error:
+            size = f"{self._model['size_in_GB'] * 1000:.0f} MB"
+            raise EmbedderError(
+                f"the reranking model {self.name} cannot be fetched into {cache_dir()}: {_reason(error)}",
+                hint=f"Its {size} are fetched at the first use: check the network and search again.",
+            ) from error
+
+    def _load_model(self, folder: Path) -> TextCrossEncoder:
+        from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+        try:
+            return TextCrossEncoder(
+                self.name,
+                threads=1,  # one session thread a pair; the pool runs several pairs at once
+                providers=["CPUExecutionProvider"],
+                cache_dir=cache_dir(),
+                specific_model_path=str(folder),
+            )
+        except Exception as error:
+            raise EmbedderError(
+                f"the reranking model {self.name} cannot be loaded: {_reason(error)}",
+                hint=f"Remove {folder.parents[1]} to have it fetched again.",
+            ) from error
+
+
+def load(name: str, threads: int) -> CrossEncoder:
+    """Return the cross-encoder with this name, not loaded yet. Raises UnknownModel with the nearest names."""
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    advice = "See [search] rerank_model; without it the default model is used."
+    models = TextCrossEncoder.list_supported_models()
+    return CrossEncoder(supported(name, models, what="reranking model", advice=advice), threads=threads)
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says on one line: some of the network's have several."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _logistic(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit))))

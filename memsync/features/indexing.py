@@ -1,0 +1,154 @@
+"""The index as a whole: synced, built anew, verified, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.model.status import Difference, Status
+from memsync.model.sync_report import Failure, SyncReport
+from memsync.notes.git_files import commit_in
+from memsync.operation import Cli, Command, Tool, operation
+from memsync.ports import Progress, no_progress
+from memsync.sync.failures import read_failures
+from memsync.sync.git_dates import read_dates
+from memsync.sync.order import pending_seconds
+from memsync.sync.syncer import MODEL_FAILURE
+from memsync.workspace import Workspace
+
+WAIT_SECONDS = 600.0
+VERIFY_WAIT_SECONDS = 5.0
+"""A check does not wait for a long sync: it says who is at work."""
+
+Waiting = Callable[[str], None]
+"""Called with the name of whoever is waited for."""
+
+
+def _no_waiting(holder: str) -> None:
+    """Report nothing."""
+
+
+Wait = Annotated[
+    float, Meta(ge=0, description="How long to wait for another sync."), Cli(("--wait",), metavar="SECONDS")
+]
+
+
+@operation(
+    Command(
+        "sync",
+        help="Make the index equal to the files: text first, then vectors.",
+        notes="Interrupt it at any time: the next sync goes on where it stopped. Exits with 1 if a file or the model "
+        "failed.",
+    ),
+    is_slow=True,
+)
+def sync(
+    memory: Workspace,
+    *,
+    progress: Progress = no_progress,
+    wait_seconds: Wait = WAIT_SECONDS,
+    on_wait: Waiting = _no_waiting,
+    accept_root: Annotated[bool, Meta(description="Accept a different folder as the memory root.")] = False,
+) -> SyncReport:
+    """Make the index equal to the files: text first, then vectors.
+
+    Waits for another sync of the same index to end, and calls `on_wait` with its name. Raises IndexBusy when that takes
+    too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
+    """
+    return memory.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
+
+
+@operation(
+    Command("rebuild", help="Build the index again from the files; the old one answers until the new one is complete."),
+    writes=True,
+    is_slow=True,
+    is_local=True,
+)
+def rebuild(
+    memory: Workspace,
+    *,
+    drop_vectors: Annotated[bool, Meta(description="Compute every vector again.")] = False,
+    progress: Progress = no_progress,
+    wait_seconds: Wait = WAIT_SECONDS,
+    on_wait: Waiting = _no_waiting,
+) -> SyncReport:
+    """Build the index again from the files, beside the old one, which answers until the new one is complete.
+
+    Vectors of known texts are kept unless `drop_vectors`. Raises as `sync` does.
+    """
+    return memory.syncer.rebuild(
+        keep_vectors=not drop_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
+    )
+
+
+@operation(
+    Command(
+        "verify",
+        help="Check that the index is what the files say: build a second one beside it and compare.",
+        notes="If they differ, print the first difference, put the second one in the index's place, and exit with 1.",
+    ),
+    writes=True,
+    is_slow=True,
+    is_local=True,
+)
+def verify(
+    memory: Workspace,
+    *,
+    recompute: Annotated[
+        bool, Meta(description="Compute every vector again instead of comparing cached ones.")
+    ] = False,
+    progress: Progress = no_progress,
+    wait_seconds: Wait = VERIFY_WAIT_SECONDS,
+    on_wait: Waiting = _no_waiting,
+) -> Difference | None:
+    """Build the index a second time from the files and return the first line in which the two differ, or None.
+
+    Changes not yet indexed are indexed first. Vectors come from the cache unless they are to be recomputed.
+    """
+    return memory.syncer.verify(recompute=recompute, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress)
+
+
+@operation(
+    Command(
+        "status",
+        help="Print what the index holds and what the daemon does.",
+        notes="It does not compare the files.",
+    ),
+    tool=Tool(
+        "memory_status",
+        "Status of the memory",
+        "Tell how much the memory holds, whether its index is current, and what is wrong if anything is. Use it when "
+        "answers carry warnings.",
+    ),
+)
+def status(memory: Workspace) -> Status:
+    """Return what the index holds, as of the last sync; files changed since are not looked for."""
+    with memory.index.reading() as reader:
+        counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
+        model_failure = [Failure("(model)", model)] if model else []
+        found = Status(
+            root=str(memory.settings.root),
+            index_path=str(memory.settings.index_dir),
+            notes=counts.notes,
+            chunks=counts.chunks,
+            passages=counts.passages,
+            vectors=counts.vectors,
+            pending_vectors=counts.pending,
+            pending_seconds=pending_seconds(reader, counts),
+            space=counts.active_space,
+            building_space=counts.building_space,
+            building_pending=counts.building_pending,
+            index_bytes=counts.index_bytes,
+            last_sync=reader.meta("last_sync"),
+            dated_by="" if dates.reason else commit_in(dates.state),
+            dated_notes=reader.committed_notes(),
+            undated=dates.reason,
+            warnings=(
+                *(Failure("(settings)", text) for text in memory.settings.warnings),
+                *(Failure(path, text) for path, text in reader.warnings()),
+            ),
+            failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
+        )
+    return memory.daemon_status(found) if memory.daemon_status is not None else found

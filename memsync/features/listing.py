@@ -1,0 +1,77 @@
+"""Which notes there are, and the folders that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta
+
+from memsync.model.query import IndexedNote
+from memsync.model.upkeep import Collection, Collections, NoteAbout, Notes
+from memsync.notes.activity import last_active
+from memsync.notes.naming import folder_path
+from memsync.notes.rules import describes_folder
+from memsync.operation import Cli, Command, operation
+from memsync.workspace import Workspace
+
+
+@operation(
+    Command("note list", help="Print every note under FOLDER, or all of them, with its kind, tier and last activity.")
+)
+def notes(
+    memory: Workspace,
+    folder: Annotated[str, Meta(description="Only notes under this folder."), Cli(names="folder")] = "",
+    *,
+    archived: Annotated[bool, Meta(description="Include archived notes.")] = False,
+) -> Notes:
+    """Return every note under a folder, or all, by path; with `archived` the archived ones, too."""
+    with memory.as_of_now() as (reader, pending):
+        known = reader.notes()
+    inside = folder_path(memory.files.root, folder, [note.path for note in known]) if folder else ""
+    found = (
+        NoteAbout(note.path, note.title, note.kind, note.tier, last_active(note), note.pinned, note.archived)
+        for note in known
+        if inside is not None and note.path.startswith(inside) and (archived or not note.archived)
+    )
+    return Notes(tuple(found), pending)
+
+
+@operation(
+    Command(
+        "collections", help="Print the folders that hold notes, as the front matter of their README.md describes them."
+    )
+)
+def collections(memory: Workspace) -> Collections:
+    """Return the folders that hold notes, as their README.md describe them."""
+    with memory.as_of_now() as (reader, pending):
+        return Collections(tuple(_collections(reader.notes())), pending)
+
+
+def _collections(notes: Iterable[IndexedNote]) -> list[Collection]:
+    """Return the folders that hold notes, each counted with those beneath it, by name; archived notes are left out.
+
+    What a folder's own README.md says in its front matter describes it: `title`, else its heading, and `description`.
+    """
+    readmes: dict[str, IndexedNote] = {}
+    held: dict[str, list[IndexedNote]] = {}
+    for note in notes:
+        if note.archived:
+            continue
+        folders = note.path.split("/")[:-1]
+        if describes_folder(note.path):
+            readmes["/".join(folders)] = note
+        for depth in range(1, len(folders) + 1):
+            held.setdefault("/".join(folders[:depth]), []).append(note)
+    return [_collection(folder, held[folder], readmes.get(folder)) for folder in sorted(held)]
+
+
+def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | None) -> Collection:
+    description = readme.front_matter.get("description") if readme else None
+    return Collection(
+        folder=f"{folder}/",
+        title=readme.title if readme else folder.rpartition("/")[2],
+        description=" ".join(description.split()) if isinstance(description, str) else "",
+        notes=len(notes),
+        last_active=max(map(last_active, notes)),
+    )

@@ -1,0 +1,132 @@
+"""`memsync init`: a new memory root, or what an existing folder of notes lacks to be one. Never overwrites."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from memsync.edit.note_paths import folder_of
+from memsync.errors import FilesystemError, RootError
+from memsync.model.vocabulary import NotePath
+from memsync.settings.config_file import name_in
+
+_SOUL = """# Soul
+
+Who the agent is: its name, its voice, what it values. Write it as you would brief a new colleague.
+
+- Name:
+- For whom:
+- Voice: plain, short, honest about what it does not know
+"""
+_MEMORY = """# Memory
+
+What lasts. Facts, decisions and their reasons, one short section or list item each; what is over moves to archive/.
+
+## Decisions
+
+## People
+
+## Patterns
+"""
+_PREFERENCES = """# Preferences
+
+One `- key: value` a line; the last one wins.
+
+- language: English
+"""
+_DAILY = """# {day}
+
+- 09:00 This memory was made with `memsync init`. Entries that begin with a time are dated to the minute. #memsync
+"""
+_PROMPT = """---
+priority: 100
+active: true
+---
+Before you answer, search the memory for what is known already, and cite path and line.
+"""
+_IGNORE = """# memsync keeps its index elsewhere; these are editors' and sync clients' leftovers.
+*.swp
+*~
+*.tmp
+.DS_Store
+"""
+_ATTRIBUTES = """# Two people's entries of one day are both kept when branches meet.
+daily/*.md merge=union
+"""
+_CONFIG = """# Every setting and its default: memsync config show
+[memsync]
+root = "."
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedRoot:
+    """What `create_root` found and did; names are relative to `root`. `notes` counts those that were there before."""
+
+    root: Path
+    created: tuple[str, ...]
+    kept: tuple[str, ...]
+    notes: int
+
+
+def create_root(root: Path) -> CreatedRoot:
+    """Make `root` a memory root.
+
+    Raises RootError when it is a file, FilesystemError when it cannot be written, WriteRefused for a folder in it that
+    is a link.
+
+    A folder that has notes gets no templates beside them, only the files that git and memsync use.
+    """
+    if root.exists() and not root.is_dir():
+        raise RootError(f"{root} is not a folder", hint="Name a new folder, or one with notes in it.")
+    if root.resolve() in (Path("/"), Path.home().resolve()):
+        raise RootError(f"{root.resolve()} is too much for a memory root", hint="Name a folder: memsync init ~/notes")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        root = root.resolve()
+        notes = _count_notes(root)
+        files = {".gitignore": _IGNORE, ".gitattributes": _ATTRIBUTES, name_in(str(root)): _CONFIG}
+        if not notes:
+            day = date.today().isoformat()
+            files |= {
+                "SOUL.md": _SOUL,
+                "MEMORY.md": _MEMORY,
+                "preferences.md": _PREFERENCES,
+                f"daily/{day}.md": _DAILY.format(day=day),
+                "prompts/assistant.md": _PROMPT,
+            }
+        created: list[str] = []
+        kept: list[str] = []
+        for name, text in files.items():
+            (created if _write_new(root, name, text) else kept).append(name)
+    except OSError as error:
+        raise FilesystemError(
+            f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."
+        ) from error
+    return CreatedRoot(root, tuple(created), tuple(kept), notes)
+
+
+def _count_notes(root: Path) -> int:
+    count = 0
+    for _, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        count += sum(name.lower().endswith((".md", ".markdown")) and not name.startswith(".") for name in names)
+    return count
+
+
+def _write_new(root: Path, name: str, text: str) -> bool:
+    """Write a file that does not exist yet and return True; leave one that does and return False.
+
+    Raises WriteRefused where a folder of the root is a link: a clone may bring one that leads elsewhere.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with folder_of(root, NotePath(name), create=True) as folder:
+        try:
+            descriptor = os.open(name.rpartition("/")[2], flags, 0o666, dir_fd=folder)
+        except FileExistsError:
+            return False
+        with open(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+    return True

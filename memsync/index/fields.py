@@ -1,0 +1,51 @@
+"""What the word index holds of a chunk beside its own text: where it stands and when.
+
+None of it is embedded: renaming a file or a heading changes words, never a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import PurePosixPath
+
+from memsync.model.note import Chunk, Note
+
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+def heading_words(heading_path: Sequence[str], moment: str) -> str:
+    """Return the headings above a chunk, outermost first, and its date in figures and in words."""
+    return " ".join(part for part in (*heading_path, date_words(moment)) if part)
+
+
+def context_words(note: Note, chunk: Chunk) -> str:
+    """Return the words of the note's path, its title where it is another, aliases, note-wide tags and the speaker."""
+    path = PurePosixPath(note.path)
+    stem = path.stem.replace("_", " ").replace("-", " ")
+    title = "" if note.title == path.stem or note.title in chunk.heading_path else note.title
+    tags = [tag.name for tag in note.tags if tag.line == 0]
+    return " ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags, chunk.role) if part)
+
+
+def date_words(moment: str) -> str:
+    """Return an ISO date or datetime as it might be asked for: `2026-11-21 21 November 2026 Saturday`."""
+    try:
+        day = date.fromisoformat(moment[:10])
+    except ValueError:
+        return ""
+    return f"{moment[:10]} {day.day} {_MONTHS[day.month - 1]} {day.year} {_DAYS[day.weekday()]}"

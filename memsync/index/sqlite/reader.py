@@ -1,0 +1,366 @@
+"""Everything the index answers, within one read transaction."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from memsync.index.sqlite import queries
+from memsync.index.sqlite.integrity import find_damage, uneven, unseen_vectors
+from memsync.index.sqlite.match_syntax import all_of, any_of, is_single_word
+from memsync.index.sqlite.messages import DUMP_MESSAGES, ThreadReader
+from memsync.index.sqlite.overview import OverviewReader
+from memsync.index.sqlite.queries import chunk_and_item
+from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
+from memsync.index.sqlite.words import places_of_word, word_rows
+from memsync.model.note import Entry
+from memsync.model.query import Candidate, EmbeddingSpace, Filters, IndexedChunk, Query, names_tag
+from memsync.model.sync_report import IndexCounts, IndexedFile, PendingPassage, WaitingNote
+from memsync.model.vocabulary import Form, NotePath
+
+if TYPE_CHECKING:
+    from memsync.index.sqlite.vectors import Vector
+
+MAX_NEAREST = 4_096
+"""vec0 refuses a larger k."""
+MAX_FREQUENCIES = 10_000
+TELLING_TOKENS = 20
+"""Word pieces that a passage has at least that is to tell what its note is about: a title alone does not."""
+TELLING_CHUNKS = 8
+"""How many chunks of a note are looked at for that."""
+
+
+class FrequencyCache:
+    """How many chunks hold a word, as of one generation: what searches of an unchanged index need not count again."""
+
+    def __init__(self) -> None:
+        self._counts: tuple[int, dict[str, int]] = (-1, {})
+
+    def of(self, generation: int) -> dict[str, int]:
+        """Return the counts of this generation, empty ones for a new generation or when too many have come together."""
+        known, counts = self._counts
+        if generation != known or len(counts) > MAX_FREQUENCIES:
+            counts = {}
+            self._counts = (generation, counts)
+        return counts
+
+
+class SqliteReader(ThreadReader, OverviewReader):
+    """The reading half of the Index port over one connection inside a transaction."""
+
+    def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
+        self._db = connection
+        self._path = path
+        self._frequencies = frequencies.of(self.generation()) if frequencies else {}
+
+    def generation(self) -> int:
+        """Return a number that grows with every committed write."""
+        return int(self.meta("generation") or 0)
+
+    def notes_generation(self) -> int:
+        """Return the generation of the last write that was not about vectors alone."""
+        return int(self.meta("notes_generation") or 0)
+
+    def meta(self, key: str) -> str:
+        """Return a stored value, or an empty string."""
+        return str(self._value("SELECT value FROM meta WHERE key = ?", (key,)) or "")
+
+    def stamps(self) -> dict[NotePath, IndexedFile]:
+        """Return every indexed note with its stamp."""
+        return {row[0]: IndexedFile._make(row[1:]) for row in self._rows(queries.STAMPS)}
+
+    def history(self) -> dict[NotePath, tuple[bytes, int]]:
+        """Return when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970."""
+        return {path: (blob, committed) for path, blob, committed in self._rows(queries.HISTORY)}
+
+    def committed_notes(self) -> int:
+        """Return how many notes have their date from a commit."""
+        return int(self._value(queries.COMMITTED))
+
+    # -------------------------------------------------------------------------------------- candidates
+
+    def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks, and of groups the entries, that hold the query's words, best first.
+
+        The score is bm25 over the sum of the words' idf, which is what a chunk of ordinary length holding every word
+        once gets: a word that stands nowhere counts too, so that a question about something else scores low.
+        """
+        match = any_of(query.words)
+        if not match:
+            return []
+        if self._narrows(query):
+            rows = self._rows(queries.KEYWORD_FILTERED, {"match": match, "limit": limit, **self._parameters(query)})
+        else:
+            rows = self._rows(queries.KEYWORD, {"match": match, "limit": limit})
+        scored = list(rows)
+        ceiling = self._ceiling(query.words) if scored else 1.0
+        return _ranked((row, -distance / ceiling) for row, distance in scored)
+
+    def _ceiling(self, words: Sequence[str]) -> float:
+        """Return the sum of the words' idf; phrases add to a score but not to what can be asked of it."""
+        return max(sum(self.word_weights(words).values()), 1e-6)
+
+    def word_weights(self, words: Sequence[str]) -> dict[str, float]:
+        """Return FTS5's idf of each of the query's single words: how much it tells."""
+        total = self._frequency("", queries.CHUNK_COUNT, ())
+        weights = {}
+        for word in filter(is_single_word, words):
+            found = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
+            weights[word] = max(1e-6, math.log((total - found + 0.5) / (found + 0.5)))
+        return weights
+
+    def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
+        """Return (chunk id, number from 1) of the entries of groups that hold every phrase and nothing excluded.
+
+        None when the query has neither: all are allowed.
+        """
+        if not query.phrases and not query.exclusions:
+            return None
+        groups = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.GROUP]
+        allowed = {(chunk.chunk_id, number) for chunk in groups for number in range(1, len(chunk.entries) + 1)}
+        ids = json.dumps([chunk.chunk_id for chunk in groups])
+        for match, is_wanted in ((all_of(query.phrases), True), (any_of(query.exclusions), False)):
+            if match:
+                rows = self._rows(queries.MATCHING_ROWS, {"match": match, "ids": ids})
+                found = {chunk_and_item(row) for (row,) in rows}
+                allowed = allowed & found if is_wanted else allowed - found
+        return allowed
+
+    def _frequency(self, word: str, statement: str, parameters: tuple[str, ...]) -> int:
+        if word not in self._frequencies:
+            self._frequencies[word] = int(self._value(statement, parameters))
+        return self._frequencies[word]
+
+    def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:
+        """Return the chunks nearest to `vector`; the score is the exact cosine of the stored float16 vectors.
+
+        int8 distances give a shortlist a quarter longer than asked, which exact cosines then rank.
+        """
+        space = self._space_row("active")
+        if space is None:
+            return []
+        number, dimension = space
+        parameters: dict[str, Any] = {
+            "vector": to_int8(to_float16(vector, dimension)),
+            "limit": min(limit + limit // 4, MAX_NEAREST),
+            "space": number,
+        }
+        narrows = self._narrows(query)
+        filters = self._parameters(query) if narrows else {}
+        statement = queries.NEAREST_FILTERED if narrows else queries.NEAREST
+        near = list(self._rows(statement.format(space=number), parameters | filters))
+        if not near:  # words alone might answer then, without a word about it
+            self.check(is_quick=True)
+        scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
+        statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
+        chunks = self._rows(statement, {"passages": json.dumps(list(scores)), **filters})
+        return _ranked((chunk_id, scores[passage]) for chunk_id, passage in chunks)[:limit]
+
+    def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks that the filters leave, latest first; their scores only say the order."""
+        rows = self._rows(queries.LATEST, {"limit": limit, **self._parameters(query)})
+        return [Candidate(chunk_id, rank, 1.0 / rank) for rank, (chunk_id,) in enumerate(rows, 1)]
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
+        """Return the chunks with these ids."""
+        rows = list(self._rows(queries.CHUNKS, {"ids": json.dumps(list(chunk_ids))}))
+        # One call of the JSON parser for all rows is four times quicker than one a row.
+        headings = json.loads(f"[{','.join(row[8] for row in rows)}]")
+        entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
+        return {row[0]: _chunk(row, *decoded) for row, *decoded in zip(rows, headings, entries, strict=True)}
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def active_space(self) -> EmbeddingSpace | None:
+        """Return the space that answers searches."""
+        return self._space("active")
+
+    def pending(self, space: EmbeddingSpace) -> int:
+        """Return how many passages wait for their vector in `space`; all of them when it is unknown."""
+        number = self._space_number(space)
+        if number is None:
+            return int(self._value("SELECT count(*) FROM passage"))
+        return int(self._value("SELECT count(*) FROM pending WHERE space = ?", (number,)))
+
+    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
+        """Return the notes that have passages without a vector, in no order; passages of no note come under none."""
+        number = self._space_number(space)
+        passages: dict[int | None, list[int]] = {}
+        for passage_id, note_id in self._rows(queries.WAITING, {"space": number}):
+            passages.setdefault(note_id, []).append(passage_id)
+        limits = {"space": number, "beginning": TELLING_CHUNKS, "enough": TELLING_TOKENS}
+        notes = [
+            WaitingNote(NotePath(path), bool(pinned), importance, changed_ns, telling, passages[note_id])
+            for note_id, path, pinned, importance, changed_ns, telling in self._rows(queries.WAITING_NOTES, limits)
+        ]
+        without_note = passages.get(None, [])
+        return [*notes, WaitingNote(NotePath(""), False, 0.0, 0, 0, without_note)] if without_note else notes
+
+    def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
+        """Return those of some passages that wait for their vector, in the order given."""
+        parameters = {"space": self._space_number(space), "passages": json.dumps(list(passages))}
+        rows = self._rows(queries.PENDING, parameters)
+        return [
+            PendingPassage(number, digest, NotePath(path), zlib.decompress(text).decode() if text else None)
+            for number, digest, text, path in rows
+        ]
+
+    def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return (id, content hash) of passages that wait for their vector and have a higher id than `after`, by id."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        return [(number, digest) for number, digest in self._rows(queries.PENDING_HASHES, parameters)]
+
+    def spaces(self) -> list[EmbeddingSpace]:
+        """Return every space, the retired ones included."""
+        rows = self._rows("SELECT description FROM space ORDER BY id")
+        return [EmbeddingSpace(**json.loads(description)) for (description,) in rows]
+
+    def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (content hash, float16 vector) of a space, by hash: those with a higher hash than `after`."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        return [(digest, value) for digest, value in self._rows(queries.VECTORS, parameters)]
+
+    # ------------------------------------------------------------------------------------------ status
+
+    def counts(self) -> IndexCounts:
+        """Return what the index holds."""
+        notes, chunks, passages = next(iter(self._rows(queries.COUNTS)))
+        active, building = self._space("active"), self._space("building")
+        pending = self.pending(active) if active else passages
+        return IndexCounts(
+            notes=notes,
+            chunks=chunks,
+            passages=passages,
+            vectors=passages - pending,
+            pending=pending,
+            active_space=active.name if active else "",
+            building_space=building.name if building else "",
+            building_pending=self.pending(building) if building else 0,
+            index_bytes=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
+        )
+
+    def dump(self) -> Iterator[str]:
+        """Yield the canonical dump, one JSON list a line."""
+        statements = [
+            queries.DUMP_NOTES,
+            queries.DUMP_CHUNKS,
+            queries.DUMP_TAGS,
+            queries.DUMP_LINKS,
+            DUMP_MESSAGES,
+            queries.DUMP_PASSAGES,
+            queries.DUMP_HISTORY,
+        ]
+        active = self._space_row("active")
+        if active is not None:
+            statements.append(queries.DUMP_VECTORS.format(space=active[0]))
+        for statement in statements:
+            for row in self._rows(statement):
+                yield json.dumps(row, ensure_ascii=False)
+        for row in word_rows(self._db):
+            yield json.dumps(row, ensure_ascii=False)
+        for missed in unseen_vectors(self._db, active[0]) if active else ():
+            yield json.dumps(missed, ensure_ascii=False)
+
+    def dump_word(self, line: str) -> list[str]:
+        """Return the places that a line of the dump sums up, a word's in the word index; empty for any other line."""
+        row = json.loads(line)
+        if row[0] != "word":
+            return []
+        return [json.dumps(place, ensure_ascii=False) for place in places_of_word(self._db, row[1])]
+
+    def check(self, *, is_quick: bool) -> None:
+        """Read all of the index and compare its tables, or count their rows. Raises apsw.CorruptError."""
+        if found := uneven(self._db) if is_quick else find_damage(self._db):
+            raise apsw.CorruptError(found)
+
+    # ----------------------------------------------------------------------------------------- private
+
+    def _parameters(self, query: Query) -> dict[str, Any]:
+        """Return the parameters of the filter conditions; None where a filter is not set."""
+        filters = query.filters
+
+        def listed(values: Sequence[Any]) -> str | None:
+            return json.dumps(list(values)) if values else None
+
+        tags = [name for (name,) in self._rows(queries.TAGS)] if filters.tags else []
+        named = [tag for tag in tags if any(names_tag(wanted, tag) for wanted in filters.tags)]
+        return {
+            "archived": filters.archived,
+            "kinds": listed(filters.kinds),
+            "tiers": listed(filters.tiers),
+            "sessions": listed(filters.sessions),
+            "folders": listed(filters.folders),
+            "globs": listed(filters.path_globs),
+            "roles": listed(filters.roles),
+            "tags": json.dumps(named) if filters.tags else None,
+            "after": filters.after,
+            "before": filters.before,
+            "pairs": listed([list(pair) for pair in filters.where]),
+            "required": all_of(query.phrases) or None,
+            "excluded": any_of(query.exclusions) or None,
+        }
+
+    def _rows(self, statement: str, parameters: Any = ()) -> Iterator[tuple[Any, ...]]:
+        return self._db.execute(statement, parameters)
+
+    def _value(self, statement: str, parameters: Any = ()) -> Any:
+        return self._db.execute(statement, parameters).get
+
+    def _narrows(self, query: Query) -> bool:
+        """Tell whether anything is left out; without filters that is only so while archived notes exist."""
+        if query.phrases or query.exclusions or query.filters != Filters(archived=query.filters.archived):
+            return True
+        return not query.filters.archived and bool(self._value("SELECT 1 FROM note WHERE archived LIMIT 1"))
+
+    def _space_row(self, state: str) -> tuple[int, int] | None:
+        row: tuple[int, int] | None = self._value("SELECT id, dimension FROM space WHERE state = ?", (state,))
+        return row
+
+    def _space(self, state: str) -> EmbeddingSpace | None:
+        description = self._value("SELECT description FROM space WHERE state = ?", (state,))
+        return EmbeddingSpace(**json.loads(description)) if description else None
+
+    def _space_number(self, space: EmbeddingSpace) -> int | None:
+        number: int | None = self._value("SELECT id FROM space WHERE name = ?", (space.name,))
+        return number
+
+
+def describe_space(space: EmbeddingSpace) -> str:
+    """Return a space as the JSON text that the `space` table keeps."""
+    return json.dumps(asdict(space), sort_keys=True)
+
+
+def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
+    """Return candidates best first, of (row of the word index, score).
+
+    Equal scores share a rank: ids, which depend on history, must not decide it.
+    """
+    ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
+    ranks: dict[float, int] = {}
+    found = []
+    for rank, (row, score) in enumerate(ordered, 1):
+        chunk_id, item = chunk_and_item(row)
+        found.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
+    return found
+
+
+def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
+    made = [Entry(*entry) for entry in entries]
+    opening = struct.unpack(f"<{len(row[23]) // 2}H", row[23])
+    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:18], row[18:22], row[22], opening))
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

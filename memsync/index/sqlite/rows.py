@@ -1,0 +1,131 @@
+"""Note and chunks -> rows: all that can be made of them without a database, so that any process can do it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from memsync.index.cjk import cjk_words, without_cjk
+from memsync.index.fields import context_words, heading_words
+from memsync.index.sqlite.messages import message_row
+from memsync.model.note import Chunk, Entry, Note
+from memsync.model.vocabulary import Form, NotePath
+
+
+class ChunkRows(NamedTuple):
+    """What the tables hold of one chunk but for ids.
+
+    `passage` is the SHA-256 of `text`, empty for a heading, which has no vector. `columns` are those of each of its
+    rows in the word index and `words` is a digest of them; `content` are the columns of `chunk` between its passage
+    and that digest.
+    """
+
+    passage: bytes
+    text: str
+    form: str
+    words: bytes
+    columns: Sequence[tuple[str, str, str, str]]
+    ordinal: int
+    content: tuple[Any, ...]
+    tags: Sequence[str]
+
+
+class NoteRows(NamedTuple):
+    """What the tables hold of one note but for ids and the file's stamp."""
+
+    path: NotePath
+    note: tuple[Any, ...]
+    links: Sequence[tuple[Any, ...]]
+    messages: Sequence[tuple[Any, ...]]
+    chunks: Sequence[ChunkRows]
+
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks the note has."""
+        return len(self.chunks)
+
+
+def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
+    """Return the rows of a note; equal notes give equal rows."""
+    maker = _RowMaker(note)
+    return NoteRows(
+        note.path,
+        (
+            note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned, note.archived,
+            to_json(note.front_matter), to_json(note.warnings),
+        ),
+        [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links],
+        [message_row(message) for message in note.messages],
+        [maker.chunk_rows(chunk) for chunk in chunks],
+    )  # fmt: skip
+
+
+class _RowMaker:
+    """Makes the rows of one note's chunks; what many of them share is made once."""
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+        self._paths: dict[tuple[str, ...], str] = {}
+        self._headings: dict[tuple[tuple[str, ...], str], str] = {}
+        self._contexts: dict[tuple[bool, str], str] = {}
+
+    def chunk_rows(self, chunk: Chunk) -> ChunkRows:
+        """Return the rows of one chunk."""
+        columns = self._words(chunk)
+        path = chunk.heading_path
+        if path not in self._paths:
+            self._paths[path] = to_json(path)
+        times = sorted({time for entry in chunk.entries for time in (entry.time, *entry.later) if time})
+        attributes = {pair for entry in chunk.entries for pair in entry.attributes.items()}
+        names = {name for entry in chunk.entries for name in entry.tags}
+        content = (
+            str(chunk.form), len(columns), chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
+            chunk.end_column, self._paths[path], chunk.role, times[0] if times else "", times[-1] if times else "",
+            to_json(sorted(attributes)) if attributes else "[]", f"[{','.join(map(_entry_json, chunk.entries))}]",
+            struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
+        )  # fmt: skip
+        words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
+        passage = b"" if chunk.form is Form.HEADING else chunk.content_hash
+        return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(names))
+
+    def _words(self, chunk: Chunk) -> list[tuple[str, str, str, str]]:
+        """Return what each of a chunk's rows in chunk_fts holds.
+
+        Unspaced script has a column of its own: it would swallow `用SQLite`.
+        """
+        moment = next((entry.time for entry in chunk.entries if entry.time), self._note.date)
+        under = (chunk.heading_path, moment)
+        if under not in self._headings:
+            self._headings[under] = heading_words(chunk.heading_path, moment)
+        said = (self._note.title in chunk.heading_path, chunk.role)
+        if said not in self._contexts:
+            self._contexts[said] = context_words(self._note, chunk)
+        return [_row(words, self._headings[under], self._contexts[said]) for words in chunk.indexed_words]
+
+
+def _row(*parts: str) -> tuple[str, str, str, str]:
+    if all(map(str.isascii, parts)):
+        body, heading, context = parts
+        return body, heading, context, ""
+    body, heading, context = (without_cjk(part) for part in parts)
+    return body, heading, context, cjk_words(" ".join(parts))
+
+
+def _entry_json(entry: Entry) -> str:
+    """Return an entry's fields as a JSON list, without the empty ones at the end: most entries are six numbers."""
+    start, end, position, window_count, token_count, traits = entry[:6]
+    numbers = f"{start},{end},{position},{window_count},{token_count},{traits}"
+    if not (entry.time or entry.attributes or entry.tags or entry.later or entry.speaker):
+        return f"[{numbers}]"
+    rest: list[Any] = [entry.time, dict(entry.attributes), list(entry.tags), list(entry.later), entry.speaker]
+    while not rest[-1]:
+        rest.pop()
+    return f"[{numbers},{to_json(rest)[1:-1]}]"
+
+
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+"""Return a value as JSON; equal values give equal text."""

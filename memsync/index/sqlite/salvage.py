@@ -1,0 +1,150 @@
+"""What a damaged database still gives: the vectors that can be read, each of a shape that a vector has.
+
+Computing vectors is the only slow part of an index, so they are copied row by row, around the pages that are lost.
+Each is there twice, as float16 and as the int8 made of it. Where both look like vectors but are not the same one,
+nobody can tell which of them is right: such a vector is computed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memsync.index.sqlite.schema import load_vec0
+from memsync.index.sqlite.vectors import are_vectors, is_int8_vector, to_int8
+from memsync.model.query import EmbeddingSpace
+
+SPACE_KEY = "space "
+"""With a space's number, where `meta` keeps its description a second time: without it all its vectors were lost."""
+HASH_BYTES = 32
+BLOCK_ROWS = 1_000
+
+_SPACES = "SELECT id, name, description, dimension, state FROM space"
+_SPACES_AGAIN = "SELECT CAST(substr(key, 7) AS INTEGER), value FROM meta WHERE key GLOB 'space [0-9]*'"
+# (rowid, hash, space, value) of the vectors between two row numbers, both left out.
+_VECTORS = "SELECT rowid, hash, space, value FROM vector WHERE rowid > ? AND rowid < ? ORDER BY rowid"
+_INSERT_SPACE = "INSERT OR IGNORE INTO space VALUES (?, ?, ?, ?, 'retired')"
+_INSERT_VECTOR = "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)"
+_INSERT_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+# (hash, float16 vector, int8 vector) of each passage of a live space that has both.
+_TWICE = """
+SELECT p.hash, c.value, v.embedding FROM vec_{space} v JOIN passage p ON p.id = v.rowid
+JOIN vector c ON c.hash = p.hash AND c.space = {space}
+"""
+_FORGET = "DELETE FROM vector WHERE hash = ? AND space = ?"
+_LAST = 2**63 - 1
+
+
+def copy_vectors(source: Path, target: apsw.Connection) -> str:
+    """Copy every space and every usable vector of a database, damaged or not, into an empty one.
+
+    Returns the description of the space that answered searches, empty when there was none or it is not known any more.
+    """
+    try:
+        database = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+    except apsw.Error:
+        return ""
+    target.execute("BEGIN IMMEDIATE")
+    with closing(database):
+        database.set_busy_timeout(1_000)
+        spaces, active = _spaces(database)
+        for number, (name, description, dimension) in spaces.items():
+            target.execute(_INSERT_SPACE, (number, name, description, dimension))
+            target.execute(_INSERT_META, (f"{SPACE_KEY}{number}", description))
+        for rows in _blocks(_readable(database, 0, _LAST) if spaces else iter(())):
+            target.executemany(_INSERT_VECTOR, _usable(rows, {n: dimension for n, (_, _, dimension) in spaces.items()}))
+        load_vec0(database)
+        for number in spaces:
+            target.executemany(_FORGET, [(digest, number) for digest in _doubtful(database, number)])
+    target.execute("COMMIT")
+    return active
+
+
+def _doubtful(database: apsw.Connection, space: int) -> Iterator[bytes]:
+    """Yield the hashes of the texts that have two different vectors, as far as they can be read."""
+    with suppress(apsw.Error):  # a retired space has no int8 vectors, a damaged one not all of them
+        for digest, value, int8 in database.execute(_TWICE.format(space=space)):
+            if len(value) == 2 * len(int8) and to_int8(value) != int8 and is_int8_vector(int8):
+                yield digest
+
+
+def _spaces(database: apsw.Connection) -> tuple[dict[int, tuple[str, str, int]], str]:
+    """Return (name, description, dimension) of each space by its number, and the description of the active one."""
+    found: dict[int, tuple[str, str, int]] = {}
+    active = ""
+    with suppress(apsw.Error):
+        for number, name, description, dimension, state in database.execute(_SPACES):
+            if _is_space(name, description, dimension):
+                found[number] = (name, description, dimension)
+                active = description if state == "active" else active
+    with suppress(apsw.Error):
+        for number, description in database.execute(_SPACES_AGAIN):
+            name, dimension = _named(description)
+            if number not in found and _is_space(name, description, dimension):
+                found[number] = (name, description, dimension)
+    if not active and len(found) == 1:
+        active = next(iter(found.values()))[1]
+    return found, active
+
+
+def _named(description: object) -> tuple[str, int]:
+    try:
+        space = EmbeddingSpace(**json.loads(str(description)))
+    except (TypeError, ValueError):
+        return "", 0
+    return space.name, space.dimension
+
+
+def _is_space(name: object, description: object, dimension: object) -> bool:
+    return bool(name) and _named(description) == (name, dimension)
+
+
+def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows between two numbers that can be read: upwards to a lost page, downwards to it, and in between."""
+    first = above
+    try:
+        for row in database.execute(_VECTORS, (above, below)):
+            first = row[0]
+            yield row
+    except apsw.Error:
+        pass
+    else:
+        return
+    last = below
+    with suppress(apsw.Error):
+        for row in database.execute(_VECTORS.replace("ORDER BY rowid", "ORDER BY rowid DESC"), (first, below)):
+            last = row[0]
+            yield row
+    if last == _LAST:
+        return  # the end of the table is lost, and nobody knows how far it went
+    if last - first > 2:
+        middle = (first + last) // 2
+        yield from _readable(database, first, middle + 1)
+        yield from _readable(database, middle, last)
+
+
+def _blocks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    block: list[tuple[Any, ...]] = []
+    for row in rows:
+        block.append(row)
+        if len(block) == BLOCK_ROWS:
+            yield block
+            block = []
+    yield block
+
+
+def _usable(rows: list[tuple[Any, ...]], dimensions: dict[int, int]) -> list[tuple[Any, ...]]:
+    """Return (hash, space, value) of the rows that hold a vector of their space."""
+    shaped = [
+        row[1:]
+        for row in rows
+        if isinstance(row[1], bytes) and len(row[1]) == HASH_BYTES and row[2] in dimensions
+        and isinstance(row[3], bytes) and len(row[3]) == 2 * dimensions[row[2]]
+    ]  # fmt: skip
+    usable = are_vectors([value for _, _, value in shaped])
+    return [row for row, is_vector in zip(shaped, usable, strict=True) if is_vector]

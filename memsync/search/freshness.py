@@ -1,0 +1,308 @@
+"""From a question to a search result: how fresh the index is made first, by which model the question is embedded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, sentences
+from memsync.model.answer import Freshness, SearchResult
+from memsync.model.query import Query
+from memsync.model.sync_report import Failure
+from memsync.model.text import still_indexing
+from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
+from memsync.notes.naming import existing_folder, folder_path, titled
+from memsync.ports import Clock, Index, IndexReader, Live
+from memsync.search.reranking import Relevance, Reranking
+from memsync.search.retrievals import Usage
+from memsync.search.searcher import Near, Searcher
+from memsync.search.time_hints import of_its_times, without_times
+from memsync.sync.embedding_models import EmbeddingModels
+from memsync.sync.failures import read_failures
+from memsync.sync.indexer import TextReport
+from memsync.sync.syncer import Syncer
+
+LEAVE_TO_BACKGROUND = 64
+"""Changed files which a search does not index itself, when something else is at it."""
+BACKLOG_SECONDS = 0.5
+"""How long a search whose words are not found yet may look for them in what waits to be indexed."""
+GENERATION_POLL_SECONDS = 0.01
+MODEL_PATIENCE_SECONDS = 2.0
+"""How long a search in a daemon waits for the question's vector. Alone, a process may first have to load the model."""
+NOTHING_TO_RERANK = "reranking has no effect without a question: hits are in the order of their dates"
+NO_ANSWER = "the embedding model does not answer; searched by words alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a search may take over what comes before it, in seconds."""
+
+    deadline: float
+    bound: float
+
+
+class Answering:
+    """Answers queries about the files as they are, as far as `Fresh` asks for it."""
+
+    def __init__(
+        self,
+        index: Index,
+        syncer: Syncer,
+        searcher: Searcher,
+        models: EmbeddingModels,
+        reranking: Reranking,
+        limits: Limits,
+        clock: Clock,
+        pool: ThreadPoolExecutor,
+        usage: Usage,
+    ) -> None:
+        self._index = index
+        self._syncer = syncer
+        self._searcher = searcher
+        self._models = models
+        self._reranking = reranking
+        self._limits = limits
+        self._clock = clock
+        self._pool = pool
+        self._usage = usage
+        self._unanswered: Future[Near | None] | None = None
+        self._pending_text = 0
+        self.live: Live | None = None
+
+    def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
+        """See Memory.search."""
+        started = time.perf_counter()
+        result = self.found(query, tokens=tokens, fresh=fresh, generation=generation)
+        milliseconds = (time.perf_counter() - started) * 1000
+        self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
+        return result
+
+    def found(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
+        """Answer without counting it: what is found for a purpose of its own, and not for somebody who asks."""
+        with self._syncer.gate.searching():
+            listing = of_its_times(query)
+            if listing is not None:
+                result = self._answer(listing, tokens, fresh, generation)
+                if result.hits:
+                    return replace(result, explain=replace(result.explain, times=query.times))
+            return self._answer(query, tokens, fresh, generation)
+
+    def compare(self) -> TextReport:
+        """Index what changed, as a strict search does first, and return what is missing still."""
+        with self._syncer.gate.searching():
+            return self._freshen(Fresh.STRICT)
+
+    @contextmanager
+    def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
+        """Yield a view of the index that was just compared with the files, and how many changed ones it lacks."""
+        pending = self.compare().pending
+        with self._index.reading() as reader:
+            yield reader, pending
+
+    def titled(self, name: str) -> list[NotePath]:
+        """Return the notes of a title, an alias or a file's name; none where the index cannot be used."""
+        try:
+            with self.as_of_now() as (reader, _):
+                return titled(reader.notes(), name)
+        except MemsyncError:
+            return []
+
+    def folders(self, root: Path, folders: Sequence[str]) -> tuple[str, ...]:
+        """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""
+        found = [folder_path(root, folder, ()) for folder in folders]
+        if all(folder is not None for folder in found):
+            return tuple(folder or "" for folder in found)
+        with self._index.reading() as reader:
+            known = list(reader.stamps())
+        return tuple(existing_folder(root, folder, known) for folder in folders)
+
+    def _answer(self, query: Query, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
+        started = time.perf_counter()
+        warnings = [*query.warnings]
+        by_meaning = query.mode is not Mode.KEYWORD and bool(query.text)
+        await_near = self._ask_model(query, warnings) if by_meaning else None
+        report = self._freshen(fresh, query.words)
+        if by_meaning and self.live is None:
+            self._embed_leftovers()
+        warnings += self._await_generation(generation)
+        timings = {"scan": (time.perf_counter() - started) * 1000}
+        result = self._search(query, await_near, tokens, warnings)
+        is_by_word = any("keyword" in hit.ranks for hit in result.hits)
+        if report.pending and not is_by_word and query.words and self.live is not None and fresh is Fresh.STRICT:
+            left = self._limits.deadline - (time.perf_counter() - started)
+            report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
+            await_near = await_near if result.mode is not Mode.KEYWORD else None
+            result = self._search(query, await_near, tokens, warnings)
+        if not result.hits:  # before it is said that there is nothing: a table may have been lost
+            self._index.check(is_quick=True)
+        warnings += self._stale(report)
+        freshness = self.freshness(report.pending)
+        if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
+            advice = "they are being embedded" if self.live else "run memsync sync"
+            warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
+        if freshness.watcher is WatcherState.DEGRADED:
+            warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
+        warnings += self._index.take_warnings()  # last: an answer that ends in an error must not take them along
+        explain = replace(result.explain, timings_ms={**timings, **result.explain.timings_ms})
+        warnings = [*dict.fromkeys(filter(None, warnings)), *result.warnings]
+        return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain)
+
+    def _search(
+        self, query: Query, await_near: Callable[[], Near | None] | None, tokens: int | None, warnings: list[str]
+    ) -> SearchResult:
+        relevance = self._relevance(query, warnings)
+        try:
+            return self._searcher.search(query, await_near, relevance, tokens=tokens)
+        except UnknownModel:  # the name of the reranking model: the same search by words would fail as well
+            raise
+        except EmbedderError as error:
+            warnings.append(_by_words(error))
+            return self._searcher.search(query, None, relevance, tokens=tokens)
+
+    def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
+        """Return what reads the first hits of a query that asks for it, None for any other."""
+        if not query.rerank:
+            return None
+        if not query.text:
+            warnings.append(NOTHING_TO_RERANK)
+            return None
+        patience = max(self._limits.deadline, MODEL_PATIENCE_SECONDS) if self.live else None
+        question = without_times(query.text, query.times)
+        return lambda texts: self._reranking.relevance(question, texts, patience, warnings)
+
+    # -------------------------------------------------------------------------------------- freshness
+
+    def _freshen(self, fresh: Fresh, words: Sequence[str] = ()) -> TextReport:
+        """Index what changed, as far as `fresh` asks for it, and return what the answer will lack.
+
+        Where the time may not suffice for all of it, files with the question's words come first.
+        """
+        deadline = self._limits.deadline
+        if fresh is Fresh.NONE:
+            return self._known_to_be_missing()
+        if fresh is Fresh.BOUNDED:
+            if self.live is not None and self.live.watching()[0] is WatcherState.LIVE:
+                caught_up = self.live.catch_up(deadline)
+                self._syncer.gate.require_open()  # else nobody is there to catch up any more
+                if caught_up:
+                    return self._known_to_be_missing()
+                deadline = 0.0  # compare, so as to tell what is missing
+            elif self._syncer.age_seconds() <= self._limits.bound:
+                return self._known_to_be_missing()
+        if self.live is not None:  # which of many changes a question is about is looked for only if nothing is found
+            return self._refresh(deadline, LEAVE_TO_BACKGROUND)
+        return self._refresh(deadline, float("inf"), words)
+
+    def _refresh(self, deadline: float, most: float, words: Sequence[str] = ()) -> TextReport:
+        try:
+            report = self._syncer.refresh(deadline, most=most, for_search=True, words=words)
+        except (FilesystemError, IndexBusy, EmbedderError) as error:
+            # Nothing can be indexed now: no space, a lock, a damaged tokenizer. What is indexed can be searched.
+            failed = [Failure("(index)", error.sentences())]
+            report = TextReport(pending=self._syncer.count_changes(), failed=failed)
+        self._pending_text = report.pending
+        if self.live is not None:
+            self.live.pending_text = report.pending
+            if report.pending:
+                self.live.notice()
+        return report
+
+    def _known_to_be_missing(self) -> TextReport:
+        """Return what the last comparison left out, and what cannot be read. Raises RootError if the root is lost."""
+        self._syncer.check_root()
+        with self._index.reading() as reader:
+            failed = [one.failure for one in read_failures(reader).values()]
+        return TextReport(pending=self.live.pending_text if self.live else self._pending_text, failed=failed)
+
+    def _await_generation(self, generation: int) -> list[str]:
+        """Wait until the index has reached a state; return a complaint if it has not within the deadline."""
+        limit = self._clock.monotonic() + self._limits.deadline
+        while True:
+            with self._index.reading() as reader:
+                reached = reader.generation()
+            if reached >= generation:
+                return []
+            self._syncer.gate.require_open()
+            if self._clock.monotonic() >= limit:
+                return [f"the index is at generation {reached}, not yet at {generation}: what came with it is missing"]
+            self._clock.sleep(GENERATION_POLL_SECONDS)
+
+    def _stale(self, report: TextReport) -> list[str]:
+        failed = [
+            failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
+            for failure in report.failed
+        ]
+        files = max(self._syncer.file_count(), report.pending)
+        advice = "" if self.live else " Run: memsync sync"
+        late = still_indexing(report.pending, files) + advice
+        old_dates = f"Dates are those of an earlier commit.{advice}"
+        return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
+
+    def freshness(self, pending_text: int) -> Freshness:
+        """Return how current the index is, when so many changed files are known not to be in it."""
+        watcher, reason = self.live.watching() if self.live else (WatcherState.NONE, "")
+        with self._index.reading() as reader:
+            active = reader.active_space()
+            pending = reader.pending(active) if active else reader.counts().passages
+            return Freshness(self._syncer.scanned_at, pending_text, pending, watcher, reason, reader.generation())
+
+    def silence(self) -> str:
+        """Return that the model has not answered an earlier question yet, or empty text."""
+        is_silent = self._unanswered is not None and not self._unanswered.done()
+        return "model: it does not answer a question" if is_silent else ""
+
+    # -------------------------------------------------------------------------------------- the question
+
+    def _ask_model(self, query: Query, warnings: list[str]) -> Callable[[], Near | None] | None:
+        """Embed a question and look for what is nearest, beside the comparison of files and the look-up of words.
+
+        Returns what waits for that, None when it is hopeless: the model has yet to answer an earlier question.
+        """
+        if self._unanswered is not None and not self._unanswered.done():
+            warnings.append(NO_ANSWER)
+            return None
+        asked = self._pool.submit(self._near, query)
+
+        def await_near() -> Near | None:
+            try:
+                near = asked.result(MODEL_PATIENCE_SECONDS if self.live else None)
+            except FutureTimeout:
+                self._unanswered = asked
+                warnings.append(NO_ANSWER)
+                return None
+            except EmbedderError as error:
+                warnings.append(_by_words(error))
+                return None
+            if near is None:
+                advice = "the first are being computed" if self.live else "run memsync sync"
+                warnings.append(f"no vectors yet: searched by words alone; {advice}")
+            else:
+                warnings.append(self._models.complaint(near.space))
+            return near
+
+        return await_near
+
+    def _near(self, query: Query) -> Near | None:
+        """Embed a question in the space that answers, if there is one yet, and return what is nearest to it."""
+        with self._index.reading() as reader:
+            space = reader.active_space()
+        if space is None:
+            return None
+        self._models.note_use()
+        vector = self._models.of_space(space).embed_query(without_times(query.text, query.times))
+        return self._searcher.near(query, vector, space)
+
+    def _embed_leftovers(self) -> None:
+        """Embed what an edit left behind; a model that fails there fails at the question too, and is told of there."""
+        with suppress(EmbedderError):
+            self._syncer.embed_leftovers()
+
+
+def _by_words(error: EmbedderError) -> str:
+    """Return the warning that a failed model leaves in an answer."""
+    return sentences(f"{error.message.rstrip('.')}; searched by words alone", error.hint)

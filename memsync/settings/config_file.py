@@ -1,0 +1,174 @@
+"""config.toml as a file: found, parsed, and able to say on which line a setting is."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memsync.errors import ConfigError
+from memsync.system.user_folders import config_folder, other_writer
+
+NAME = "config.toml"
+OWN_NAME = "memsync.toml"
+"""A name that no other program uses: looked for first, and what `memsync init` takes where config.toml is another's."""
+NAMES = (OWN_NAME, NAME)
+MAX_BYTES = 1_000_000
+_HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
+_HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]", re.MULTILINE)
+
+
+class ConfigFile(NamedTuple):
+    """One parsed config.toml. `path` is absolute; text, because pathlib is too dear for every command to load."""
+
+    path: str
+    text: str
+    tables: Mapping[str, Any]
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        """Return one table, empty when the file has none. Raises ConfigError when the name is no table."""
+        value = self.tables.get(name, {})
+        if not isinstance(value, dict):
+            raise ConfigError(
+                f"{self.where(name)}: {name} must be a table", hint=f"Write [{name}] and its settings below."
+            )
+        return value
+
+    def settings(self, known: Sequence[str], free_tables: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Yield (`table.key`, value) in the file's order. Raises ConfigError for a name that is not in `known`."""
+        tables = {name.split(".")[0] for name in known} | set(free_tables)
+        for table in self.tables:
+            if table not in tables:
+                raise ConfigError(f"{self.where(table)}: no such table [{table}]", hint=nearest(table, sorted(tables)))
+            if table in free_tables:
+                continue
+            for key, value in self.table(table).items():
+                name = f"{table}.{key}"
+                if name not in known:
+                    own = [other.split(".")[1] for other in known if other.startswith(f"{table}.")]
+                    raise ConfigError(f"{self.where(name)}: no such setting {name}", hint=nearest(key, own))
+                yield name, value
+
+    def where(self, name: str) -> str:
+        """Return `path:line` of `table.key` or `table`; the path alone when the line cannot be told."""
+        table, _, key = name.partition(".")
+        line = _line_of(self.text, table, key)
+        return f"{self.path}:{line}" if line else self.path
+
+
+def parse_config(path: str) -> ConfigFile:
+    """Read one config file. Raises ConfigError when it is absent, unreadable or no TOML."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such file", hint="Name an existing config.toml, or run memsync init.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
+    return _parse(path, content)
+
+
+def _parse(path: str, content: bytes) -> ConfigFile:
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path}: too large for a config file", hint="Is this the file you meant?")
+    import tomllib
+
+    try:
+        text = content.decode("utf-8-sig")
+        return ConfigFile(os.path.join(os.getcwd(), path), text, tomllib.loads(text))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}", hint="Correct that line.") from error
+
+
+def found_above(start: str, ignored: list[str]) -> Iterator[ConfigFile]:
+    """Yield the config files of memory roots in `start` and the folders above it, nearest first.
+
+    Files of other programs are passed over, even if they are not TOML. A file that another user can write, or a link
+    out of its folder, is passed over, too: `ignored` gets a sentence about each.
+    """
+    folder = start
+    while True:
+        for name in NAMES:
+            path = os.path.join(folder, name)
+            content, fault = _read_found(path)
+            if fault:
+                ignored.append(f"{path} is ignored: {fault}")
+            elif content:
+                yield _parse(path, content)
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _read_found(path: str) -> tuple[bytes, str]:
+    """Return what is in a config file of memsync's, and why it may not be used; nothing for any other file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b"", ""
+    try:
+        found = os.fstat(descriptor)
+        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+    finally:
+        os.close(descriptor)
+    if not content or not (path.endswith(f"/{OWN_NAME}") or _HAS_OUR_TABLE.search(content)):
+        return b"", ""
+    if writer := other_writer(found, path):
+        return b"", f"{writer} can change it. {_HOW_TO_OWN}, or name it with --config."
+    if os.path.islink(path):
+        return b"", "it is a symbolic link. Name the file itself with --config."
+    return content, ""
+
+
+def name_in(folder: str) -> str:
+    """Return the name of memsync's config file in a folder or, where there is none, the name that it can have."""
+    for name in NAMES:
+        if any(_read_found(os.path.join(folder, name))):
+            return name
+    return OWN_NAME if os.path.lexists(os.path.join(folder, NAME)) else NAME
+
+
+def users_own(ignored: list[str]) -> ConfigFile | None:
+    """Return the config file in the user's config folder, if there is one. Raises ConfigError if it is not usable.
+
+    It decides everything, so one that another user can write is passed over: `ignored` gets a sentence about it.
+    """
+    path = os.path.join(config_folder(), NAME)
+    if not os.path.isfile(path):
+        return None
+    if writer := other_writer(os.stat(path), path):
+        ignored.append(f"{path} is ignored: {writer} can change it. {_HOW_TO_OWN}.")
+        return None
+    return parse_config(path)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return `Did you mean …?` with the nearest of `names`, or the list of them."""
+    import difflib
+
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
+
+
+def _line_of(text: str, table: str, key: str) -> int:
+    """Return the line on which a key (or the table's header) stands, 0 if it is written in some rarer way."""
+    current, header = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if found := re.match(r"\[([^\]]+)\]", stripped):
+            current = found.group(1).strip().strip('"')
+            if current == table:
+                header = number
+                if not key:
+                    return number
+            continue
+        name = re.match(r"(?:\"([^\"]*)\"|'([^']*)'|([\w.-]+))\s*[=.]", stripped)
+        if name is None:
+            continue
+        written = next(part for part in name.groups() if part is not None)
+        if (current == table and written == key) or (not current and written in (table, f"{table}.{key}")):
+            return number
+    return header

@@ -1,0 +1,147 @@
+"""What a config file may decide, depending on where it comes from. Nothing else in memsync asks that question.
+
+A file decides everything if the user named it (--config, MEMSYNC_CONFIG), keeps it in their own config folder, or ran
+`memsync trust` on exactly this content. Any other file was only found: it may have come with a stranger's notes, so it
+decides HARMLESS settings and a memory root in its own folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from memsync.errors import FilesystemError
+from memsync.settings.config_file import ConfigFile
+from memsync.settings.paths import is_beneath, real, root_of
+from memsync.system.user_folders import digest_of, other_writer, own_folder, state_folder
+
+HARMLESS = frozenset(
+    {
+        "files.exclude",
+        "files.max_structured_bytes",
+        "chunks.max_tokens",
+        "chunks.small_tokens",
+        "chunks.run_tokens",
+        "chunks.window_entries",
+        "chunks.window_stride",
+        "search.limit",
+        "search.mode",
+        "search.keyword_weight",
+        "search.memory_keyword_weight",
+        "search.candidates",
+        "search.recency",
+        "search.recency_days",
+        "search.importance",
+        "search.pinned",
+        "search.deadline_ms",
+        "search.bound_ms",
+        "search.rerank_weight",
+        "context.budget",
+        "context.soul",
+        "context.prompts",
+        "context.memory",
+        "context.messages",
+        "context.logs",
+        "prune.task_days",
+        "usage.count",
+        "daemon.use",
+        "daemon.settle_ms",
+        "daemon.longest_settle_ms",
+        "daemon.rescan_seconds",
+        "daemon.poll_seconds",
+        "daemon.idle_unload_minutes",
+    }
+)
+"""Settings that lead nowhere: no path, no address, no program, nothing that is written down or used up elsewhere."""
+
+_MAX_RECORD_BYTES = 20_000
+
+
+def risky_settings(file: ConfigFile, given: Mapping[str, Any], otherwise: Mapping[str, Any]) -> list[str]:
+    """Return the names of the settings in a file that count only if it is trusted, in the file's order.
+
+    `given` is what the file sets; what it sets to the value that holds without it (`otherwise`) changes nothing.
+    """
+    leads_out = not is_beneath(real(root_of(file)), real(os.path.dirname(file.path)))
+    return [
+        name
+        for name, value in given.items()
+        if (leads_out if name == "memsync.root" else name not in HARMLESS and value != otherwise[name])
+    ]
+
+
+def is_trusted(file: ConfigFile) -> bool:
+    """Tell whether the user has trusted this file with exactly this content."""
+    path = real(file.path)
+    return _record(_place(path)) == (path, _content_digest(file))
+
+
+def trust(file: ConfigFile) -> None:
+    """Let a file decide every setting until its content changes. Raises FilesystemError."""
+    path = real(file.path)
+    place = _place(path)
+    aside = f"{place}.{os.getpid()}"
+    record = json.dumps({"path": path, "sha256": _content_digest(file)})
+    try:
+        own_folder(_folder())
+        with open(aside, "w", encoding="ascii", opener=_private) as stream:
+            stream.write(record)
+        os.replace(aside, place)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise FilesystemError(f"{place} cannot be written: {error.strerror}", hint="Check its folder.") from error
+
+
+def revoke(path: str) -> bool:
+    """Take the trust in a file back; return whether it was trusted. Raises FilesystemError."""
+    place = _place(real(path))
+    try:
+        os.unlink(place)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise FilesystemError(f"{place} cannot be removed: {error.strerror}", hint="Check its folder.") from error
+    return True
+
+
+def trusted_paths() -> list[str]:
+    """Return the absolute paths of the trusted files, in order, even of those that have changed since."""
+    try:
+        names = os.listdir(_folder())
+    except OSError:
+        return []
+    records = (_record(os.path.join(_folder(), name)) for name in names)
+    return sorted(record[0] for record in records if record is not None)
+
+
+def _record(place: str) -> tuple[str, str] | None:
+    """Return the path and the digest in a record; None if there is none, or it is damaged or not this user's own."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        with open(place, "rb") as stream:
+            if other_writer(os.fstat(stream.fileno()), place):
+                return None
+            record = json.loads(stream.read(_MAX_RECORD_BYTES))
+        path, digest = record["path"], record["sha256"]
+        if _place(path) == place:
+            return path, digest
+    return None
+
+
+def _content_digest(file: ConfigFile) -> str:
+    return digest_of(file.text.encode())
+
+
+def _folder() -> str:
+    return os.path.join(state_folder(), "trusted")
+
+
+def _place(path: str) -> str:
+    return os.path.join(_folder(), f"{digest_of(os.fsencode(path))}.json")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

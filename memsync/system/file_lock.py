@@ -1,0 +1,68 @@
+"""A kernel lock on a file: it dies with its holder, whoever it is and however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from memsync.errors import FilesystemError, MemsyncError
+from memsync.system.user_folders import own_folder
+
+
+@contextmanager
+def file_lock(
+    path: Path,
+    wait_seconds: float,
+    busy: Callable[[str], MemsyncError],
+    *,
+    poll_seconds: float,
+    on_wait: Callable[[str], None] = lambda holder: None,
+) -> Iterator[None]:
+    """Hold the lock on `path`; wait for it at most so long, telling `on_wait` once who has it.
+
+    Raises what `busy` makes of the holder when that takes too long, FilesystemError when the file cannot be made. The
+    file stays behind: what counts is the lock, never the file.
+    """
+    try:
+        own_folder(path.parent)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise FilesystemError(
+            f"{path} cannot be created: {error.strerror}", hint="Check the folder's permissions."
+        ) from error
+    try:
+        _acquire(descriptor, wait_seconds, busy, poll_seconds, on_wait)
+        os.ftruncate(descriptor, 0)
+        with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
+            os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
+        yield
+        os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(
+    descriptor: int,
+    wait_seconds: float,
+    busy: Callable[[str], MemsyncError],
+    poll_seconds: float,
+    on_wait: Callable[[str], None],
+) -> None:
+    deadline = time.monotonic() + wait_seconds
+    told = False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            holder = os.pread(descriptor, 100, 0).decode("utf-8", "replace") or "another process"
+            if time.monotonic() >= deadline:
+                raise busy(holder) from None
+            if not told:
+                on_wait(holder)
+                told = True
+            time.sleep(poll_seconds)
