@@ -128,7 +128,7 @@ def test_a_command_that_needs_the_damaged_model_exits_with_8(tmp_path: Path, roo
     """Its message has the file and what to do, on stderr alone."""
     package = tmp_path / "package" / "memsync"
     shutil.copytree(Path(memsync.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    damaged = package / "embedders" / "minilm" / "model.onnx"
+    damaged = package / "embed" / "minilm" / "model.onnx"
     zero(damaged, 0.5)
     write("a.md", "The heron nests.\n")
     command = [sys.executable, "-m", "memsync", "--root", str(root), "rebuild", "--drop-vectors"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memsync.edit import append, journal
 from memsync.edit import append as append_module
+from memsync.edit import journal
 from memsync.edit.addition import Addition
 from memsync.edit.journal import Appended, Journal, missing
 from memsync.edit.note_writer import NoteWriter

