@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memsync.memory import Memory
 from memsync.notes.chunk import ChunkLimits
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Embedder
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, SETTINGS, Settings, load_settings

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memsync.model.answer import Hit as Hit
     from memsync.model.answer import SearchResult as SearchResult
     from memsync.model.status import Status as Status
-    from memsync.model.sync_report import SyncReport as SyncReport
+    from memsync.model.status import SyncReport as SyncReport
     from memsync.model.written import Written as Written
 
 __version__ = "0.1.0"
@@ -23,7 +23,7 @@ _HOMES = {
     "Hit": "memsync.model.answer",
     "SearchResult": "memsync.model.answer",
     "Status": "memsync.model.status",
-    "SyncReport": "memsync.model.sync_report",
+    "SyncReport": "memsync.model.status",
     "Written": "memsync.model.written",
 }
 __all__ = ["__version__", *_HOMES]

@@ -158,13 +158,13 @@ class Memory(Workspace, MemoryApi):
 
     def import_file(self, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
         """Write the conversations of a file into threads (docs/conversations.md). Raises UsageError."""
-        from memsync.features.conversations.exchange import import_file
+        from memsync.features.conversations.importing import import_file
 
         return import_file(self, path, progress=progress)
 
     def export_lines(self, threads: Sequence[str] = ()) -> Iterator[str]:
         """Yield threads, named by path or name, or all of them, as JSON Lines: what `import_file` reads."""
-        from memsync.features.conversations.exchange import exported
+        from memsync.features.conversations.importing import exported
 
         return exported(self, threads)
 

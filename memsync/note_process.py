@@ -15,7 +15,7 @@ import threading
 from typing import BinaryIO
 
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.sync.workers import receive, send
 from memsync.wiring import make_token_counter, note_preparer

@@ -10,7 +10,7 @@ from memsync.errors import EmbedderError
 from memsync.model.conversation import Cost, Thread, ThreadMessage
 from memsync.model.note import Chunk, FileStamp, Note
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query
-from memsync.model.sync_report import IndexCounts, IndexedFile, PendingPassage, PutResult, WaitingNote
+from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, PutResult, WaitingNote
 from memsync.model.upkeep import Place
 from memsync.model.vocabulary import NotePath, WatcherState
 

@@ -11,20 +11,19 @@ from datetime import datetime
 from functools import cached_property
 
 from memsync.edit import commits
+from memsync.edit.append import Done
 from memsync.edit.archive import Retiring
 from memsync.edit.new_names import thread_paths
 from memsync.edit.note_editor import NoteEditor
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.retry import Done
 from memsync.errors import MemsyncError, NoThread, UsageError
 from memsync.model.query import EmbeddingSpace, Filters, Query
 from memsync.model.status import Status
 from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.model.written import Written
 from memsync.notes.chunk import ChunkLimits
-from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
-from memsync.notes.places import Places
+from memsync.notes.files import NoteFiles, Places
+from memsync.notes.parse import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
 from memsync.search.freshness import Answering, Limits

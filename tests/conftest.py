@@ -21,7 +21,7 @@ from memsync.model.note import Note
 from memsync.model.query import EmbeddingSpace
 from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings

@@ -21,7 +21,7 @@ from memsync.errors import MemsyncError
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
-from memsync.model.sync_report import SyncReport
+from memsync.model.status import SyncReport
 from memsync.settings.load import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.faulty_database import Disk, Fault

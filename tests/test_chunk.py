@@ -6,9 +6,8 @@ import pytest
 
 from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
-from memsync.notes.chunk import ChunkLimits, chunk_note
+from memsync.notes.chunk import ChunkLimits, chunk_note, passage_text
 from memsync.notes.parse import parse_note
-from memsync.notes.passage import passage_text
 from tests.conftest import COUNTER, LIMITS, RULES
 
 SMALL = ChunkLimits(max_tokens=32, small_tokens=16, run_tokens=40, window_entries=3, window_stride=2)

@@ -14,7 +14,7 @@ from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.chunk import ChunkLimits
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES, SMALL_DATA, data_folders
 
 TIGHT = ChunkLimits(max_tokens=32, small_tokens=12, run_tokens=24, window_entries=3, window_stride=2)

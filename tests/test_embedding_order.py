@@ -14,10 +14,10 @@ import pytest
 
 from memsync.cli.common import progress_on_stderr
 from memsync.memory import Memory
-from memsync.model.sync_report import WaitingNote
+from memsync.model.status import WaitingNote
 from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.sync import embedding, order
 from memsync.sync.order import embedding_order
 from tests.conftest import FakeEmbedder

@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.edit.addition import Addition, joined
+from memsync.edit.addition import Addition, joined, read_tail
 from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message, whole_characters
-from memsync.edit.note_end import read_tail
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model.note import Message, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import is_binary
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.transcript import body_of
 from tests.conftest import COUNTER, LIMITS, RULES
 from tests.daemon_process import Cli

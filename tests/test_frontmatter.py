@@ -8,7 +8,7 @@ import pytest
 
 from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 
 BODY = "The heron nests in the alder."
 

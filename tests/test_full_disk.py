@@ -14,7 +14,7 @@ import pytest
 from memsync.errors import FilesystemError, IndexFailure, MemsyncError
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
-from memsync.sync.sync_lock import sync_lock
+from memsync.sync.syncer import sync_lock
 from tests.index_checks import assert_sound, database, dump, value
 
 Write = Callable[[str, str | bytes], Path]

@@ -10,7 +10,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 
 Write = Callable[[str, str | bytes], Path]
 NOTE = NotePath("note.md")

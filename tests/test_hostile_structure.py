@@ -10,7 +10,7 @@ import pytest
 
 from memsync.model.vocabulary import NotePath
 from memsync.notes import blocks
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 
 NOTE = NotePath("note.md")
 
@@ -46,7 +46,7 @@ KINDS = {
 
 PROGRAM = """
 from tests.conftest import COUNTER, LIMITS, RULES
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 reader = NoteReader(COUNTER.count, RULES, LIMITS, 2_000_000)
 size = 60_000
 for kind, source in {kinds!r}.items():

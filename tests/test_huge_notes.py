@@ -9,7 +9,7 @@ import pytest
 
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
 from memsync.wiring import make_index
 from tests.conftest import COUNTER, FakeEmbedder

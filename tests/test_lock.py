@@ -14,12 +14,12 @@ import pytest
 
 from memsync.errors import FilesystemError, IndexBusy
 from memsync.memory import Memory
-from memsync.sync.sync_lock import sync_lock
+from memsync.sync.syncer import sync_lock
 
 HOLD = """
 import sys
 from pathlib import Path
-from memsync.sync.sync_lock import sync_lock
+from memsync.sync.syncer import sync_lock
 
 with sync_lock(Path(sys.argv[1]), 10):
     print("held", flush=True)

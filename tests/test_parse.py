@@ -6,7 +6,7 @@ import pytest
 
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from tests.conftest import Parse
 
 

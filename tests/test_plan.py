@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.model.sync_report import Change, ChangeType, IndexedFile
+from memsync.model.status import Change, ChangeType, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity
 from memsync.sync.plan import plan_sync

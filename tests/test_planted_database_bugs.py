@@ -14,7 +14,7 @@ import pytest
 from memsync.index.sqlite import database_files, schema
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.index.sqlite.writer import SqliteWriter
-from memsync.model.sync_report import ChangeType
+from memsync.model.status import ChangeType
 from memsync.sync.indexer import Indexer
 from tests.database_scenario import Clean, run_clean, run_with_fault
 from tests.faulty_database import Fault, FaultyDisk, faulty_disk

@@ -14,8 +14,7 @@ from memsync.memory import Memory
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint
 from memsync.model.vocabulary import Form, NotePath, Trait
-from memsync.notes.speaker import stem_number
-from memsync.search.age import age_in_days
+from memsync.notes.transcript import stem_number
 from memsync.search.confidence import probability
 from memsync.search.rank import (
     DATED_THEN,
@@ -27,6 +26,7 @@ from memsync.search.rank import (
     Pool,
     Question,
     Weights,
+    age_in_days,
     in_order,
     rank,
 )

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.edit.addition import Addition, joined
+from memsync.edit.addition import Addition, joined, read_tail
 from memsync.edit.markdown import attribute_block, cleaned, exact_message, list_item, message, text_of_message
-from memsync.edit.note_end import read_tail
 from memsync.errors import UsageError, WriteRefused
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.transcript import body_of, messages_of
 from tests.conftest import COUNTER, LIMITS, RULES
 

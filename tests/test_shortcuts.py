@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from memsync.embed import minilm
 from memsync.notes import blocks, inline
 from memsync.notes.blocks import thread_parser
-from memsync.notes.passage import passage_text
+from memsync.notes.chunk import passage_text
 
 ATOMS = [
     "[a b](https://x.example/p)", "[T](http://a.b/c#d)", "[L](notes/x.md)", "[P](https://a.b/%20x?q=1&r=2)",

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
-from memsync.model.sync_report import Change, ChangeType
+from memsync.model.status import Change, ChangeType
 from memsync.model.vocabulary import NotePath, WatcherState
 from memsync.notes.files import FileScan, NoteFiles
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
-from memsync.sync import relevance as relevance_module
+from memsync.sync import order as relevance_module
 from memsync.sync.clock import SYSTEM_CLOCK
-from memsync.sync.relevance import newest_first, relevance
+from memsync.sync.order import newest_first, relevance
 from tests.daemon_process import Cli
 from tests.index_checks import open_database
 

@@ -13,7 +13,7 @@ import pytest
 
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, value
 

@@ -8,7 +8,7 @@ import pytest
 
 from memsync.model.note import Section
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from tests.conftest import COUNTER, LIMITS, RULES
 
 Sections = Callable[..., tuple[Section, ...]]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memsync.edit import moving
+from memsync.edit import archive as archive_moves
 from memsync.edit.swap import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.features import archive
@@ -289,7 +289,7 @@ def test_run_that_was_killed_can_be_undone(
         rename_new(folder, source, target, there)
 
     with monkeypatch.context() as killing:
-        killing.setattr(moving, "rename_new", killed)
+        killing.setattr(archive_moves, "rename_new", killed)
         with pytest.raises(KeyboardInterrupt):
             memory.prune(apply=True, force=True)
     assert len(files(root)) == 4

@@ -17,7 +17,7 @@ from memsync.memory import Memory
 from memsync.model.note import Chunk, FileStamp
 from memsync.model.query import Query
 from memsync.model.vocabulary import NotePath
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from tests.conftest import FakeEmbedder
 from tests.index_checks import assert_sound, database, dump, open_database, value
 

@@ -16,7 +16,7 @@ import pytest
 
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
 from memsync.sync import indexer, workers
 from memsync.sync.gate import Stopped

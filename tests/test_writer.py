@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from memsync.edit import note_file, swap
-from memsync.edit.addition import Addition
-from memsync.edit.known_ends import VERSION, KnownTails
-from memsync.edit.moving import move
-from memsync.edit.note_end import read_tail
+from memsync.edit.addition import Addition, read_tail
+from memsync.edit.append import VERSION, KnownTails
+from memsync.edit.archive import move
 from memsync.edit.note_paths import note_path
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import FilesystemError, UsageError, WriteRefused

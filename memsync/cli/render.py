@@ -10,8 +10,7 @@ from memsync.model.answer import Excerpt
 from memsync.model.context import Context
 from memsync.model.conversation import Conversation, Costs, Messages, Sessions, Threads, Usage
 from memsync.model.json import to_json
-from memsync.model.status import DaemonStatus, Difference, Status
-from memsync.model.sync_report import SyncReport
+from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Pruning, Stale, Stats
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation

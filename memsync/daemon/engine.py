@@ -15,7 +15,7 @@ from memsync import __version__
 from memsync.daemon.health import Health
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
-from memsync.daemon.watching import MakeWatcher
+from memsync.daemon.watch import MakeWatcher
 from memsync.memory import Memory
 from memsync.model.answer import Freshness
 from memsync.model.status import DaemonStatus, Status

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from memsync.daemon.health import Health
 from memsync.daemon.hints import Due, Hints
-from memsync.daemon.watching import MakeWatcher
+from memsync.daemon.watch import MakeWatcher
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import WatcherState
+from memsync.notes.files import Places
 from memsync.notes.filesystem import file_system_of
-from memsync.notes.places import Places
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.gate import Stopped

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from watchdog.events import (
     DirAttribEvent,
@@ -32,6 +33,27 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 from watchdog.utils import BaseThread
+
+
+class Watching(Protocol):
+    """Reports where something may have changed."""
+
+    def start(self) -> None:
+        """Begin to watch. Raises OSError."""
+
+    def stop(self) -> None:
+        """End watching."""
+
+    def fault(self) -> str:
+        """Return why reports can no longer be relied on, or empty text."""
+
+    def unwatched(self, folder_inodes: list[int]) -> int | None:
+        """Return how many folders no watch is on."""
+
+
+MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
+"""Given where to report a path to, and where to tell why reports were lost."""
+
 
 _EVENTS: list[type[FileSystemEvent]] = [
     DirAttribEvent,

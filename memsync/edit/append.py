@@ -2,24 +2,103 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memsync.edit import note_file
-from memsync.edit.addition import Addition, joined
+from memsync.edit.addition import Addition, Tail, joined, read_tail
 from memsync.edit.journal import Appended, Journal, missing, times_in
-from memsync.edit.known_ends import KnownTails
 from memsync.edit.markdown import as_it_was
-from memsync.edit.note_end import read_tail
-from memsync.edit.note_paths import check_writable
+from memsync.edit.note_paths import cannot_write, check_writable
 from memsync.edit.open_editors import refuse_open_in_editor
-from memsync.edit.retry import Done, Replaced, make, tried
-from memsync.errors import MemsyncError
+from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
+
+TRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a write did: the line on which the new text begins, and what has to be said about it.
+
+    `moved_from` is where the note was until then, if that was another place.
+    """
+
+    path: NotePath
+    line: int
+    warnings: tuple[str, ...] = ()
+    moved_from: NotePath | None = None
+
+
+class Replaced(Exception):
+    """Another file took the note's name meanwhile."""
+
+
+def tried(path: NotePath, attempt: Callable[[], Done]) -> Done:
+    """Return what an attempt did, the first that nobody came in between. Raises WriteRefused when there is none."""
+    limit = time.monotonic() + TRY_SECONDS
+    while time.monotonic() < limit:
+        with suppress(Replaced):
+            return attempt()
+    raise WriteRefused(f"{path} keeps being replaced", hint="Try again when the editor or git is done.")
+
+
+def make(folder: int, path: NotePath, text: str) -> None:
+    """Make a new file whole. Raises Replaced when there is one by now, FilesystemError."""
+    try:
+        note_file.create(folder, path.rpartition("/")[2], text.encode())
+    except FileExistsError:
+        raise Replaced from None
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+VERSION = 3
+"""Raised when another end is found in equal bytes: what earlier versions kept is then not believed."""
+
+
+class KnownTails:
+    """The ends of notes by path and stamp, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, path: NotePath, found: os.stat_result) -> Tail | None:
+        """Return how a note ends, if nobody has changed it since it was put here."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            known = json.loads(self._place(path).read_bytes())
+            if known["version"] == VERSION and known["stamp"] == _stamp(found):
+                return Tail(**known["tail"])
+        return None
+
+    def put(self, path: NotePath, found: os.stat_result, tail: Tail) -> None:
+        """Remember how a note ends. A full disk is no reason to complain: the note is read the next time."""
+        place = self._place(path)
+        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(found), "tail": asdict(tail)})
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            place.write_text(content)
+
+    def was_filled(self, path: NotePath) -> bool:
+        """Tell whether a note had lines when it was last appended to."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return bool(json.loads(self._place(path).read_bytes())["tail"]["lines"])
+        return False
+
+    def _place(self, path: NotePath) -> Path:
+        return self._folder / f"{hashlib.sha256(path.encode()).hexdigest()[:24]}.json"
+
+
+def _stamp(found: os.stat_result) -> list[int]:
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
 
 UNSEEN_SECONDS = 2.0
 """Nobody deletes on purpose what was appended so shortly before the save: the editor had not read it."""

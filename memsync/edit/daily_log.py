@@ -8,8 +8,7 @@ from datetime import date
 from memsync.edit.note_paths import note_path
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
-from memsync.notes.files import NoteFiles
-from memsync.notes.places import Places
+from memsync.notes.files import NoteFiles, Places
 from memsync.notes.rules import PathRules
 
 USUAL_FOLDER = "daily/"

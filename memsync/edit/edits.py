@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsync.edit.addition import Addition, joined
-from memsync.edit.note_end import read_tail
+from memsync.edit.addition import Addition, joined, read_tail
 from memsync.model.note import Note, Section
 
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|$)")

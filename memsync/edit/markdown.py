@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from memsync.edit.addition import Addition
-from memsync.edit.note_end import closing_of
+from memsync.edit.addition import Addition, closing_of
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memsync.edit.addition import Addition
+from memsync.edit.append import Done
 from memsync.edit.edits import end_of_section, find_section, insert_after
 from memsync.edit.journal import missing
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.retry import Done
 from memsync.errors import NoteError, WriteRefused
 from memsync.model.note import Note
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 
 
 class NoteEditor:

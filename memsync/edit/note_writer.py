@@ -15,14 +15,11 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from memsync.edit import note_file
-from memsync.edit.addition import Addition
-from memsync.edit.append import Appending
+from memsync.edit.addition import Addition, read_tail
+from memsync.edit.append import Appending, Done, KnownTails, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
-from memsync.edit.known_ends import KnownTails
-from memsync.edit.note_end import read_tail
 from memsync.edit.note_paths import check_writable, folder_of
 from memsync.edit.open_editors import refuse_open_in_editor
-from memsync.edit.retry import Done, Replaced, make, tried
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from memsync.model.status import Difference, Status
-from memsync.model.sync_report import Failure, SyncReport
+from memsync.model.status import Difference, Failure, Status, SyncReport
 from memsync.notes.git_files import commit_in
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress

@@ -15,8 +15,7 @@ from memsync.edit.note_paths import new_note_path, note_path
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, Tier
 from memsync.model.written import Written
-from memsync.notes.dates import leading_time
-from memsync.notes.when import parse_day
+from memsync.notes.dates import leading_time, parse_day
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.workspace import Workspace
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.append import Done
 from memsync.edit.edits import replace_line
 from memsync.edit.markdown import attribute_block, list_item, one_line
 from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY
-from memsync.edit.retry import Done
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written

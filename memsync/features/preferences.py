@@ -11,9 +11,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from memsync.edit.addition import Addition
+from memsync.edit.append import Done
 from memsync.edit.edits import end_of_section, find_section, insert_after, replace_line
 from memsync.edit.markdown import one_line
-from memsync.edit.retry import Done
 from memsync.errors import UsageError
 from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath

@@ -12,12 +12,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from memsync.edit.append import Done
+from memsync.edit.archive import move
 from memsync.edit.front_matter import head_of, set_field
 from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
-from memsync.edit.moving import move
 from memsync.edit.new_names import STATUSES, free_path, slug_of, tags_of
 from memsync.edit.note_paths import note_path, numbered
-from memsync.edit.retry import Done
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
 from memsync.model.conversation import (
     Conversation,
@@ -34,9 +34,9 @@ from memsync.model.conversation import (
 from memsync.model.note import Message, Note
 from memsync.model.vocabulary import JsonValue, NotePath
 from memsync.model.written import Written
+from memsync.notes.dates import parse_when
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.transcript import body_of
-from memsync.notes.when import parse_when
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.workspace import Workspace
 

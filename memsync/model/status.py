@@ -1,11 +1,125 @@
-"""What an index holds and what keeps it current."""
+"""What the index holds and how the daemon fares, what a sync did, and what the index tells of its files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
-from memsync.model.sync_report import Failure
-from memsync.model.vocabulary import WatcherState
+from memsync.model.vocabulary import NotePath, WatcherState
+
+
+class ChangeType(StrEnum):
+    """What happened to a file since it was last indexed."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file to index again or to forget."""
+
+    type: ChangeType
+    path: NotePath
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A path that could not be handled, and why; the note's last indexed state stays as it was."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What one sync did. `failed` is empty when the index equals the files.
+
+    `generation` numbers the state it left: a search that asks for it answers from that state or a later one.
+    """
+
+    added: int = 0
+    changed: int = 0
+    deleted: int = 0
+    unchanged: int = 0
+    vectors_computed: int = 0
+    vectors_reused: int = 0
+    vectors_pending: int = 0
+    failed: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+    generation: int = 0
+
+
+class IndexedFile(NamedTuple):
+    """An indexed note's stamp, and what parsed it: parser version and the settings that parsing depends on.
+
+    A plain tuple, because every search compares all of them with the files.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    digest: bytes
+    stamped_ns: int
+    parsed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPassage:
+    """A passage that waits for its vector, and a note that holds it.
+
+    Its text waits with it after its note was indexed; None means that it is to be read from the note again, as when a
+    new space is built. Once embedded, a text stands in its file only.
+    """
+
+    passage_id: int
+    content_hash: bytes
+    path: NotePath
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingNote:
+    """A note with passages that wait for their vector: their ids in the order of the text.
+
+    `telling` is the passage that tells best what the note is about, whether or not it waits. `changed_ns`: when the
+    note was last changed, by git's history or its mtime.
+    """
+
+    path: NotePath
+    pinned: bool
+    importance: float
+    changed_ns: int
+    telling: int
+    passages: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """What storing one note meant for vectors: passages queued for one, and passages that had one in the cache."""
+
+    queued: int
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCounts:
+    """What an index holds; `vectors` and `pending` are of the active space, sizes in bytes."""
+
+    notes: int
+    chunks: int
+    passages: int
+    vectors: int
+    pending: int
+    active_space: str
+    building_space: str
+    building_pending: int
+    index_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsync.model.sync_report import Failure
+from memsync.model.status import Failure
 from memsync.model.vocabulary import Kind, NotePath, Tier
 
 

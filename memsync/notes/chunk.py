@@ -15,14 +15,39 @@ changes the windows around it and no others. No chunk crosses a section or a mes
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
 from memsync.model.vocabulary import Form, Trait
-from memsync.notes.passage import passage_text
-from memsync.notes.speaker import opening_of, said, speaker_of, traits_of
+from memsync.notes.transcript import opening_of, said, speaker_of, traits_of
+
+_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,200}\])")
+_URL = re.compile(r"<?https?://[^\s<>)\]]+>?")
+_LABEL: Callable[[re.Match[str]], str] = itemgetter(1)
+_BLANK_LINES = re.compile(r"\n\s*\n+")
+
+
+def clean(text: str) -> str:
+    """Return `text` without link definitions, link targets and URLs."""
+    if "]" in text:
+        if "]:" in text:
+            text = _DEFINITION.sub("", text)
+        text = _LINK.sub(_LABEL, text)
+    return _URL.sub("", text) if "http" in text else text
+
+
+def passage_text(text: str) -> str:
+    """Return the passage of a span: its cleaned text without blank lines, or the text itself when nothing is left."""
+    passage = clean(text)
+    if "\n" in passage:
+        passage = _BLANK_LINES.sub("\n", passage)
+    return passage.strip() or text.strip()
+
 
 CountTokens = Callable[[Sequence[str]], list[int]]
 """Word pieces of each text, special tokens not counted."""

@@ -10,18 +10,39 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
-from memsync.model.sync_report import Failure
+from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
 from memsync.notes.filesystem import file_system_of
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
-from memsync.notes.places import Places
+
+
+class Places:
+    """Root-relative paths, each of which may be a file, a folder with all beneath it, or nothing any more."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """`paths` have forward slashes and none at the end."""
+        self.paths = frozenset(paths)
+        self._on_the_way = {folder for path in self.paths for folder in _folders_above(path)}
+
+    def hold(self, path: str) -> bool:
+        """Tell whether a file or folder is one of them or lies beneath one."""
+        return path in self.paths or any(folder[:-1] in self.paths for folder in _folders_above(path))
+
+    def are_beneath(self, folder: str) -> bool:
+        """Tell whether one of them lies beneath a folder, whose name ends in a slash; the root's is empty."""
+        return not folder or folder in self._on_the_way
+
+
+def _folders_above(path: str) -> list[str]:
+    return [path[: position + 1] for position, character in enumerate(path) if character == "/"]
+
 
 LATEST_NS = 2**63 - 1
 """Of nanoseconds since 1970, in the whole numbers of a database: in the year 2262."""

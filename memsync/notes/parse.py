@@ -5,17 +5,19 @@ The format is the project's own page docs/format.md.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
 
 from markdown_it import MarkdownIt
 
-from memsync.model.note import Block, Note, Section, Tag
+from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
+from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import Head, read_head
@@ -310,3 +312,39 @@ def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
     """Tell whether the front matter says something that a person would search for, beyond title, tags and aliases."""
     named = ("title", "tags", "aliases")
     return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)
+
+
+PARSER_VERSION = 9
+"""Raised whenever equal bytes give another note or other chunks; every note is then read again."""
+
+
+@dataclass(frozen=True)
+class NoteReader:
+    """Everything that decides what a file's bytes become. `parsed_by` names it: equal names, equal results."""
+
+    count_tokens: CountTokens
+    rules: PathRules
+    limits: ChunkLimits
+    max_structured_bytes: int
+    parsed_by: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive `parsed_by` from the parser's version and the settings."""
+        settings = (
+            list(self.rules.kinds.items()),
+            list(self.rules.tiers.items()),
+            self.limits,
+            self.max_structured_bytes,
+        )
+        digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
+        object.__setattr__(self, "parsed_by", f"{PARSER_VERSION}:{digest}")
+
+    def read(
+        self, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None
+    ) -> tuple[Note, list[Chunk]]:
+        """Parse and chunk one file. Raises BinaryFileError for what is no text, and nothing else.
+
+        `pause` is called before each step: it may wait, or raise to end the work.
+        """
+        note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
+        return note, chunk_note(note, self.count_tokens, self.limits, pause)

@@ -12,7 +12,7 @@ from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
 from memsync.search.spans import Span
 

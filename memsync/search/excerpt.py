@@ -16,7 +16,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.naming import spellings
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER
 
 _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)

@@ -13,7 +13,7 @@ from pathlib import Path
 from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, sentences
 from memsync.model.answer import Freshness, SearchResult
 from memsync.model.query import Query
-from memsync.model.sync_report import Failure
+from memsync.model.status import Failure
 from memsync.model.text import still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled

@@ -19,7 +19,7 @@ from typing import Any
 from memsync.errors import UsageError
 from memsync.model.query import Filters, Query
 from memsync.model.vocabulary import FILTER_ALIASES, Kind, Mode, Tier
-from memsync.notes.when import parse_when
+from memsync.notes.dates import parse_when
 from memsync.search.stop_words import STOP_WORDS
 from memsync.search.time_hints import time_hints, weekdays_in
 

@@ -11,15 +11,81 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
 from typing import NamedTuple
 
 from memsync.model.note import Entry
-from memsync.model.query import Candidate, IndexedChunk, TimeHint
+from memsync.model.query import Candidate, Filters, IndexedChunk, TimeHint, is_between, names_tag
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
-from memsync.notes.speaker import stem_number, stems
+from memsync.notes.transcript import stem_number, stems
 from memsync.search.time_hints import asks_when
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
+
+
+def entry_filter(
+    filters: Filters, in_groups: Set[tuple[int, int]] | None = None
+) -> Callable[[IndexedChunk, Entry, int], bool]:
+    """Return which entries of a chunk that passed the filters may be shown themselves, each with its number from 1.
+
+    The index lets a window or a group through when one of its entries passes; its other entries are not answers.
+    `in_groups` are the entries of groups that have the words they must have, by chunk id and number; None: all.
+    """
+    if filters == Filters(archived=filters.archived) and in_groups is None:
+        return lambda chunk, entry, number: True
+
+    def allows(chunk: IndexedChunk, entry: Entry, number: int) -> bool:
+        if in_groups is not None and chunk.form == Form.GROUP and (chunk.chunk_id, number) not in in_groups:
+            return False
+        moments = (entry.time or chunk.date, *entry.later)
+        if not any(is_between(moment, filters.after, filters.before) for moment in moments):
+            return False
+        if filters.tags and not any(names_tag(wanted, tag) for tag in entry.tags for wanted in filters.tags):
+            return False
+        return all(_has(chunk, entry, key, value) for key, value in filters.where)
+
+    return allows
+
+
+def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
+    """Tell whether an entry may stand for its chunk, which has the pair: in an entry of its own or in front matter."""
+    having = [other for other in chunk.entries if _matches(other, key, value)]
+    return not having or entry in having
+
+
+def _matches(entry: Entry, key: str, value: str) -> bool:
+    own = entry.attributes.get(key, "")
+    if own.lower() == value.lower() or (key == "class" and value in own.split()):
+        return True
+    return _DAY.fullmatch(value) is not None and _CLOCK.match(own, len(value)) is not None and own.startswith(value)
+
+
+SECONDS_A_DAY = 86_400
+
+
+def age_in_days(chunk: IndexedChunk, now: float) -> float:
+    """Return how old a chunk is in whole days by its own date, the note's or its last change; 0 for what lies ahead.
+
+    `now` is the Unix time. Dates are those of this machine's calendar, as people write them.
+    """
+    moment = chunk.entries[0].time or chunk.note_date
+    if not moment:
+        return max(0.0, (now - chunk.changed_ns / 1e9) // SECONDS_A_DAY)
+    return float(max(0, date.fromtimestamp(now).toordinal() - _day_number(moment[:10])))
+
+
+@lru_cache(maxsize=4_096)
+def _day_number(day: str) -> int:
+    """Return the number of an ISO date among all days; a date that is none (or only a month) counts as very old."""
+    try:
+        return date.fromisoformat(day).toordinal()
+    except ValueError:
+        return 1
+
 
 OPENING = 0.09
 """For a text whose first words are all those of the question, weighed by how rare they are."""

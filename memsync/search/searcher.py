@@ -14,13 +14,11 @@ from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
-from memsync.search.age import age_in_days
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.confidence import are_letters_only, likely_hits, probability
-from memsync.search.entry_filter import entry_filter
-from memsync.search.rank import Found, Pool, Question, Weights, in_order, rank
+from memsync.search.rank import Found, Pool, Question, Weights, age_in_days, entry_filter, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from memsync.errors import EmbedderError, NoteError
 from memsync.model.query import EmbeddingSpace
-from memsync.model.sync_report import PendingPassage
+from memsync.model.status import PendingPassage
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.ports import Clock, Embedder, Index, IndexReader, Progress
 from memsync.sync.order import RATE_PASSAGES, RATES, announcement, embedding_order, known_rate, rates_with
 from memsync.sync.sharing import Sharing

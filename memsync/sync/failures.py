@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memsync.model.sync_report import Failure
+from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import Identity
 from memsync.ports import IndexReader, IndexWriter

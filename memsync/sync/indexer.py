@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
 from memsync.model.note import FileStamp
-from memsync.model.sync_report import Change, ChangeType, Failure, IndexedFile
+from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import FileScan, Identity, NoteFiles
+from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.git_files import head_state
-from memsync.notes.note_reader import NoteReader
-from memsync.notes.places import Places
+from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
-from memsync.sync.comparison import Lookout, Outlook
 from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
-from memsync.sync.relevance import relevance
+from memsync.sync.order import relevance
+from memsync.sync.plan import Lookout, Outlook
 from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
 
 BATCH_SECONDS = 0.25

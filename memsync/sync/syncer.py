@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 
 from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import Difference
-from memsync.model.sync_report import Failure, SyncReport
+from memsync.model.status import Difference, Failure, SyncReport
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
-from memsync.notes.places import Places
-from memsync.ports import Clock, Index, Progress, VectorCache
-from memsync.sync.difference import first_difference
+from memsync.notes.files import NoteFiles, Places
+from memsync.notes.parse import NoteReader
+from memsync.ports import Clock, Index, IndexReader, Progress, VectorCache
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
 from memsync.sync.sharing import Sharing
-from memsync.sync.sync_lock import sync_lock
 from memsync.sync.workers import NoteWorkers
+from memsync.system.file_lock import file_lock
+
+POLL_SECONDS = 0.1
+
+
+def sync_lock(
+    folder: Path, wait_seconds: float, on_wait: Callable[[str], None] = lambda holder: None
+) -> AbstractContextManager[None]:
+    """Hold the lock of the index in `folder`; wait for it at most so long, telling once who has it.
+
+    Raises IndexBusy with the holder's process id, FilesystemError when the lock file cannot be made.
+    """
+    return file_lock(folder / "sync.lock", wait_seconds, _busy, poll_seconds=POLL_SECONDS, on_wait=on_wait)
+
+
+def _busy(holder: str) -> IndexBusy:
+    return IndexBusy(f"{holder} is syncing this memory root", hint="Wait for it to end, then try again.")
+
+
+def first_difference(index: Index, other: Index) -> Difference | None:
+    """Return the first line in which the canonical dumps of two indexes differ; None when they are equal."""
+    with other.reading() as theirs, index.reading() as mine:  # the inner one is told of what is wrong with its rows
+        pairs = zip_longest(mine.dump(), theirs.dump(), fillvalue="")
+        found = next((Difference(line, a, b) for line, (a, b) in enumerate(pairs, 1) if a != b), None)
+        return found and _with_note(found, mine, theirs)
+
+
+def _with_note(found: Difference, mine: IndexReader, theirs: IndexReader) -> Difference:
+    """Return a difference as that of a single place, where the dump has only sums over many of them."""
+    word = min(filter(None, (found.indexed, found.rebuilt)), key=lambda line: str(json.loads(line)[1]))
+    places = zip_longest(mine.dump_word(word), theirs.dump_word(word), fillvalue="")
+    return next((Difference(found.line, a, b) for a, b in places if a != b), found)
+
 
 BULK_NOTES = 100
 """Changed notes after which the word index is merged into one segment."""

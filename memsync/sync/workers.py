@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import memsync
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.note_reader import NoteReader
+from memsync.notes.parse import NoteReader
 from memsync.ports import PreparedNote
 
 MOST_WORKERS = 4

@@ -10,15 +10,12 @@ from unittest import mock
 from memsync.daemon.keeper import Keeper
 from memsync.errors import RootError
 from memsync.index.sqlite.writer import SqliteWriter
-from memsync.model.sync_report import ChangeType
-from memsync.notes.files import FileScan, NoteFiles
+from memsync.model.status import ChangeType
+from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.ignore import IgnoreRules
-from memsync.notes.places import Places
 from memsync.search.freshness import Answering
-from memsync.sync.comparison import Lookout
 from memsync.sync.indexer import TextReport
-from memsync.sync.plan import plan_sync
-from memsync.sync.settle import Settling
+from memsync.sync.plan import Lookout, Settling, plan_sync
 
 Plant = Callable[[], AbstractContextManager[Any]]
 
@@ -143,7 +140,7 @@ def _never_compared_again() -> Iterator[None]:
 PLANTED: Mapping[str, Plant] = {
     "a deleted note is kept": instead(SqliteWriter, "delete_note", _nothing),
     "an overflow is ignored": instead(Keeper, "_lost", _nothing),
-    "files are told apart by mtime alone": lambda: mock.patch("memsync.sync.comparison.plan_sync", _plan_by_mtime),
+    "files are told apart by mtime alone": lambda: mock.patch("memsync.sync.plan.plan_sync", _plan_by_mtime),
     "failures are forgotten": lambda: mock.patch("memsync.sync.indexer.write_failures", _nothing),
     "what another process wrote is not read": _known_for_good,
     "a save in progress is believed": instead(Settling, "divide", lambda self, changes, *rest: (changes, 0.0)),

@@ -16,7 +16,7 @@ from pathspec import GitIgnoreSpec
 
 from memsync.errors import RootError
 from memsync.memory import Memory
-from memsync.model.sync_report import IndexedFile
+from memsync.model.status import IndexedFile
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.settings.load import Settings, load_settings
 from tests.conftest import FakeEmbedder

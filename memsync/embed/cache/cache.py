@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
-from memsync.embed.cache.cache_database import NewerVersion, VectorDatabase
-from memsync.embed.cache.vector_checks import are_unit, value_bytes
+from memsync.embed.cache.cache_database import NewerVersion, VectorDatabase, are_unit, value_bytes
 from memsync.errors import EmbedderError, FilesystemError
 from memsync.index.sqlite.database_files import set_aside
 from memsync.index.sqlite.vectors import to_float16

@@ -22,8 +22,15 @@ from typing import BinaryIO
 
 import apsw
 
-from memsync.embed.cache.cache_database import CachedSpace, NewerVersion, VectorDatabase
-from memsync.embed.cache.vector_checks import HASH_BYTES, are_unit, cosines, value_bytes
+from memsync.embed.cache.cache_database import (
+    HASH_BYTES,
+    CachedSpace,
+    NewerVersion,
+    VectorDatabase,
+    are_unit,
+    cosines,
+    value_bytes,
+)
 from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexTooNew, UsageError
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Progress

@@ -27,9 +27,9 @@ from memsync.model.context import Context
 from memsync.model.note import Note
 from memsync.model.query import Filters
 from memsync.model.vocabulary import Fresh, Kind, Mode, NotePath
+from memsync.notes.dates import parse_day
 from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
-from memsync.notes.when import parse_day
+from memsync.notes.parse import NoteReader
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.search.query_syntax import parse_query
 from memsync.workspace import Workspace

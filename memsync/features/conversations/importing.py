@@ -6,10 +6,11 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
@@ -19,14 +20,15 @@ from memsync.edit.new_names import STATUSES, free_path, slug_of, thread_path
 from memsync.edit.note_paths import cannot_write, folder_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
+from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
 from memsync.model.vocabulary import JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
-from memsync.notes.files import NoteFiles
+from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
-from memsync.notes.places import Places
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.transcript import body_of, written_time
+from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
 
 HEAD_KEYS = (
@@ -301,3 +303,25 @@ def _message(turn: Turn) -> Addition:
 
 def _name(path: NotePath) -> str:
     return path.rpartition("/")[2]
+
+
+def import_file(memory: Workspace, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
+    """Write the conversations of a file into threads; messages that are there already are left as they are.
+
+    The file is memsync's own JSON Lines (docs/conversations.md), or an export of ChatGPT or Claude. `wrong` in the
+    report names what could not be used. The daemon or the next sync indexes the new threads. Raises UsageError.
+    """
+    return Importer(memory).write(read_conversations(Path(path), progress))
+
+
+def exported(memory: Workspace, threads: Sequence[str] = ()) -> Iterator[str]:
+    """Yield threads, named by path or name, or all of them, as JSON Lines. Raises NoThread."""
+    if threads:
+        paths = [memory.existing_thread(name) for name in threads]
+    else:
+        with memory.as_of_now() as (reader, _):
+            paths = [thread.path for thread in reader.threads()]
+    for path in paths:
+        note = memory.editor.read(path)
+        if note is not None:
+            yield from export_lines(note)

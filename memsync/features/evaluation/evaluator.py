@@ -28,8 +28,7 @@ from memsync.model.query import Filters, Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
-from memsync.notes.note_reader import NoteReader
-from memsync.notes.parse import parse_note
+from memsync.notes.parse import NoteReader, parse_note
 from memsync.ports import Progress
 from memsync.search.freshness import Answering
 from memsync.search.snippet import holds_all, stems_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memsync.index.cjk import bigrams, cjk_runs, without_cjk
+from memsync.index.fields import bigrams, cjk_runs, without_cjk
 
 
 def any_of(words: Iterable[str]) -> str:

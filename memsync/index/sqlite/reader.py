@@ -24,7 +24,7 @@ from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.index.sqlite.words import places_of_word, word_rows
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, EmbeddingSpace, Filters, IndexedChunk, Query, names_tag
-from memsync.model.sync_report import IndexCounts, IndexedFile, PendingPassage, WaitingNote
+from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, WaitingNote
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from memsync.index.cjk import cjk_words, without_cjk
-from memsync.index.fields import context_words, heading_words
+from memsync.index.fields import cjk_words, context_words, heading_words, without_cjk
 from memsync.index.sqlite.messages import message_row
 from memsync.model.note import Chunk, Entry, Note
 from memsync.model.vocabulary import Form, NotePath

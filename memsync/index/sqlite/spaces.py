@@ -11,7 +11,7 @@ from memsync.index.sqlite.reader import SqliteReader, describe_space
 from memsync.index.sqlite.salvage import SPACE_KEY
 from memsync.index.sqlite.vectors import to_float16, to_int8
 from memsync.model.query import EmbeddingSpace
-from memsync.model.sync_report import PendingPassage
+from memsync.model.status import PendingPassage
 
 if TYPE_CHECKING:
     from memsync.index.sqlite.vectors import Vector

@@ -11,7 +11,7 @@ from memsync.index.sqlite.queries import GROUP_ROWS, MOST_ITEMS
 from memsync.index.sqlite.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.spaces import SpaceWriter
 from memsync.model.note import FileStamp
-from memsync.model.sync_report import PutResult
+from memsync.model.status import PutResult
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
