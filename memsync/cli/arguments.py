@@ -25,6 +25,7 @@ class Arranged:
         self.arguments: list[str] = []
         self.config: str | None = None
         self.root: str | None = None
+        self.color: str | None = None
         self.in_text: list[str] = []
 
 

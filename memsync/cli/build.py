@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, get_origin
 import click
 
 from memsync.cli.arguments import FREE_TEXT
-from memsync.cli.common import here, json_option, opened, opened_here, progress_on_stderr, waiting_on_stderr
+from memsync.cli.common import (
+    here,
+    json_option,
+    long_output,
+    opened,
+    opened_here,
+    progress_on_stderr,
+    waiting_on_stderr,
+)
 from memsync.cli.here import without_place
 from memsync.cli.output import say_json
 from memsync.cli.render import document, exit_code, remarks, render
@@ -68,10 +76,11 @@ def run_on(memory: MemoryApi, operation: Operation[Any, Any], arguments: dict[st
 
 def finish(result: Any, operation: Operation[Any, Any], offered: Command, *, as_json: bool) -> None:
     """Print a result, and what it lacks on stderr; exit with the code that the result stands for."""
-    if as_json:
-        say_json(document(result, operation))
-    else:
-        render(result, operation, offered)
+    with long_output(click.get_current_context()):
+        if as_json:
+            say_json(document(result, operation))
+        else:
+            render(result, operation, offered)
     remarks(result)
     if code := exit_code(result, operation):
         sys.exit(code)

@@ -10,7 +10,7 @@ import click
 
 from memsync.cli.build import arguments_of, option, with_parameters
 from memsync.cli.common import json_option, opened
-from memsync.cli.output import count, printable, say, say_json
+from memsync.cli.output import count, local_time, printable, say, say_json
 from memsync.cli.render import FAILED, pruning, remarks
 from memsync.errors import UsageError
 from memsync.features.archive import prune as prune_operation
@@ -140,7 +140,7 @@ def _show_overwritten(entries: tuple[Overwritten, ...], *, as_json: bool) -> Non
         say_json({"overwritten": entries})
     for entry in entries if not as_json else ():
         state = "  note deleted" if entry.note_deleted else "  edited" if entry.similar else ""
-        say(f"{entry.id}  {printable(entry.path)}  {entry.appended_at}{state}")
+        say(f"{entry.id}  {printable(entry.path)}  {local_time(entry.appended_at)}{state}")
         say("\n".join(f"  {line}" for line in entry.text.split("\n")))
     if entries:
         sys.exit(1)

@@ -84,14 +84,15 @@ def restart(context: click.Context, wait: float, as_json: bool) -> None:
 
 @click.command()
 @click.option("--background", type=int, hidden=True, help="Log to the file, and report readiness to this descriptor.")
+@click.option("--until-idle", is_flag=True, hidden=True, help="End when nobody has asked anything for a while.")
 @click.pass_context
-def watch(context: click.Context, background: int | None) -> None:
+def watch(context: click.Context, background: int | None, until_idle: bool) -> None:
     """Run the daemon in the foreground, with the log on stderr, until interrupted.
 
     SIGTERM and Ctrl-C end it within two seconds, and so does its terminal's end; SIGHUP lets it read config.toml again.
     """
     if background is not None:
-        _watch_in_background(context, background)
+        _watch_in_background(context, background, until_idle=until_idle)
         return
     from memsync.daemon import logs, process
 
@@ -213,7 +214,7 @@ def _tell(settings: Settings, started: _Started, lacks: str, *, as_json: bool) -
         say(f"memsync: {printable(lacks)}; until then searches answer by words alone", err=True)
 
 
-def _watch_in_background(context: click.Context, descriptor: int) -> None:
+def _watch_in_background(context: click.Context, descriptor: int, *, until_idle: bool) -> None:
     """Be the daemon that `start` began: what it has to say until it is ready goes to the one who waits."""
     from memsync.client import wire
     from memsync.daemon import logs, process
@@ -227,7 +228,7 @@ def _watch_in_background(context: click.Context, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)
         settings = load(context)
         logs.log_to(logs.file_handler(settings))
-        process.serve(settings, lambda: load_again(context), ready, run_command)
+        process.serve(settings, lambda: load_again(context), ready, run_command, until_idle=until_idle)
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s", error.sentences())
         try:

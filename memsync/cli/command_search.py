@@ -6,52 +6,54 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
-from memsync.cli.common import here, json_option, opened
+from memsync.cli.common import here, json_option, link_template, long_output, opened
+from memsync.cli.links import linked
 from memsync.cli.output import has_colour, printable, say, say_as_it_is, say_json, visible
 from memsync.errors import NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
-from memsync.model.conversation import Neighbours
+from memsync.model.conversation import Neighbours, ThreadMessage
 from memsync.model.json import to_json
+from memsync.model.query import TimeHint
 from memsync.search.query_syntax import FILTER_NAMES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memsync.model.answer import Hit, SearchResult
-    from memsync.model.conversation import Neighbours, ThreadMessage
-    from memsync.model.query import TimeHint
 
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
 _RESET = "\x1b[0m"
 
 
-def show_hits(
-    result: SearchResult, *, full: bool, explain: bool, fresh: str, around: Sequence[Neighbours | None] = ()
-) -> None:
-    """Print hits on stdout, warnings and what an empty answer means on stderr; `fresh` is how they were asked for.
+class _Shown(NamedTuple):
+    """How hits are shown: whole or as snippets, explained or not, how fresh they had to be, coloured, as links."""
 
-    `around` has the messages around each hit, where they were asked for.
+    full: bool
+    explain: bool
+    fresh: str
+    colour: bool
+    link: str
+
+
+def _show_hits(result: SearchResult, shown: _Shown, around: Sequence[Neighbours | None] = ()) -> None:
+    """Print hits on stdout, warnings and what an empty answer means on stderr.
+
+    `around` has the messages around each hit, if they were asked for.
     """
-    colour = has_colour()
     for position, hit in enumerate(result.hits):
         if position:
             say()
         near = around[position] if around else None
-        _messages(near.before if near else (), colour=colour)
-        _hit(hit, full=full, explain=explain, colour=colour)
-        _messages(near.after if near else (), colour=colour)
-    if explain:
+        _messages(near.before if near else (), colour=shown.colour)
+        _hit(hit, shown)
+        _messages(near.after if near else (), colour=shown.colour)
+    if shown.explain:
         _explanation(result)
     for warning in result.warnings:
         say(f"memsync: {printable(warning)}", err=True)
     if not result.hits:
-        say(f"memsync: {_found_nothing(result, fresh)}", err=True)
+        say(f"memsync: {_found_nothing(result, shown.fresh)}", err=True)
 
 
 def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
@@ -73,20 +75,21 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
     return "nothing found; the files were searched as they are now"
 
 
-def _hit(hit: Hit, *, full: bool, explain: bool, colour: bool) -> None:
+def _hit(hit: Hit, shown: _Shown) -> None:
     def style(text: str, how: str) -> str:
-        return f"{_STYLES[how]}{text}{_RESET}" if colour else text
+        return f"{_STYLES[how]}{text}{_RESET}" if shown.colour else text
 
     path, _, lines = hit.citation.rpartition(":")
     where = " › ".join(hit.heading_path) or hit.title
     about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
     place = f"{style(printable(path), 'cyan')}:{style(lines, 'green')}"
+    place = linked(place, shown.link, hit.path, hit.start_line)
     say_as_it_is(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', 'dim')}")
-    if full:
+    if shown.full:
         say(hit.text)
     else:
-        say_as_it_is(_marked(hit, colour))
-    if explain:
+        say_as_it_is(_marked(hit, shown.colour))
+    if shown.explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
         parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
         more = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
@@ -171,8 +174,9 @@ def _search(
     if as_json:
         say_json(_document(result, around, explain=explain))
     else:
-        fresh = arguments.get("fresh", "strict")
-        show_hits(result, full=full, explain=explain, fresh=fresh, around=around)
+        shown = _Shown(full, explain, arguments.get("fresh", "strict"), has_colour(), link_template(context))
+        with long_output(context):
+            _show_hits(result, shown, around)
     code = _exit_code(result, arguments.get("generation", 0))
     if code:
         sys.exit(code)

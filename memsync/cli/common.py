@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
-from memsync.cli.output import printable, say
+from memsync.cli import autostart
+from memsync.cli.output import has_colour, is_terminal, paged, printable, say
 
 if TYPE_CHECKING:
     from memsync.cli.here import Here
@@ -19,20 +22,21 @@ if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
 
-_SETTINGS = "memsync.settings.load"
+_SETTINGS = "memsync.settings"
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
     """How memsync was called: the global options, and, where a daemon runs the command for a client, its memory.
 
-    `folder` is the client's current folder.
+    `folder` is the client's current folder, `open_with` its setting `cli.open_with`.
     """
 
     config: str | None = None
     root: str | None = None
     memory: Memory | None = None
     folder: str | None = None
+    open_with: str = ""
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -73,15 +77,30 @@ def here(context: click.Context) -> Here:
     return Here(load(context).root_name, beneath_root, context.obj.folder)
 
 
+def link_template(context: click.Context) -> str:
+    """Return the URL of a place in a note, with {path} and {line}; empty where no links are printed."""
+    if not (is_terminal() and has_colour()):
+        return ""
+    from memsync.cli.links import template_of
+
+    settings = load(context)
+    template = template_of(context.obj.open_with or settings["cli.open_with"])
+    return template.replace("{path}", f"{quote(os.fsencode(settings.root_name))}/{{path}}")
+
+
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, its daemon's if one serves it. Say why a daemon does not."""
+    from memsync.memory import RemoteMemory
     from memsync.wiring import connect
 
     if context.obj.memory is not None:
         yield context.obj.memory
         return
-    with connect(load(context), lambda text: say(f"memsync: {printable(text)}", err=True)) as memory:
+    settings = load(context)
+    with connect(settings, lambda text: say(f"memsync: {printable(text)}", err=True)) as memory:
+        if not isinstance(memory, RemoteMemory):  # once the answer is printed
+            context.find_root().call_on_close(lambda: autostart.start_if_wanted(settings))
         yield memory
 
 
@@ -95,6 +114,16 @@ def opened_here(context: click.Context, settings: Settings | None = None) -> Ite
 
     with connect_here(settings or load(context)) as memory:
         yield memory
+
+
+@contextmanager
+def long_output(context: click.Context) -> Iterator[None]:
+    """Show what is printed meanwhile in a pager if it is longer than the terminal and the settings do not forbid it."""
+    if is_terminal() and load(context)["cli.pager"]:
+        with paged():
+            yield
+    else:
+        yield
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
-GLOBAL_OPTIONS = ("--config", "--root")
+GLOBAL_OPTIONS = ("--config", "--root", "--color")
 SERVED = (["search"], ["get"], ["context"])
 """Commands that only read and are soon done: the daemon runs them whole, so that click need not be loaded here."""
 
@@ -58,28 +58,35 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     places, rest = _without_places(arguments)
     if rest[:1] not in SERVED or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
+    from memsync.cli.terminal import show, terminal_width, wants_colour
     from memsync.errors import MemsyncError
     from memsync.settings.load import load_settings
     from memsync.wiring import connect_to_daemon
 
+    if places.get("--color", "auto") not in ("auto", "always", "never"):
+        return None
     try:
         settings = load_settings(config=places.get("--config"), root=places.get("--root"))
         if settings.warnings or not settings["daemon.use"]:
             return None
         with connect_to_daemon(settings) as daemon:
-            is_terminal = sys.stdout.isatty()
-            has_colour = is_terminal and not os.environ.get("NO_COLOR")
             printed = daemon.call(
                 "command",
-                {"arguments": rest, "folder": os.getcwd(), "is_terminal": is_terminal, "has_colour": has_colour},
+                {
+                    "arguments": rest,
+                    "folder": os.getcwd(),
+                    "is_terminal": sys.stdout.isatty(),
+                    "has_colour": wants_colour(places.get("--color", "auto")),
+                    "width": terminal_width(),
+                    "open_with": settings["cli.open_with"],
+                },
             )
     except (MemsyncError, OSError):
         return None
     if "code" not in printed:
         return None
     try:
-        sys.stdout.write(printed["out"])
-        sys.stdout.flush()
+        show(printed["out"], uses_pager=settings["cli.pager"])
         sys.stderr.write(printed["err"])
     except OSError as error:
         return after_failed_output(error)

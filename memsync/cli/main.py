@@ -13,6 +13,7 @@ from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.common import Invocation
 from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
+from memsync.cli.output import COLOUR
 from memsync.errors import MemsyncError, UsageError
 
 OWN = {
@@ -25,6 +26,7 @@ OWN = {
     "export": "memsync.cli.command_exchange:export",
     "eval": "memsync.cli.command_eval:eval_",
     "mcp": "memsync.cli.command_mcp:mcp",
+    "completion": "memsync.cli.command_completion:completion",
     "vectors": "memsync.cli.command_vectors:vectors",
     "doctor": "memsync.cli.command_doctor:doctor",
     "config": "memsync.cli.command_settings:config",
@@ -45,7 +47,7 @@ SECTIONS = {
     "Upkeep": ("prune", "duplicates", "stale", "collections", "stats", "eval"),
     "Index": ("sync", "rebuild", "verify", "status", "vectors", "doctor"),
     "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
-    "Agents and settings": ("mcp", "config", "trust"),
+    "Agents and settings": ("mcp", "config", "trust", "completion"),
 }
 GROUPS = {
     "note": "Make and list notes.",
@@ -107,7 +109,7 @@ class Commands(click.Group):
         if name is None or command is None or ctx.resilient_parsing:  # that is a shell which completes a line
             return name, command, rest
         found = arranged(command, name, rest, ctx)
-        given = {"config_path": found.config, "root": found.root}
+        given = {"config_path": found.config, "root": found.root, "color": found.color}
         ctx.params.update((key, value) for key, value in given.items() if value is not None)
         if found.in_text:
             from memsync.cli.output import say
@@ -127,8 +129,9 @@ def own_command(name: str) -> click.Command:
 @click.version_option(__version__, prog_name="memsync")
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
 @click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
 @click.pass_context
-def cli(context: click.Context, config_path: str | None, root: str | None) -> None:
+def cli(context: click.Context, config_path: str | None, root: str | None, color: str) -> None:
     """Search your Markdown memory by meaning and by word; every answer names path and line.
 
     \b
@@ -142,6 +145,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None) -> No
     if context.obj is None:
         context.obj = Invocation()
     context.obj = replace(context.obj, config=config_path, root=root)
+    COLOUR.set(color)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

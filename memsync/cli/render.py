@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memsync.cli.output import count, duration, is_terminal, printable, say, say_as_it_is, say_pending
+from memsync.cli.output import (
+    count,
+    duration,
+    is_terminal,
+    local_time,
+    printable,
+    say,
+    say_as_it_is,
+    say_pending,
+    say_table,
+)
 from memsync.model.answer import Excerpt
 from memsync.model.context import Context
 from memsync.model.conversation import Conversation, Costs, Messages, Sessions, Threads, Usage
@@ -81,9 +91,11 @@ def _written(written: Written, offered: Command) -> None:
 
 
 def _notes(found: Notes, _: Command) -> None:
+    rows = []
     for note in found.notes:
-        flags = "".join(f"  {name}" for name in ("pinned", "archived") if getattr(note, name))
-        say(f"{printable(note.path)}  {note.kind}  {note.tier}  {note.last_active}{flags}  {printable(note.title)}")
+        flags = " ".join(name for name in ("pinned", "archived") if getattr(note, name))
+        rows.append((note.path, note.kind, note.tier, note.last_active, flags, note.title))
+    say_table(rows)
 
 
 def _preferences(found: Sequence[Preference], _: Command) -> None:
@@ -109,9 +121,12 @@ def _context(found: Context, _: Command) -> None:
 
 
 def _threads(found: Threads, _: Command) -> None:
+    rows = []
     for thread in found.threads:
-        about = "  ".join(filter(None, (thread.last_active, thread.status, thread.session, thread.user)))
-        say(f"{printable(thread.path)}  {printable(thread.title)}  {printable(about)}  {_used(thread.usage)}")
+        is_own_session = thread.session == thread.path.rpartition("/")[2].removesuffix(".md")
+        about = (thread.last_active, thread.status, "" if is_own_session else thread.session, thread.user)
+        rows.append((thread.path, thread.title, *about, _used(thread.usage)))
+    say_table(rows)
 
 
 def _conversation(found: Conversation, _: Command) -> None:
@@ -124,10 +139,11 @@ def _conversation(found: Conversation, _: Command) -> None:
 
 
 def _sessions(found: Sessions, _: Command) -> None:
+    rows = []
     for session in found.sessions:
-        about = "  ".join(filter(None, (session.last_active, session.status, session.user, session.project)))
-        threads = count(len(session.threads), "thread")
-        say(f"{printable(session.session)}  {printable(about)}  {threads}, {_used(session.usage)}")
+        about = (session.last_active, session.status, session.user, session.project)
+        rows.append((session.session, *about, f"{count(len(session.threads), 'thread')}, {_used(session.usage)}"))
+    say_table(rows)
 
 
 def _costs(found: Costs, _: Command) -> None:
@@ -137,11 +153,12 @@ def _costs(found: Costs, _: Command) -> None:
 
 
 def _messages(found: Messages, offered: Command) -> None:
+    rows = []
     for message in found.messages:
         attributes = message.attributes
         about = "  ".join(f"{name}={attributes[name]}" for name in offered.columns if name in attributes)
-        place = f"{printable(message.path)}:{message.start_line}"
-        say(f"{place}  {message.time}  {printable(message.role)}  {printable(about)}")
+        rows.append((f"{message.path}:{message.start_line}", message.time, message.role, about))
+    say_table(rows)
 
 
 def _used(usage: Usage) -> str:
@@ -185,18 +202,18 @@ def _duplicates(found: Duplicates, _: Command) -> None:
 
 
 def _stale(found: Stale, _: Command) -> None:
-    for note in found.notes:
-        say(f"{printable(note.path)}  {note.last_active}  {_use(note)}")
+    say_table([(note.path, note.last_active, _use(note)) for note in found.notes])
     if not found.warnings:
         since = found.counted_since[:10]
         _note(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
 
 
 def _collections(found: Collections, _: Command) -> None:
+    rows = []
     for folder in found.collections:
         about = " - ".join(filter(None, (folder.title, folder.description)))
-        notes = count(folder.notes, "note")
-        say(f"{printable(folder.folder)}  {notes}, last {folder.last_active}  {printable(about)}")
+        rows.append((folder.folder, f"{count(folder.notes, 'note')}, last {folder.last_active}", about))
+    say_table(rows)
 
 
 def _stats(found: Stats, _: Command) -> None:
@@ -218,7 +235,7 @@ def _stats(found: Stats, _: Command) -> None:
         sizes = f"{count(size.notes, 'note')}  {count(size.passages, 'passage')}"
         say(f"  {size.day}  {sizes}  {size.index_bytes / 1e6:.1f} MB")
     for query in found.queries:
-        say(f"asked {query.at}: {printable(query.text)} ({count(query.hits, 'note')})")
+        say(f"asked {local_time(query.at)}: {printable(query.text)} ({count(query.hits, 'note')})")
 
 
 def _use(note: NoteUse) -> str:
@@ -257,7 +274,7 @@ def _status(found: Status, _: Command) -> None:
         f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending{left})\n"
         f"space         {space}\n"
         f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
-        f"last sync     {found.last_sync or 'never'}"
+        f"last sync     {local_time(found.last_sync) or 'never'}"
     )
     if found.dated_by or found.undated:
         by_commits = f"{count(found.dated_notes, 'note')} by git's history as of {found.dated_by[:12]}"
@@ -282,8 +299,8 @@ def _print_daemon(daemon: DaemonStatus | None) -> None:
     watching = f"{daemon.watcher}: {printable(daemon.reason)}" if daemon.reason else daemon.watcher
     model = "loaded" if daemon.model_loaded else "not loaded"
     say(
-        f"daemon        process {daemon.process}, memsync {daemon.version}, since {daemon.started_at}\n"
-        f"watching      {watching}; compared {daemon.scanned_at or 'not yet'}, "
+        f"daemon        process {daemon.process}, memsync {daemon.version}, since {local_time(daemon.started_at)}\n"
+        f"watching      {watching}; compared {local_time(daemon.scanned_at) or 'not yet'}, "
         f"{count(daemon.pending_text, 'file')} to go\n"
         f"memory        {daemon.memory_bytes / 1e6:,.0f} MB, model {model}"
     )

@@ -20,10 +20,18 @@ def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     from memsync.cli.main import cli
 
-    kept = Kept(StringIO(), StringIO(), bool(params.get("is_terminal")), bool(params.get("has_colour")))
+    kept = Kept(
+        StringIO(),
+        StringIO(),
+        bool(params.get("is_terminal")),
+        bool(params.get("has_colour")),
+        int(params.get("width", 0)),
+    )
     mark = KEPT.set(kept)
     try:
-        invocation = Invocation(memory=memory, folder=str(params.get("folder", "")))
+        invocation = Invocation(
+            memory=memory, folder=str(params.get("folder", "")), open_with=str(params.get("open_with", ""))
+        )
         cli.main(list(params["arguments"]), prog_name="memsync", standalone_mode=False, obj=invocation)
         code: Any = 0
     except SystemExit as stop:

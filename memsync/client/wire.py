@@ -62,12 +62,12 @@ def require_private(folder: str) -> None:
 
 
 def settings_digest(settings: Any) -> str:
-    """Return what is equal for equal settings, the daemon's own aside."""
+    """Return what is equal for equal settings, those of the daemon and of the command line aside."""
     return _digest(
         [
             settings.root_name,
             settings.index_name,
-            {name: value for name, value in settings.values.items() if not name.startswith("daemon.")},
+            {name: value for name, value in settings.values.items() if not name.startswith(("daemon.", "cli."))},
             list(settings.kinds.items()),
             list(settings.tiers.items()),
         ]

@@ -218,9 +218,12 @@ def command(
     folder: Annotated[str, Meta(description="The current folder.")] = "",
     is_terminal: Annotated[bool, Meta(description="Whether standard output is a terminal.")] = False,
     has_colour: Annotated[bool, Meta(description="Whether to colour what is printed.")] = False,
+    width: Annotated[int, Meta(ge=0, le=10_000, description="The columns of the terminal; 0: no limit.")] = 0,
+    open_with: Annotated[str, Meta(description="Where links lead: the setting cli.open_with.")] = "",
 ) -> dict[str, Any]:
     """Run a command line and return what it prints: for memsync's own command, which so loads less."""
-    params = {"arguments": arguments, "folder": folder, "is_terminal": is_terminal, "has_colour": has_colour}
+    look = {"is_terminal": is_terminal, "has_colour": has_colour, "width": width, "open_with": open_with}
+    params = {"arguments": arguments, "folder": folder, **look}
     return request.daemon.run_command(request.engine.memory, params)
 
 

@@ -48,8 +48,15 @@ class Daemon:
     """One run of the daemon. `reload` gives the settings anew when it is told to read them again."""
 
     def __init__(
-        self, settings: Settings, reload: Callable[[], Settings], lock: DaemonLock, run_command: RunCommand
+        self,
+        settings: Settings,
+        reload: Callable[[], Settings],
+        lock: DaemonLock,
+        run_command: RunCommand,
+        *,
+        until_idle: bool,
     ) -> None:
+        self._until_idle = until_idle
         self._run_command = run_command
         self._settings = settings
         self._lock = lock
@@ -85,6 +92,10 @@ class Daemon:
         """Put back the lock and the socket when somebody removed them, or end when another daemon came in between."""
         while True:
             await asyncio.sleep(CARE_SECONDS)
+            if self._until_idle and server.idle_seconds() > 60.0 * self._settings["daemon.idle_exit_minutes"]:
+                log.info("nobody has asked anything for %d minutes", self._settings["daemon.idle_exit_minutes"])
+                self._until.set()
+                return
             try:
                 if not self._lock.is_in_place():
                     self._lock.take_again()
@@ -162,10 +173,13 @@ def serve(
     reload: Callable[[], Settings],
     ready: Callable[[], None] = lambda: None,
     run_command: RunCommand = no_command,
+    *,
+    until_idle: bool = False,
 ) -> None:
     """Run the daemon of a memory root until told to stop; `run_command` runs command lines for clients.
 
-    Raises DaemonRunning when there is one.
+    With `until_idle` it also ends when nobody has asked anything for `daemon.idle_exit_minutes`. Raises DaemonRunning
+    when there is one.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     keep_few_arenas()
@@ -174,7 +188,7 @@ def serve(
     threading.excepthook = _thread_died
     with daemon_lock(settings) as lock:
         try:
-            stopped = asyncio.run(_run(settings, reload, ready, lock, run_command))
+            stopped = asyncio.run(_run(settings, reload, ready, lock, run_command, until_idle))
         except MemsyncError:
             raise
         except Exception as error:
@@ -191,8 +205,9 @@ async def _run(
     ready: Callable[[], None],
     lock: DaemonLock,
     run_command: RunCommand,
+    until_idle: bool,
 ) -> bool:
-    return await Daemon(settings, reload, lock, run_command).run(ready)
+    return await Daemon(settings, reload, lock, run_command, until_idle=until_idle).run(ready)
 
 
 def _thread_died(about: threading.ExceptHookArgs) -> None:
@@ -226,6 +241,22 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
         return _await_ready(reading, child, wait_seconds)
     finally:
         os.close(reading)
+
+
+def start_unasked(arguments: Sequence[str]) -> None:
+    """Start `memsync ARGUMENTS watch` in the background, and do not wait for it. It ends when it is idle."""
+    with open(os.devnull, "wb") as nowhere:
+        subprocess.Popen(  # noqa: S603 (because it is this same program)
+            [
+                *(sys.executable, "-P", "-m", "memsync", *arguments),
+                *("watch", "--background", str(nowhere.fileno()), "--until-idle"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(nowhere.fileno(),),
+            start_new_session=True,
+        )
 
 
 def _await_ready(reading: int, child: subprocess.Popen[bytes], wait_seconds: float) -> dict[str, Any]:

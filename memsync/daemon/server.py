@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import stat
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -52,6 +53,7 @@ class Server:
         self._long = ThreadPoolExecutor(MOST_CONNECTIONS, thread_name_prefix="long")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
+        self._last_request = time.monotonic()
         self._listener: asyncio.Server | None = None
         self._inode = 0
 
@@ -79,6 +81,10 @@ class Server:
             return os.lstat(self._path).st_ino == self._inode
         except OSError:
             return False
+
+    def idle_seconds(self) -> float:
+        """Return for how long nobody has asked anything; 0 as long as somebody is connected."""
+        return 0.0 if self._peers else time.monotonic() - self._last_request
 
     async def listen_again(self) -> None:
         """Put the socket back. Raises DaemonError when something else stands there."""
@@ -111,6 +117,7 @@ class Server:
 
     async def _respond(self, message: dict[str, Any], peer: Connection) -> dict[str, Any] | None:
         """Return the response to one request; None to a notification, which gets none."""
+        self._last_request = time.monotonic()
         number, method, params = message.get("id"), message.get("method"), message.get("params")
         if isinstance(number, (dict, list, bool)) or not isinstance(method, str):
             known = None if isinstance(number, (dict, list, bool)) else number

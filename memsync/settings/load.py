@@ -48,6 +48,7 @@ def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
     return (lambda value: bool(least <= value <= most)), f"from {least:g} to {most:g}"
 
 
+AUTOSTART = ("terminal", "always", "never")
 SETTINGS = (
     Setting("memsync.root", ".", "The folder of notes, relative to this file."),
     Setting("files.exclude", [], "More files that are not notes: patterns as in .gitignore."),
@@ -149,6 +150,19 @@ SETTINGS = (
     Setting("git.commit", False, "Commit each note that memsync writes (imports aside) to git, and nothing else."),
     Setting("daemon.use", True, "Ask the daemon, where one serves this root with these settings."),
     Setting(
+        "daemon.autostart",
+        "terminal",
+        "Start the daemon after a command that found none: terminal (one that a person typed), always or never.",
+        lambda value: value in AUTOSTART,
+        "terminal, always or never",
+    ),
+    Setting(
+        "daemon.idle_exit_minutes",
+        120,
+        "A daemon that was started so ends after so many minutes without a request.",
+        *_between(1, 100_000),
+    ),
+    Setting(
         "daemon.settle_ms", 30, "How long a file must stand still before the daemon reads it.", *_between(0, 5_000)
     ),
     Setting(
@@ -162,6 +176,13 @@ SETTINGS = (
         "After so many minutes without use, the model leaves memory.",
         *_between(0, 100_000),
     ),
+    Setting(
+        "cli.open_with",
+        "",
+        "Where links on a terminal lead: vscode, cursor, zed, idea, sublime, or a URL with {path} and {line}; "
+        "empty: the file.",
+    ),
+    Setting("cli.pager", True, "Show output that is longer than the terminal in $PAGER, or in less."),
 )
 
 DEFAULT_KINDS: Mapping[str, str] = {
@@ -280,9 +301,8 @@ def load_settings(
     options = ["--config", files.over.path] if files.over is not None and files.is_named else []
     if not options or root is not None or sources["memsync.root"] == "MEMSYNC_ROOT":
         options += ["--root", resolved_root]
-    return Settings(
-        resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, files.warnings
-    )
+    warnings = [*files.warnings, *_unknown_variables(environ)]
+    return Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
 
 
 def _no_root(files: _Files) -> ConfigError:
@@ -410,8 +430,13 @@ def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]
         if variable in variables and text != "":
             setting = variables[variable]
             yield setting, _checked(setting, _from_text(setting, text), variable)
-        elif variable.startswith("MEMSYNC_") and variable != "MEMSYNC_CONFIG" and variable not in variables:
-            raise ConfigError(f"{variable}: no such setting", hint=nearest(variable, tuple(variables)))
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return a warning for each MEMSYNC_ variable that is not a setting: it may belong to another program."""
+    names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG"}
+    unknown = sorted(name for name in environ if name.startswith("MEMSYNC_") and name not in names)
+    return [f"{name} is ignored: it is not a setting. {nearest(name, sorted(names))}" for name in unknown]
 
 
 def _check_trust(

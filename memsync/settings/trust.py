@@ -53,6 +53,8 @@ HARMLESS = frozenset(
         "daemon.rescan_seconds",
         "daemon.poll_seconds",
         "daemon.idle_unload_minutes",
+        "daemon.idle_exit_minutes",
+        "cli.pager",
     }
 )
 """Settings that lead nowhere: no path, no address, no program, nothing that is written down or used up elsewhere."""

@@ -1,0 +1,58 @@
+"""The terminal: colour, width, and a pager for long output. Also where click is not loaded."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def wants_colour(choice: str) -> bool:
+    """Tell whether to colour standard output; `choice` is auto, always or never."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is, 0 if it is none."""
+    if not sys.stdout.isatty():
+        return 0
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def show(text: str, *, uses_pager: bool = True) -> None:
+    """Print text, in a pager if standard output is a terminal with fewer lines."""
+    if uses_pager and sys.stdout.isatty() and _is_long(text) and _page(text):
+        return
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _is_long(text: str) -> bool:
+    try:
+        return text.count("\n") >= os.get_terminal_size(sys.stdout.fileno()).lines
+    except OSError:
+        return False
+
+
+def _page(text: str) -> bool:
+    """Show text in $PAGER, or in less as git calls it; return False if that cannot be run."""
+    import shutil
+    import subprocess
+
+    command = os.environ.get("PAGER") or "less"
+    if command == "cat" or shutil.which(command.split()[0]) is None:
+        return False
+    environ = {**os.environ, "LESS": os.environ.get("LESS", "FRX"), "LV": os.environ.get("LV", "-c")}
+    try:
+        pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)  # noqa: S602 (because the user's own $PAGER may have options)
+    except OSError:
+        return False
+    try:
+        pager.communicate(text.encode("utf-8", "replace"))
+    except KeyboardInterrupt:
+        pager.wait()
+    return True
