@@ -33,8 +33,12 @@ LEADS_SOMEWHERE = {
     "index.processes": "[index]\nprocesses = 60\n",
     "usage.queries": "[usage]\nqueries = true\n",
     "git.commit": "[git]\ncommit = true\n",
+    "daemon.autostart": '[daemon]\nautostart = "always"\n',
+    "cli.open_with": '[cli]\nopen_with = "evil://{path}"\n',
 }
 VALUES = {
+    "daemon.autostart": "always",
+    "cli.open_with": "vscode",
     "index.dir": "index",
     "index.vector_cache_mb": "1",
     "search.min_score": "0.5",

@@ -33,7 +33,7 @@ def show(text: str, *, uses_pager: bool = True) -> None:
 
 def _is_long(text: str) -> bool:
     try:
-        return text.count("\n") >= os.get_terminal_size(sys.stdout.fileno()).lines
+        return text.count("\n") >= (os.get_terminal_size(sys.stdout.fileno()).lines or 24)
     except OSError:
         return False
 
