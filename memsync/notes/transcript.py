@@ -61,7 +61,7 @@ def speaker_of(text: str) -> str:
 
 
 def traits_of(text: str) -> Trait:
-    """Return whether a text is a question and whether it names a time, ignoring the time at the start of a list item."""
+    """Return whether a text is a question and whether it names a time (not counting the time of a list item)."""
     traits = Trait(0)
     if text.rstrip().endswith(("?", "？")):
         traits |= Trait.QUESTION
