@@ -182,8 +182,8 @@ def _folded(*values: apsw.SQLiteValue) -> apsw.SQLiteValue:
 def prepare(connection: apsw.Connection) -> None:
     """Set the journal mode, and make the tables of a new database.
 
-    Raises IndexTooNew for a database of a later memsync, IndexOutdated for one of an earlier, CorruptError if its tables
-    do not match its version, and other apsw errors.
+    Raises IndexTooNew for a database of a later memsync and IndexOutdated for one of an earlier. Raises CorruptError if
+    its tables do not match its version, and other apsw errors.
     """
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "normal")
