@@ -37,7 +37,7 @@ def counted_from(note: IndexedNote) -> str:
 def here_since(note: IndexedNote) -> str:
     """Return the day from which a note's age counts when deciding to archive it (ISO 8601).
 
-    It is never before the file's mtime: a note that was cloned or pulled today is new here even if its commit is old.
+    The file's mtime counts as a change: a note that was cloned or pulled today is new here even if its commit is old.
     """
     return counted_from(note._replace(changed_ns=max(note.changed_ns, note.mtime_ns)))
 

@@ -188,10 +188,10 @@ def _search_path() -> str:
 
 def _program() -> str:
     """Return the path of git. Raises FileNotFoundError."""
-    found = shutil.which("git", path=_search_path())
-    if found is None:
+    program = shutil.which("git", path=_search_path())
+    if program is None:
         raise FileNotFoundError("git")
-    return found
+    return program
 
 
 def _limit_memory(process_id: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from markdown_it import MarkdownIt
 
@@ -20,7 +21,7 @@ from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks,
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
 from memsync.notes.decode import decode
-from memsync.notes.frontmatter import Head, read_head
+from memsync.notes.frontmatter import read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.notes.transcript import find_headings, messages_of, read_message_heading
@@ -64,7 +65,8 @@ def parse_note(
     head = read_head(lines)
     if head.warning:
         warnings.append(head.warning)
-    kind, tier = _kind(head, rules.kind(path), warnings), _tier(head, rules.tier(path), warnings)
+    kind = _choice(head.values, "kind", rules.kind(path), warnings)
+    tier = _choice(head.values, "tier", rules.tier(path), warnings)
     date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
     is_large = len(content) > max_structured_bytes
     if is_large:
@@ -131,6 +133,7 @@ def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
     body.tree.cuts.update({section.start_line: column for section, column in headings if column})
     for part in plain_blocks(lines, first_line):
         own = [line for line in range(part.start_line, part.end_line + 1) if line in begins] if begins else []
+        # Cut before and after each heading line.
         for first, last in pairwise([*sorted({part.start_line, *own, *(line + 1 for line in own)}), part.end_line + 1]):
             if first in begins or not body.sections:
                 body.sections.append(begins.get(first) or Section((), first, last - 1))
@@ -220,23 +223,16 @@ def _heading_text(markdown: MarkdownIt, source: str, tree: BlockTree) -> str:
 # --------------------------------------------------------------------------------------- front matter
 
 
-def _kind(head: Head, by_path: Kind, warnings: list[str]) -> Kind:
-    value = head.values.get("kind")
-    if value is None:
-        return by_path
-    if value in list(Kind):
-        return Kind(str(value))
-    warnings.append(f"kind {value!r} is not one of {', '.join(Kind)}")
-    return by_path
+_Choice = TypeVar("_Choice", Kind, Tier)
 
 
-def _tier(head: Head, by_path: Tier, warnings: list[str]) -> Tier:
-    value = head.values.get("tier")
-    if value is None:
-        return by_path
-    if value in list(Tier):
-        return Tier(str(value))
-    warnings.append(f"tier {value!r} is not one of {', '.join(Tier)}")
+def _choice(values: Mapping[str, JsonValue], key: str, by_path: _Choice, warnings: list[str]) -> _Choice:
+    """Return the kind or tier that the front matter sets, otherwise that of the path."""
+    value, choices = values.get(key), type(by_path)
+    if value in list(choices):
+        return choices(str(value))
+    if value is not None:
+        warnings.append(f"{key} {value!r} is not one of {', '.join(choices)}")
     return by_path
 
 

@@ -14,7 +14,7 @@ ARCHIVE_FOLDER = "archive/"
 THREADS_FOLDER = "threads/"
 _README = "readme.md"
 _INSTRUCTING = {"/soul.md": Kind.SOUL, "/prompts/": Kind.PROMPT}
-"""Notes that instruct agents whatever `[kinds]` says; names are folded by `_as_any_file_system_reads`."""
+"""Notes that instruct agents even if `[kinds]` says otherwise; names are folded by `_as_any_file_system_reads`."""
 
 _Glob = tuple[IgnorePattern, str]
 
@@ -57,8 +57,9 @@ class PathRules:
 
     @cached_property
     def _instructing(self) -> PathRules:
-        own = {glob: kind for glob, kind in self.kinds.items() if kind in (Kind.SOUL, Kind.PROMPT)}
-        return PathRules({**{_as_any_file_system_reads(glob): kind for glob, kind in own.items()}, **_INSTRUCTING}, {})
+        instructing = (Kind.SOUL, Kind.PROMPT)
+        kinds = {_as_any_file_system_reads(glob): kind for glob, kind in self.kinds.items() if kind in instructing}
+        return PathRules(kinds | _INSTRUCTING, {})
 
     @cached_property
     def _kind_globs(self) -> list[_Glob]:

@@ -1,4 +1,4 @@
-"""Wait for saves to finish: many editors empty a file and write it again, or rename it away and create it anew.
+"""Wait for saves to finish: many editors empty a file and write it again, or rename it and create a new one.
 
 For a moment the file is empty, short or missing; reading it then would lose the note. So a change that removes text
 counts only after the file has not changed for a short time. A change that adds text counts at once.

@@ -300,7 +300,7 @@ class SqliteIndex:
         if inode == self._inode:
             return
         with self._write_lock:
-            if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread was quicker
+            if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread has done it
                 return
             _close(self._writer)
             self._writer = self._open()

@@ -20,7 +20,7 @@ from memsync.index.sqlite.vectors import are_vectors, is_int8_vector, to_int8
 from memsync.model.query import EmbeddingSpace
 
 SPACE_KEY = "space "
-"""`meta` keeps a copy of a space's description under this key and its number: without one, its vectors are useless."""
+"""`meta` keeps a copy of each space's description under this key and its number: without one, vectors are useless."""
 HASH_BYTES = 32
 BLOCK_ROWS = 1_000
 

@@ -180,7 +180,7 @@ def _folded(*values: apsw.SQLiteValue) -> apsw.SQLiteValue:
 
 
 def prepare(connection: apsw.Connection) -> None:
-    """Set the journal mode, and make the tables of a new database.
+    """Set the journal mode and make the tables of a new database.
 
     Raises IndexTooNew for a database of a later memsync and IndexOutdated for one of an earlier. Raises CorruptError if
     its tables do not match its version, and other apsw errors.
