@@ -19,7 +19,7 @@ MAX_INLINE_CHARS = 20_000
 """Longer paragraphs are not searched for tags and links: inline parsing is not linear in the worst case."""
 
 MAX_STEPS_PER_CHAR = 1
-"""Give up on a paragraph after so many steps on brackets that may begin a link; ordinary text takes under half."""
+"""Give up on a paragraph after so many steps per character on brackets that may begin a link; most take under half."""
 
 _MIN_STEPS = 100
 
