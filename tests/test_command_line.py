@@ -308,11 +308,11 @@ def test_a_note_is_named_as_people_name_it(
         ("ROOT/.hidden.md", 5, "is no note"),
         ("ignored/x", 5, "is no note"),
         ("nosuch", 5, "nosuch does not exist"),
-        ("../x.md", 5, "not a path beneath the memory root"),
-        ("/etc/passwd", 5, "'/etc/passwd' is not beneath the memory root"),
-        ("/etc/nosuch", 5, "'/etc/nosuch' is not beneath the memory root"),
-        ("ROOT/../outside.md", 5, "is not beneath the memory root"),
-        ("ROOT-2/outside.md", 5, "is not beneath the memory root"),
+        ("../x.md", 5, "not a path in the memory root"),
+        ("/etc/passwd", 5, "'/etc/passwd' is not in the memory root"),
+        ("/etc/nosuch", 5, "'/etc/nosuch' is not in the memory root"),
+        ("ROOT/../outside.md", 5, "is not in the memory root"),
+        ("ROOT-2/outside.md", 5, "is not in the memory root"),
     ],
 )
 def test_what_names_no_note_says_why(run: Run, vault: Path, location: str, code: int, said: str) -> None:
@@ -426,7 +426,7 @@ def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
 ) -> None:
     """No error quotes a path that memsync made of it."""
     monkeypatch.chdir(vault / cwd)
-    assert "'../../../zz.md' is not a path beneath" in run("get", "../../../zz.md").err
+    assert "'../../../zz.md' is not a path in" in run("get", "../../../zz.md").err
     assert "'../../../zz' is not a path beneath" in run("note", "new", "../../../zz").err
     assert "no such folder: ../../../zz" in run("search", "in:../../../zz").err
     inside = f"{os.path.relpath(vault)}/nosuch.md"

@@ -319,7 +319,7 @@ def test_head_that_leads_to_a_branch_by_a_detour_is_refused(
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     log.symlink_to(outside)
-    reason = "names no commit" if chain[0] == "refs/heads/a" else "HEAD names neither a branch nor a commit"
+    reason = "does not name a commit" if chain[0] == "refs/heads/a" else "HEAD names neither a branch nor a commit"
     assert_nothing_left(git, repository, committing(repository), reason, outside)
 
 

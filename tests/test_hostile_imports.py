@@ -96,7 +96,7 @@ def test_import_says_which_rule_refuses_a_name(
     memory = make_memory(own_settings=settings)
     report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x"}))
     (wrong,) = report.wrong
-    assert "by [kinds] of the settings threads/t.md instructs agents" in wrong
+    assert "[kinds] says that threads/t.md instructs agents" in wrong
 
 
 def test_import_brings_no_front_matter_that_instructs(memory: Memory, root: Path) -> None:

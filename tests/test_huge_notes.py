@@ -98,4 +98,4 @@ def test_front_matter_does_not_multiply_by_the_passages_of_a_note(key: str, read
     note, _ = reader.read(NotePath("a.md"), f"{head}# h\n".encode())
     kept = note.aliases if key == "aliases" else [tag.name for tag in note.tags]
     assert list(kept) == [f"name{number}" for number in range(100)]
-    assert any("5000" in warning and "the first 100 count" in warning for warning in note.warnings)
+    assert any("5000" in warning and "only the first 100 are used" in warning for warning in note.warnings)

@@ -1,1 +1,1 @@
-"""Places that hold the index, one folder a backend."""
+"""Index backends, one folder each."""

@@ -1,6 +1,6 @@
-"""What the word index holds of a chunk beside its own text: where it stands and when.
+"""Make the words that the word index stores with a chunk's text: its headings, date, path, tags and speaker.
 
-None of it is embedded: renaming a file or a heading changes words, never a vector.
+They are not embedded, so renaming a file or a heading never changes a vector.
 """
 
 from __future__ import annotations
@@ -20,49 +20,39 @@ _RUN = re.compile(
 
 
 def cjk_runs(text: str) -> list[str]:
-    """Return the runs of unspaced script in `text`, in order."""
+    """Return the runs of script without spaces (Chinese, Japanese, Thai, ...) in `text`, in order."""
     return _RUN.findall(text)
 
 
 def without_cjk(text: str) -> str:
-    """Return `text` with each run of unspaced script replaced by a space."""
+    """Return `text` with each run of script without spaces replaced by one space."""
     return text if text.isascii() else _RUN.sub(" ", text)
 
 
 def bigrams(run: str) -> list[str]:
-    """Return the overlapping pairs of one run; a single character stands for itself."""
+    """Return the overlapping pairs of characters of one run, or the run itself if it is a single character."""
     return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 def cjk_words(text: str) -> str:
-    """Return what the word index holds for the unspaced runs of `text`, separated by spaces."""
+    """Return the pairs and last characters that the word index stores for the runs of `text`, separated by spaces."""
     return " ".join(" ".join([*bigrams(run), run[-1]] if len(run) > 1 else [run]) for run in cjk_runs(text))
 
 
 _MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+]  # fmt: skip
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
 def heading_words(heading_path: Sequence[str], moment: str) -> str:
-    """Return the headings above a chunk, outermost first, and its date in figures and in words."""
+    """Return the headings above a chunk, outermost first, and its date in digits and words."""
     return " ".join(part for part in (*heading_path, date_words(moment)) if part)
 
 
 def context_words(note: Note, chunk: Chunk) -> str:
-    """Return the words of the note's path, its title where it is another, aliases, note-wide tags and the speaker."""
+    """Return the note's path, its title if that is different, aliases, note-wide tags and the speaker, as words."""
     path = PurePosixPath(note.path)
     stem = path.stem.replace("_", " ").replace("-", " ")
     title = "" if note.title == path.stem or note.title in chunk.heading_path else note.title
@@ -71,7 +61,7 @@ def context_words(note: Note, chunk: Chunk) -> str:
 
 
 def date_words(moment: str) -> str:
-    """Return an ISO date or datetime as it might be asked for: `2026-11-21 21 November 2026 Saturday`."""
+    """Return an ISO date or datetime as people search for it: `2026-11-21 21 November 2026 Saturday`."""
     try:
         day = date.fromisoformat(moment[:10])
     except ValueError:

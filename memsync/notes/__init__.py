@@ -1,1 +1,1 @@
-"""Markdown in: files, front matter, structure, chunks."""
+"""Read the notes: find files, parse Markdown and front matter, cut into chunks."""

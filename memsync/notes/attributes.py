@@ -1,7 +1,7 @@
-"""The brace block at the end of a heading or list item: `{#id .class key=value key="two words"}`.
+"""Parse the attribute block at the end of a heading or list item: `{#id .class key=value key="two words"}`.
 
-The attribute parser of mdit-py-plugins refuses a bare value with a dot in it (`cost=0.0031`), which the format's
-own examples need, so the grammar is Pandoc's: a bare value runs to the next space.
+As in Pandoc, an unquoted value ends at the next space. The parser of mdit-py-plugins cannot be used, because it refuses
+dots in unquoted values (`cost=0.0031`).
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ MAX_BLOCK_CHARS = 2_000
 
 
 def cut_attributes(line: str) -> tuple[int, Mapping[str, str]]:
-    """Return the column where `line`'s attribute block begins, spaces before it included, and what it says.
+    """Return the column where `line`'s attribute block (with the spaces before it) begins, and its attributes.
 
-    `(len(line), {})` when the line does not end in a block, or in one that does not parse: that is ordinary text. So is
-    a brace after a backslash, as in all of Markdown.
-    Classes are joined under `class`, an id stands under `id`; the last of two equal keys wins.
+    Returns `(len(line), {})` if the line does not end in a block that parses: its braces are then ordinary text. So are
+    braces after a backslash. Classes are joined under the key `class`; the last of two equal keys wins.
     """
     if not line.rstrip().endswith("}"):
         return len(line), {}

@@ -1,7 +1,7 @@
-"""Markdown's block structure -> the lines of each heading, paragraph, list item, fence and table row.
+"""Find the lines of each heading, paragraph, list item, fence and table row of a Markdown text.
 
-Only markdown-it's block parser runs here; paragraphs are parsed further only where `inline.py` has reason to look.
-Line numbers in this module count from 1, as everywhere outside markdown-it.
+Only markdown-it's block parser runs here; `inline.py` parses only the paragraphs that may have tags or links. Line
+numbers count from 1, as everywhere outside markdown-it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from memsync.notes.dates import leading_time
 from memsync.notes.inline import BoundedInline, add_inline_rules
 
 MAX_TOKENS = 500_000
-"""A file of more elements (each is some tokens) is not parsed: 2 MB of real notes take 170,000."""
+"""Give up on a file after so many markdown-it tokens; 2 MB of real notes take 170,000."""
 
 MAX_CHECKS = 4_000_000
-"""Nor is one for which more rules have to be tried: deep quotes of many lines; 2 MB of real notes take 800,000."""
+"""Give up on a file after trying so many rules, as on long, deeply nested quotes; 2 MB of real notes take 800,000."""
 
 CHECKS_PER_STEP = 256
-"""Rules that are tried, or tokens that are made, between two calls of `pause`."""
+"""Call `pause` after so many tried rules or new tokens."""
 
 _parsers = threading.local()
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
@@ -50,7 +50,7 @@ class Heading:
 
 @dataclass(slots=True)
 class BlockTree:
-    """The top-level blocks and headings of a body, in file order, every non-blank line in exactly one of them."""
+    """The top-level blocks and headings of a body, in file order. Each non-blank line is in exactly one of them."""
 
     parts: list[Heading | Block]
     tokens: list[Token]
@@ -60,20 +60,20 @@ class BlockTree:
 
 
 CODE_INDENT = 4
-# The beginning of a line that can only be a paragraph's: a letter, or a bracket that no link definition begins with.
+# A line that begins so can only be a paragraph: with a letter, or a bracket that does not begin a link definition.
 _PARAGRAPH = re.compile(r"[A-Za-z]|\[(?!\^)[^\[\]\\\n]*\](?!:)")
-# A list item that holds text, and no table row: nothing but a list can begin so.
+# A line like this can only be a list item: it has text and cannot be a table row.
 _BULLET = re.compile(r"[-*+] +[A-Za-z\[][^|\n]*$")
 
 
 class _TooInvolvedError(Exception):
-    """The file is not worth the time and memory that it would take to understand it."""
+    """Parsing the file takes too much time or memory."""
 
 
 class _BoundedState(StateBlock):
-    """markdown-it's block parser at work, counting what it makes and what it tries.
+    """The state of markdown-it's block parser, with limits on the tokens it makes and the rules it tries.
 
-    The limits are on work and not on time, so that equal bytes always give an equal note.
+    The limits count work, not time, so that equal bytes always give an equal note.
     """
 
     checks = 0
@@ -92,11 +92,11 @@ class _BoundedState(StateBlock):
         return super().push(ttype, tag, nesting)
 
     def takes_single_line(self, line: int, end: int) -> bool:
-        """Take the paragraph on `line` if it is one of a single line with a list item behind it; else do nothing.
+        """Parse the paragraph on `line` if it has one line and a list item follows; otherwise return False.
 
-        Link lists are made of such lines. Before markdown-it knows what one is, it has tried ten rules on it and two
-        times five on the next. This must give what they give, down to the number of trials and to the type of the
-        parent, which markdown-it leaves as "paragraph".
+        Link lists consist of such lines. This is a shortcut: to recognize one, markdown-it tries ten rules on it and
+        twice five on the next line. The result must equal markdown-it's, including the number of tried rules and the
+        parent type, which markdown-it leaves as "paragraph".
         """
         begin, indent, counts = self.bMarks[line] + self.tShift[line], self.blkIndent, self.sCount
         if end != self.lineMax or not 0 <= counts[line] - indent < CODE_INDENT:
@@ -131,7 +131,7 @@ class _BoundedState(StateBlock):
             self.pause()
 
     def is_code_block(self, line: int) -> bool:
-        """Count a trial; nearly every rule begins with this question, so it is answered here and not by `super()`."""
+        """Count a tried rule: nearly every rule calls this first. For speed it does not call `super()`."""
         self.checks += 1
         if self.checks > MAX_CHECKS:
             raise _TooInvolvedError
@@ -141,10 +141,10 @@ class _BoundedState(StateBlock):
 
 
 class _BoundedBlocks(ParserBlock):
-    """markdown-it's block parser, which ends a list where it ends even if it nests too deeply to be read.
+    """markdown-it's block parser, changed to end a list at its end even if it is nested too deeply to parse.
 
-    markdown-it itself takes the rest of the file for a part of the innermost item: the headings that follow, those of
-    messages for example, would be lost.
+    markdown-it itself would add the rest of the file to the innermost item, so the headings after it, such as those of
+    messages, would be lost.
     """
 
     def tokenize(self, state: StateBlock, startLine: int, endLine: int) -> None:  # noqa: N803 (because markdown-it names them so)
@@ -153,7 +153,7 @@ class _BoundedBlocks(ParserBlock):
             outside = (line for line in following if not state.isEmpty(line) and state.sCount[line] < state.blkIndent)
             endLine = next(outside, endLine)  # noqa: N806 (because it is the parameter)
         elif isinstance(state, _BoundedState) and state.takes_single_line(startLine, endLine):
-            startLine += 1  # noqa: N806 (because: as above)
+            startLine += 1  # noqa: N806 (because it is the parameter)
             if startLine >= endLine or state.sCount[startLine] < state.blkIndent:
                 return
         super().tokenize(state, startLine, endLine)
@@ -169,7 +169,7 @@ def new_parser() -> MarkdownIt:
 
 
 def thread_parser() -> MarkdownIt:
-    """Return this thread's parser; building one takes longer than parsing a short note."""
+    """Return this thread's parser. It is kept, because building one takes longer than parsing a short note."""
     if not hasattr(_parsers, "markdown"):
         _parsers.markdown = new_parser()
     parser: MarkdownIt = _parsers.markdown
@@ -179,17 +179,17 @@ def thread_parser() -> MarkdownIt:
 def parse_blocks(
     markdown: MarkdownIt, lines: Sequence[str], first_line: int, pause: Callable[[], None] = lambda: None
 ) -> BlockTree | None:
-    """Parse `lines[first_line - 1:]`; `lines` is the whole file, so that all numbers are the file's.
+    """Parse `lines[first_line - 1:]`, where `lines` is the whole file.
 
-    Front matter is blanked rather than cut off, which keeps markdown-it's line numbers equal to the file's. Returns
-    None when that is too much work, or more than markdown-it can do.
+    Front matter is replaced by blank lines, so that markdown-it's line numbers equal the file's. Returns None if
+    parsing takes too much work or markdown-it fails.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
     tree = BlockTree([], [], {})
     state = _BoundedState(source, markdown, tree.env, tree.tokens, pause)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
-    except (_TooInvolvedError, IndexError):  # markdown-it fails so on an HTML block that a list in a quotation cuts off
+    except (_TooInvolvedError, IndexError):  # markdown-it raises IndexError on an HTML block cut off by a quoted list
         return None
     reader = _Reader(lines, tree, pause)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))
@@ -197,12 +197,12 @@ def parse_blocks(
 
 
 def plain_blocks(lines: Sequence[str], first_line: int) -> list[Heading | Block]:
-    """Return the paragraphs between blank lines: what is left when a file is too much to be parsed."""
+    """Split a file that is too large or complex to parse into paragraphs at its blank lines."""
     return list(_with_uncovered([], lines, first_line))
 
 
 class _Reader:
-    """Walks the flat token list once and builds the blocks; keeps the attributes it meets on the way."""
+    """Builds the blocks in one pass over the flat token list, and records attributes in the tree."""
 
     def __init__(self, lines: Sequence[str], tree: BlockTree, pause: Callable[[], None]) -> None:
         self._lines = lines
@@ -238,7 +238,7 @@ class _Reader:
             index = last + 1
 
     def _span(self, token: Token) -> tuple[int, int]:
-        """Return the lines of a token without the blank lines that markdown-it counts into lists."""
+        """Return the first and last line of a token, without the blank lines that markdown-it adds to lists."""
         first, end = token.map or [0, 0]
         while end > first + 1 and not self._lines[end - 1].strip():
             end -= 1
@@ -294,7 +294,7 @@ class _Reader:
         return [Block(*self._span(row)) for row in rows]
 
     def _cut(self, line: int) -> dict[str, str]:
-        """Note the attribute block at the end of `line` and return it."""
+        """Record and return the attributes at the end of `line`."""
         column, attributes = cut_attributes(self._lines[line - 1])
         if attributes:
             self._tree.cuts[line] = column
@@ -303,7 +303,7 @@ class _Reader:
 
 
 def _partition(children: Sequence[Block], first: int, last: int) -> tuple[Block, ...]:
-    """Stretch children over their parent's lines, so that markers, delimiters and definitions stay with a child."""
+    """Stretch children over all their parent's lines, so that each marker, delimiter and definition is in a child."""
     if not children:
         return ()
     if len(children) == 1:
@@ -322,7 +322,7 @@ def _stretched(block: Block, first: int, last: int) -> Block:
 def _with_uncovered(
     parts: Sequence[Heading | Block], lines: Sequence[str], first_line: int
 ) -> Iterator[Heading | Block]:
-    """Yield `parts` and, between them, the non-blank lines that belong to none (link definitions, say)."""
+    """Yield `parts` and the non-blank lines between them, such as link definitions."""
     next_line = first_line
     for part in parts:
         yield from _paragraphs(lines, next_line, part.start_line - 1)

@@ -1,15 +1,15 @@
-"""Note -> chunks: what is embedded, searched and cited.
+"""Cut a note into chunks: the passages that are embedded, searched and cited.
 
-A section is first cut into units, each a block of the Markdown tree that fits what the model reads (a block that does
-not is replaced by its children, then by its lines, then by pieces of a line). What becomes of them depends on the note.
+A section is first cut into units. A unit is a block of the Markdown tree that fits the model's input; a block that is
+too large is replaced by its children, its lines or pieces of a line. The rest depends on the kind of note.
 
-Expository text is packed into chunks of even size. In a note that records facts (a log, MEMORY.md) each small list item
-is a chunk of its own, because its neighbours are about something else; only in a conversation, where one line is rarely
-understood without the lines before it, are there also windows of neighbouring items. In a reference note a long list of
-links or terms is cut into groups: the vector is of the group, the words are of each item.
+Running text is packed into chunks of even size. In a note that records facts (a log, MEMORY.md), each small list item
+is a separate chunk, because its neighbours are about other subjects. A conversation also gets windows of neighbouring
+items, because a line is rarely clear without the lines before it. In a reference note, a long list of links or terms is
+cut into groups: a group has one vector, but each item has its own words in the word index.
 
-Windows and groups begin where the text of the items says so, not at every so many items: an item that is inserted
-changes the windows around it and no others. No chunk crosses a section or a message.
+A digest of the items' text decides where windows and groups begin, not a fixed count. So an inserted item changes only
+the windows and groups around it. No chunk crosses the border of a section or message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def clean(text: str) -> str:
 
 
 def passage_text(text: str) -> str:
-    """Return the passage of a span: its cleaned text without blank lines, or the text itself when nothing is left."""
+    """Return the text to embed: cleaned and without blank lines, or the text itself if cleaning leaves nothing."""
     passage = clean(text)
     if "\n" in passage:
         passage = _BLANK_LINES.sub("\n", passage)
@@ -50,24 +50,24 @@ def passage_text(text: str) -> str:
 
 
 CountTokens = Callable[[Sequence[str]], list[int]]
-"""Word pieces of each text, special tokens not counted."""
+"""Returns the number of tokens of each text, without special tokens."""
 
 CHARS_PER_TOKEN = 8
-"""No text counts as less than one token for so many characters: a tokenizer makes one [UNK] of a 1 MB word."""
+"""Count at least one token per so many characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
 COUNTED_AT_ONCE = 2_000
-"""Texts whose tokens are counted between two calls of `pause`."""
+"""Call `pause` after counting the tokens of so many texts."""
 MOST_ITEMS = 255
-"""In a group: the word index numbers them in a byte."""
+"""Most items of a group: the word index numbers them in one byte."""
 GROUP_SHARE = 0.43
-"""Of a chunk's size: the least size of a group, so that there is a choice of where it ends."""
+"""Smallest group as a share of the largest chunk; a group may end anywhere between the two sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """How large a chunk may be and when list items become entries of their own. Sizes in built-in word pieces.
+    """The largest chunk, and which list items become separate entries. Sizes are in tokens of the built-in model.
 
-    Items of at most `small_tokens` are entries of their own, in a reference note only in lists of more than
-    `run_tokens`. Windows hold at most `window_entries` of them and begin `window_stride` after each other on average.
+    Items of at most `small_tokens` are separate entries, but in a reference note only in lists of more than
+    `run_tokens`. A window has at most `window_entries` of them; windows begin `window_stride` entries apart on average.
     """
 
     max_tokens: int
@@ -79,7 +79,7 @@ class ChunkLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A block, or part of one, that fits; columns are set for pieces of a single line only."""
+    """A block, or part of one, that fits into a chunk. Columns are set only for pieces of a single line."""
 
     start: int
     end: int
@@ -93,7 +93,7 @@ class _Unit:
 
 @dataclass(slots=True)
 class _Section:
-    """The chunks of one section while they are made; `ordinal` is that of the first, `entries` counts its entries."""
+    """The chunks of one section so far: `ordinal` is that of its first chunk, `entries` is the number of entries."""
 
     number: int
     section: Section
@@ -105,9 +105,9 @@ class _Section:
 def chunk_note(
     note: Note, count_tokens: CountTokens, limits: ChunkLimits, pause: Callable[[], None] = lambda: None
 ) -> list[Chunk]:
-    """Cut a note into chunks, in file order; `pause` is called before each step and may raise to end the work.
+    """Cut a note into chunks, in file order. Calls `pause` before each step; it may raise to stop the work.
 
-    Every non-blank line of the body is in at least one chunk; front matter is a chunk only where it is to be searched.
+    Every non-blank line of the body is in at least one chunk. Front matter is a chunk only if it should be searchable.
     """
     return _Chunker(note, count_tokens, limits, pause).run()
 
@@ -140,11 +140,11 @@ class _Chunker:
     # -------------------------------------------------------------------------------------------- units
 
     def _units(self, block: Block, tokens: int) -> Iterator[_Unit]:
-        """Yield the units of a block: itself if it fits, else its children's, else its lines'."""
+        """Yield the block itself if it fits, otherwise the units of its children or lines."""
         if tokens <= self._limits.max_tokens:
             yield _Unit(block.start_line, block.end_line, tokens, block.entry, block.time, block.attributes)
         elif block.children:
-            # An only child has its parent's lines: quotes within quotes are not counted over and over.
+            # An only child has the same lines as its parent; counting it again would be slow for nested quotes.
             counts = [tokens] if len(block.children) == 1 else self._count_blocks(block.children)
             for child, count in zip(block.children, counts, strict=True):
                 yield from self._units(child, count)
@@ -152,7 +152,7 @@ class _Chunker:
             yield from self._lines(block)
 
     def _lines(self, block: Block) -> Iterator[_Unit]:
-        """Yield runs of whole lines as large as fits, and pieces of the lines that do not fit by themselves."""
+        """Yield the longest runs of whole lines that fit, and pieces of each line that is too long by itself."""
         limit = self._limits.max_tokens
         counts = self._count(
             [passage_text(self._text(line, line)) for line in range(block.start_line, block.end_line + 1)]
@@ -171,7 +171,7 @@ class _Chunker:
             yield _Unit(start, block.end_line, total)
 
     def _pieces(self, line: int) -> Iterator[_Unit]:
-        """Yield pieces of one line, cut behind a space where there is one."""
+        """Yield pieces of one line, cut after a space if possible."""
         text = self._text(line, line)
         spans = list(_slices(text, 0, len(text), self._limits.max_tokens * 3))
         ready: list[_Unit] = []
@@ -189,7 +189,7 @@ class _Chunker:
     # ------------------------------------------------------------------------------------------- chunks
 
     def _cut(self, parts: _Section, units: Sequence[_Unit]) -> None:
-        """Add the chunks of a section: its text in packs, its lists by item."""
+        """Add the chunks of a section: text in packs, lists by item."""
         heading, rest = units[: bool(parts.section.heading_path)], units[bool(parts.section.heading_path) :]
         groups = list(_groups(rest, self._limits, always=self._note.is_remembered))
         if heading and groups and not groups[0][1]:
@@ -206,7 +206,7 @@ class _Chunker:
                 self._add_reference_list(parts, group)
 
     def _add_log(self, parts: _Section, items: Sequence[_Unit]) -> None:
-        """Add a chunk for each item of a log, and where it is a conversation also windows."""
+        """Add a chunk for each item of a log; if several people speak in it, add windows too."""
         texts = [self._text(item.start, item.end) for item in items]
         speakers = [speaker_of(text) for text in texts]
         windows = list(_windows(items, texts, self._limits)) if len({*speakers} - {""}) > 1 else []
@@ -221,7 +221,7 @@ class _Chunker:
             self._add(parts, items[first : last + 1], entries[first : last + 1], Form.WINDOW)
 
     def _add_reference_list(self, parts: _Section, items: Sequence[_Unit]) -> None:
-        """Add the groups of a long list."""
+        """Add a chunk for each group of a long list."""
         texts = [self._text(item.start, item.end) for item in items]
         entries = [self._entry(parts, [item]) for item in items]
         for first, last in _item_groups(items, texts, self._limits):
@@ -273,7 +273,7 @@ class _Chunker:
             attributes.update(unit.attributes or {})
         time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
         traits = Trait.ITEM if units[0].is_item else Trait(0)
-        if self._note.is_remembered or section.role:  # nobody asks it of a reference text, and it takes longest
+        if self._note.is_remembered or section.role:  # a search needs traits only here, and they are slow to find
             traits |= traits_of(self._words(units))
         parts.entries += 1
         return Entry(
@@ -291,7 +291,7 @@ class _Chunker:
         )
 
     def _speaker(self, section: Section) -> str:
-        """Return who speaks in a message: the thread's user by name, an agent by its own, else the role."""
+        """Return the speaker of a message: the name of the thread's user or of the agent, otherwise the role."""
         if section.role == "user":
             return str(self._note.front_matter.get("user") or "user").strip().lower()
         return section.role.removeprefix("agent:").lower()
@@ -312,7 +312,7 @@ class _Chunker:
         return self._count([passage_text(self._text(block.start_line, block.end_line)) for block in blocks])
 
     def _count(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text; of one that is too long whatever its words are, no more than that it is."""
+        """Return the token count of each text; for a text certainly too long, only the estimate by characters."""
         least = [len(text) // CHARS_PER_TOKEN for text in texts]
         counted = [text for text, count in zip(texts, least, strict=True) if count <= self._limits.max_tokens]
         counts = (
@@ -328,7 +328,7 @@ class _Chunker:
 
 
 def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:
-    """Return a section's units with its heading joined to what follows it, where both fit."""
+    """Return a section's units with the heading joined to the next unit, if both fit together."""
     if len(units) < 2 or units[0].end_column or units[1].end_column:
         return units
     heading, first = units[:2]
@@ -339,7 +339,7 @@ def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:
 
 
 def _groups(units: Sequence[_Unit], limits: ChunkLimits, *, always: bool) -> Iterator[tuple[Sequence[_Unit], bool]]:
-    """Yield the units in runs, and whether each is a list whose items are entries: a long one, or `always` any."""
+    """Yield runs of units, each with whether it is a list of separate entries: a long list, or with `always` any."""
     small = [unit.is_item and unit.tokens <= limits.small_tokens for unit in units]
     start = 0
     for position, end in _runs(small):
@@ -363,9 +363,9 @@ def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
 
 
 def _windows(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
-    """Yield the first and last unit of each window over a run, until one reaches its end.
+    """Yield the first and last unit of each window over a run, until a window reaches the end.
 
-    Of the units at which the next window may begin, it begins at the one with the lowest digest.
+    Each window begins at the unit with the lowest digest among those where it may begin.
     """
     digests = [_digest(text) for text in texts]
     first = 0
@@ -382,14 +382,14 @@ def _windows(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) 
             return
         farthest = min(
             first + 2 * limits.window_stride - 1, last + 1, len(units) - 2
-        )  # the last unit is not left alone
+        )  # do not leave the last unit alone
         first = min(range(first + 1, max(first + 1, farthest) + 1), key=lambda number: (digests[number], number))
 
 
 def _item_groups(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimits) -> Iterator[tuple[int, int]]:
     """Yield the first and last unit of each group of a list.
 
-    A group ends before the unit with the lowest digest among those before which it may end.
+    The next group begins at the unit with the lowest digest among those where it may begin.
     """
     digests = [_digest(text) for text in texts]
     least = GROUP_SHARE * limits.max_tokens
@@ -415,7 +415,7 @@ def _digest(text: str) -> bytes:
 
 
 def _packed(units: Sequence[_Unit], limits: ChunkLimits) -> list[list[_Unit]]:
-    """Return the units in as few runs as fit a chunk, and those as even as that allows; a piece of a line alone."""
+    """Return the units in as few runs as fit into chunks, of even size. A piece of a line is a run by itself."""
     fewest = _filled(units, limits.max_tokens)
     low, high = max((unit.tokens for unit in units), default=0), limits.max_tokens
     while len(fewest) > 1 and low < high:
@@ -429,7 +429,7 @@ def _packed(units: Sequence[_Unit], limits: ChunkLimits) -> list[list[_Unit]]:
 
 
 def _filled(units: Sequence[_Unit], most: int) -> list[list[_Unit]]:
-    """Return the units in runs of at most `most` tokens, each filled before the next is begun."""
+    """Return the units in runs of at most `most` tokens, filling each run before the next."""
     runs: list[list[_Unit]] = []
     total = 0
     for unit in units:
@@ -444,7 +444,7 @@ def _filled(units: Sequence[_Unit], most: int) -> list[list[_Unit]]:
 
 
 def _slices(text: str, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive spans of at most `size` characters, ending behind a space where one is near."""
+    """Yield consecutive spans of at most `size` characters that end after a space if one is near."""
     size = max(size, 1)
     while start < end:
         stop = min(start + size, end)

@@ -1,4 +1,4 @@
-"""Dates and times, as notes and as people write them. Pure."""
+"""Parse dates and times as notes and people write them. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
 
 
 def date_in_name(name: str) -> str:
-    """Return the date that a file name begins with as ISO text, or an empty string; 2026-02-30 is no date.
+    """Return the date at the start of a file name as ISO text, or an empty string; 2026-02-30 is not a date.
 
     It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121.
     """
@@ -22,34 +22,34 @@ def date_in_name(name: str) -> str:
 
 
 def split_date(name: str) -> tuple[str, str]:
-    """Return the date that a file name begins with, as `date_in_name` does, and the rest of the name."""
-    found = _DATE.match(name)
-    if found is None:
+    """Return the date at the start of a file name, as `date_in_name` does, and the rest of the name."""
+    match = _DATE.match(name)
+    if match is None:
         return "", name
     try:
-        return date(int(found[1]), int(found[3]), int(found[4])).isoformat(), name[found.end() :]
+        return date(int(match[1]), int(match[3]), int(match[4])).isoformat(), name[match.end() :]
     except ValueError:
         return "", name
 
 
 def leading_time(text: str) -> str:
-    """Return the time of day that `text` begins with as `HH:MM` or `HH:MM:SS`, or an empty string."""
-    found = _LEADING_TIME.match(text)
-    if found is None:
+    """Return the time of day at the start of `text` as `HH:MM` or `HH:MM:SS`, or an empty string."""
+    match = _LEADING_TIME.match(text)
+    if match is None:
         return ""
-    clock = f"{int(found['hour']):02d}:{found['minute']}"
-    return f"{clock}:{found['second']}" if found["second"] else clock
+    clock = f"{int(match['hour']):02d}:{match['minute']}"
+    return f"{clock}:{match['second']}" if match["second"] else clock
 
 
 def expires_at(text: str, since: str) -> datetime | None:
-    """Return from when on something is out of date: a date or moment, or `30d` after the day `since`, as local time.
+    """Return the local time at which a note expires: a date or moment, or `30d` counted from the day `since`.
 
-    A day begins at midnight. None when the text is neither, or names a day that no calendar has.
+    A day begins at midnight. Returns None if the text is neither or the day does not exist.
     """
-    found = _DAYS.fullmatch(text.strip())
+    days = _DAYS.fullmatch(text.strip())
     try:
-        if found is not None:
-            return (datetime.fromisoformat(since[:10]) + timedelta(days=int(found.group(1)))).astimezone()
+        if days is not None:
+            return (datetime.fromisoformat(since[:10]) + timedelta(days=int(days.group(1)))).astimezone()
         moment = parse_moment(text)
         return datetime.fromisoformat(moment).astimezone() if moment else None
     except (OverflowError, ValueError):  # beyond the year 9999, in some zone at least
@@ -59,7 +59,7 @@ def expires_at(text: str, since: str) -> datetime | None:
 def parse_moment(text: str) -> str | None:
     """Return a date, `YYYY-MM-DD HH:MM[:SS]` or ISO 8601 moment as ISO text, or None if it is none of them.
 
-    A zone that was written is kept; none is added.
+    Keeps a time zone, but adds none.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -82,7 +82,7 @@ _UNIT_DAYS = {"d": 1, "day": 1, "w": 7, "week": 7, "m": 30.44, "month": 30.44, "
 
 
 def parse_when(text: str, now: datetime) -> str:
-    """Return a date filter's value as ISO text, as exact as it was given. Raises UsageError with examples."""
+    """Return a date filter's value as ISO text, as precise as the input. Raises UsageError with examples."""
     value = " ".join(text.split())
     day = _day(value, text, now)
     if day is not None:
@@ -91,18 +91,17 @@ def parse_when(text: str, now: datetime) -> str:
         return _checked_iso(value, text)
     if value.lower() == "now":
         return now.isoformat(timespec="minutes")
-    found = _AGO.fullmatch(value) or _SHORT.fullmatch(value)
-    if found:
-        return _before(now, int(found["count"] or 1), found["unit"].lower())
-    if found := _LAST.fullmatch(value):
-        return _before(now, 1, found["unit"].lower())
+    if match := _AGO.fullmatch(value) or _SHORT.fullmatch(value):
+        return _before(now, int(match["count"] or 1), match["unit"].lower())
+    if match := _LAST.fullmatch(value):
+        return _before(now, 1, match["unit"].lower())
     raise UsageError(
         f"{text!r} is not a date", hint='Write 2026-11-21, 2026-11, yesterday, 3d, "2 weeks ago" or "last month".'
     )
 
 
 def parse_day(text: str, now: datetime) -> date:
-    """Return the day that a text names; no week, month, year or time. Raises UsageError with examples."""
+    """Return the day that a text names. Raises UsageError with examples, also for a week, month, year or time."""
     day = _day(" ".join(text.split()), text, now)
     if day is None:
         hint = 'Write 2026-11-21, today, yesterday, 3d, "3 days ago" or "last monday".'
@@ -111,17 +110,17 @@ def parse_day(text: str, now: datetime) -> date:
 
 
 def _day(value: str, text: str, now: datetime) -> date | None:
-    """Return the day that a value names, None when it names something else. Raises UsageError for no day of a month."""
+    """Return the day that a value names, or None for anything else. Raises UsageError if the day does not exist."""
     if _ISO_DAY.fullmatch(value):
         return date.fromisoformat(_checked_iso(value, text))
     lowered = value.lower()
     if lowered in ("today", "yesterday"):
         return (now - timedelta(days=lowered == "yesterday")).date()
-    if found := _DAYS_AGO.fullmatch(value):
-        return (now - timedelta(days=int(found["count"] or found["of_many"] or 1))).date()
-    if found := _LAST_WEEKDAY.fullmatch(value):
-        back = (now.weekday() - _WEEKDAYS.index(found["day"].lower())) % 7
-        return (now - timedelta(days=back or 7)).date()
+    if match := _DAYS_AGO.fullmatch(value):
+        return (now - timedelta(days=int(match["count"] or match["of_many"] or 1))).date()
+    if match := _LAST_WEEKDAY.fullmatch(value):
+        days_back = (now.weekday() - _WEEKDAYS.index(match["day"].lower())) % 7
+        return (now - timedelta(days=days_back or 7)).date()
     return None
 
 

@@ -1,4 +1,4 @@
-"""Bytes of a file -> its text and lines, exactly as an editor counts them."""
+"""Decode a file's bytes into lines, exactly as an editor counts them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\x08"))
 
 
 class BinaryFileError(ValueError):
-    """The file is not text at all, whatever its name says."""
+    """The file is not text, even if its name says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The lines of a file without their ends, and what had to be replaced to get them."""
+    """The lines of a file without their line ends, and a warning for each replacement."""
 
     lines: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
 
 def decode(content: bytes) -> Decoded:
-    """Decode UTF-8 (or UTF-16 with a byte order mark), replacing what is not text and saying so.
+    """Decode UTF-8, or UTF-16 with a byte order mark; replace invalid bytes and add a warning.
 
-    Raises BinaryFileError when more than a tenth of the beginning is control bytes.
+    Raises BinaryFileError if more than a tenth of the file's beginning is control bytes.
     """
     if is_utf16(content):
         text = content.decode("utf-16", "replace")
@@ -51,12 +51,12 @@ def decode(content: bytes) -> Decoded:
 
 
 def is_utf16(content: bytes) -> bool:
-    """Tell whether a file is UTF-16: it begins with its mark, and its line ends or spaces have their NUL bytes."""
+    """Tell whether a file is UTF-16: it begins with a byte order mark and contains NUL bytes."""
     return content.startswith(_UTF16_BOMS) and b"\0" in content
 
 
 def split_lines(text: str) -> tuple[str, ...]:
-    """Split at LF, CRLF and CR only, as editors and git do; a final line end adds no empty line."""
+    """Split at LF, CRLF and CR only, as editors and git do; a final line end does not add an empty line."""
     lines = _LINE_END.split(text) if "\r" in text else text.split("\n")
     if lines and not lines[-1]:
         lines.pop()

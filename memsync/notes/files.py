@@ -1,6 +1,6 @@
-"""The files of a memory root: found, stamped, and opened so that nothing outside the root can be reached.
+"""Find, stat and open the note files of a memory root, so that nothing outside the root can be reached.
 
-Events and names are hints; what `stat` and an open descriptor say is the truth. Nothing here writes.
+Only `stat` and open descriptors are trusted, not events or names. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_
 
 
 class Places:
-    """Root-relative paths, each of which may be a file, a folder with all beneath it, or nothing any more."""
+    """Root-relative paths: files, folders with everything in them, or paths that no longer exist."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """`paths` have forward slashes and none at the end."""
+        """`paths` have forward slashes, but not at the end."""
         self.paths = frozenset(paths)
-        self._on_the_way = {folder for path in self.paths for folder in _folders_above(path)}
+        self._folders = {folder for path in self.paths for folder in _folders_above(path)}
 
     def hold(self, path: str) -> bool:
-        """Tell whether a file or folder is one of them or lies beneath one."""
+        """Tell whether a file or folder is one of the paths or in one of them."""
         return path in self.paths or any(folder[:-1] in self.paths for folder in _folders_above(path))
 
     def are_beneath(self, folder: str) -> bool:
-        """Tell whether one of them lies beneath a folder, whose name ends in a slash; the root's is empty."""
-        return not folder or folder in self._on_the_way
+        """Tell whether a folder contains one of the paths; `folder` ends in a slash, or is empty for the root."""
+        return not folder or folder in self._folders
 
 
 def _folders_above(path: str) -> list[str]:
@@ -45,7 +45,7 @@ def _folders_above(path: str) -> list[str]:
 
 
 LATEST_NS = 2**63 - 1
-"""Of nanoseconds since 1970, in the whole numbers of a database: in the year 2262."""
+"""Latest time in nanoseconds since 1970 that fits into a database integer: in the year 2262."""
 MAX_NOTE_BYTES = 64_000_000
 _READ_ATTEMPTS = 3
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -54,15 +54,15 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_C
 _TYPE_MASK = 0o170000
 
 Identity = tuple[int, int, int, int]
-"""size, mtime_ns, ctime_ns, inode: what tells two states of one file apart without reading it."""
+"""(size, mtime_ns, ctime_ns, inode): tells two states of one file apart without reading it."""
 
 
 @dataclass(slots=True)
 class FileScan:
-    """Every note file found, by path, and what could not be looked at.
+    """The note files that a scan found, by path, and the places that it could not read.
 
-    A note beneath one of `unreadable_folders` (each ends in a slash) is unknown, which is not the same as gone. With
-    `places`, only they were looked at. `folder_inodes` are of the folders that were gone through, the root's aside.
+    A note under one of `unreadable_folders` (each ends in a slash) is unknown, not gone. With `places`, the scan looked
+    only there. `folder_inodes` are the inodes of the scanned folders except the root.
     """
 
     places: Places | None = None
@@ -72,27 +72,27 @@ class FileScan:
     folder_inodes: list[int] = field(default_factory=list)
 
     def add(self, path: str, identity: Identity) -> None:
-        """Note a file; a name that is not text cannot be stored or shown, so it is a failure."""
+        """Add a file, or a failure if its name is not valid UTF-8 and so cannot be stored or shown."""
         if path.isascii() or _is_text(path):
             self.files[NotePath(path)] = identity
         else:
             self.failures.append(Failure(_printable(path), "name is not valid UTF-8: rename the file"))
 
     def cannot_stat(self, path: str, error: OSError) -> None:
-        """Note a file that is there and cannot be looked at; one that has just gone is nothing to tell."""
+        """Add a failure for a file that cannot be read, unless it was just deleted."""
         if error.errno != errno.ENOENT:
             self.failures.append(Failure(_printable(path), f"cannot be read: {error.strerror}"))
             self.unreadable_folders.append(path)
 
     def is_unknown(self, path: NotePath) -> bool:
-        """Tell whether `path` lies where the scan did not or could not look."""
+        """Tell whether the scan did not or could not look at `path`."""
         if self.places is not None and not self.places.hold(path):
             return True
         return any(path == place or (place[-1] == "/" and path.startswith(place)) for place in self.unreadable_folders)
 
 
 class NoteFiles:
-    """The note files beneath one memory root."""
+    """The note files of one memory root."""
 
     def __init__(self, root: Path, exclude: Sequence[str] = ()) -> None:
         self.root = root
@@ -100,21 +100,21 @@ class NoteFiles:
         self._ignore = IgnoreRules(tuple(exclude))
 
     def root_identity(self) -> str:
-        """Return what tells this folder from another that may later stand at the same path."""
+        """Return the root's device and inode, which tell it from another folder later found at the same path."""
         try:
-            found = os.stat(self.root)
+            info = os.stat(self.root)
         except OSError as error:
             raise _root_error(self.root, error) from error
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(info.st_mode):
             raise RootError(f"{self.root} is not a folder", hint="Set root in config.toml to the folder of your notes.")
-        return f"{found.st_dev}:{found.st_ino}"
+        return f"{info.st_dev}:{info.st_ino}"
 
     def scan(self, places: Places | None = None) -> FileScan:
-        """Stat every note file, or those at `places`. Raises RootError when the root itself cannot be listed.
+        """Stat every note file, or those at `places`. Raises RootError if the root cannot be listed.
 
-        One call of `scandir` a folder and one of `stat` a file is nearly all it costs: 10,000 files take about 25 ms.
+        It costs little more than one `scandir` a folder and one `stat` a file: 10,000 files take about 25 ms.
         """
-        found = FileScan(places)
+        scan = FileScan(places)
         pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules())]
         while pending:
             folder, rules = pending.pop()
@@ -124,22 +124,27 @@ class NoteFiles:
                 if not folder:
                     raise _root_error(self.root, error) from error
                 if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    found.failures.append(Failure(_printable(folder), f"folder cannot be read: {error.strerror}"))
-                    found.unreadable_folders.append(folder)
+                    scan.failures.append(Failure(_printable(folder), f"folder cannot be read: {error.strerror}"))
+                    scan.unreadable_folders.append(folder)
                 continue
-            pending += self._scan_folder(folder, entries, rules, found)
-        return found
+            pending += self._scan_folder(folder, entries, rules, scan)
+        return scan
 
-    def _scan_folder(
-        self, folder: str, entries: Sequence[os.DirEntry[str]], rules: tuple[IgnoreFile, ...], found: FileScan
-    ) -> list[tuple[str, tuple[IgnoreFile, ...]]]:
-        """Add the notes of one folder to `found` and return the folders to go on with."""
+    def _with_own_rules(
+        self, rules: tuple[IgnoreFile, ...], folder: str, entries: Iterable[os.DirEntry[str]]
+    ) -> tuple[IgnoreFile, ...]:
+        """Return the rules for a folder: those of the folders above, then those of its `.gitignore`."""
         ignore_file = next((entry for entry in entries if entry.name == ".gitignore"), None)
         own_rules = self._ignore.read(folder, ignore_file) if ignore_file else None
-        if own_rules is not None:
-            rules = (*rules, own_rules)
+        return rules if own_rules is None else (*rules, own_rules)
+
+    def _scan_folder(
+        self, folder: str, entries: Sequence[os.DirEntry[str]], rules: tuple[IgnoreFile, ...], scan: FileScan
+    ) -> list[tuple[str, tuple[IgnoreFile, ...]]]:
+        """Add the notes of one folder to `scan` and return the subfolders to scan, with their rules."""
+        rules = self._with_own_rules(rules, folder, entries)
         check_files = any(rule.for_files for rule in rules)
-        places = found.places
+        places = scan.places
         if places is not None and not places.hold(folder[:-1]):
             entries = [e for e in entries if places.hold(folder + e.name) or places.are_beneath(f"{folder}{e.name}/")]
         folders = []
@@ -149,41 +154,39 @@ class NoteFiles:
                 try:
                     info = entry.stat(follow_symlinks=False)
                 except OSError as error:
-                    found.cannot_stat(folder + name, error)
+                    scan.cannot_stat(folder + name, error)
                     continue
                 if info.st_mode & _TYPE_MASK == stat.S_IFREG:
-                    found.add(folder + name, identity_of(info))
+                    scan.add(folder + name, identity_of(info))
                     continue
             if name[0] != "." and _is_folder(entry):
                 path = folder + name
                 if not rules or not ignores_folder(rules, path):
-                    found.folder_inodes.append(entry.inode())
+                    scan.folder_inodes.append(entry.inode())
                     folders.append((path + "/", rules))
         return folders
 
     def holds(self, path: NotePath) -> bool:
-        """Tell whether there is a note of that path: a file that a scan finds, and not just any that can be opened."""
+        """Tell whether a scan finds a note at that path; that the file can be opened is not enough."""
         return path in self.scan(Places([path])).files
 
     def leaves_out(self, path: NotePath) -> bool:
-        """Tell whether a scan would pass over a note of that path, whether or not it is there."""
+        """Tell whether a scan would skip a note at that path, even if there is none yet."""
         rules, folder = self._ignore.root_rules(), ""
         *folders, name = path.split("/")
         for inner in (*folders, ""):
             with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
-                ignore_file = next((entry for entry in entries if entry.name == ".gitignore"), None)
-                own = self._ignore.read(folder, ignore_file) if ignore_file else None
-                rules = rules if own is None else (*rules, own)
+                rules = self._with_own_rules(rules, folder, entries)
             if inner and (inner[0] == "." or ignores_folder(rules, folder + inner)):
                 return True
             folder += f"{inner}/" if inner else ""
         return not is_note_name(name) or ignores_file(rules, path)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
-        """Return the bytes of a note and the stamp they were read under.
+        """Return the bytes of a note and its stamp at the time of reading.
 
-        Raises FileNotFoundError when it is gone, NoteError when it lies outside the root, is no regular file, is too
-        large, cannot be read, or keeps changing while it is read.
+        Raises FileNotFoundError if it is gone. Raises NoteError if it lies outside the root, is not a regular file, is
+        too large, cannot be read, or keeps changing while it is read.
         """
         descriptor = self.open(path)
         try:
@@ -191,8 +194,8 @@ class NoteFiles:
                 stamped_ns = time.time_ns()
                 before = os.fstat(descriptor)
                 if before.st_size > MAX_NOTE_BYTES:
-                    most = MAX_NOTE_BYTES // 1_000_000
-                    raise NoteTooLarge(f"{path} is over {most} MB", hint="Exclude it in [files].")
+                    megabytes = MAX_NOTE_BYTES // 1_000_000
+                    raise NoteTooLarge(f"{path} is over {megabytes} MB", hint="Exclude it in [files].")
                 content = _read_all(descriptor, before.st_size)
                 after = os.fstat(descriptor)
                 if identity_of(before) == identity_of(after) and len(content) == after.st_size:
@@ -203,10 +206,10 @@ class NoteFiles:
             raise NoteError(f"{path} cannot be read: {error.strerror}") from error
         finally:
             os.close(descriptor)
-        raise NoteError(f"{path} keeps changing while it is read", hint="It is tried again at the next sync.")
+        raise NoteError(f"{path} keeps changing while it is read", hint="The next sync tries again.")
 
     def beginning(self, path: NotePath, most: int) -> bytes:
-        """Return at most so many bytes from the start of a note, as they are now. Raises as `open` does."""
+        """Return at most `most` bytes from the start of a note. Raises as `read` does."""
         descriptor = self.open(path)
         try:
             return os.read(descriptor, most)
@@ -216,15 +219,15 @@ class NoteFiles:
             os.close(descriptor)
 
     def identity(self, path: NotePath) -> Identity | None:
-        """Return what `stat` says of a note now, or None if it is gone or no regular file."""
+        """Return the identity of a note's file now, or None if it is gone or not a regular file."""
         try:
-            found = os.stat(os.path.join(self.root, path), follow_symlinks=False)
+            info = os.stat(os.path.join(self.root, path), follow_symlinks=False)
         except (OSError, ValueError):
             return None
-        return identity_of(found) if stat.S_ISREG(found.st_mode) else None
+        return identity_of(info) if stat.S_ISREG(info.st_mode) else None
 
     def last_touched_ns(self, path: NotePath) -> int:
-        """Return when a file's state, or that of the nearest folder above it that is there, last changed (ctime)."""
+        """Return the ctime of a file, or of the nearest existing folder above it, in nanoseconds; 0 if none exists."""
         place = str(path)
         while True:
             try:
@@ -235,14 +238,16 @@ class NoteFiles:
                 place = place.rpartition("/")[0]
 
     def open(self, path: NotePath) -> int:
-        """Return a read-only descriptor for a regular file beneath the root; the caller closes it.
+        """Return a read-only descriptor for a regular file under the root; the caller closes it.
 
-        Each folder on the way is opened without following links, so neither `..` nor a link swapped in meanwhile
+        Opens each folder on the path without following links, so that neither `..` nor a link swapped in meanwhile
         leads outside. Raises FileNotFoundError or NoteError.
         """
         parts = path.split("/")
         if any(part in ("", ".", "..") or "\0" in part for part in parts):
-            raise NoteError(f"{path!r} is not a path beneath the memory root", hint="Name it as search results do.")
+            raise NoteError(
+                f"{path!r} is not a path in the memory root", hint="Write the path as search results print it."
+            )
         try:
             folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -255,11 +260,11 @@ class NoteFiles:
             descriptor = os.open(parts[-1], _FILE_FLAGS, dir_fd=folder)
         except FileNotFoundError:
             raise
-        except UnicodeEncodeError as error:  # half of a character, which no name holds
+        except UnicodeEncodeError as error:  # a lone surrogate, which no file name can have
             raise FileNotFoundError(path) from error
         except OSError as error:
             is_link = error.errno in (errno.ELOOP, errno.ENOTDIR)
-            reason = "is or lies behind a symbolic link" if is_link else f"cannot be read: {error.strerror}"
+            reason = "is a symbolic link or lies under one" if is_link else f"cannot be read: {error.strerror}"
             raise NoteError(f"{path} {reason}") from error
         finally:
             os.close(folder)
@@ -270,7 +275,7 @@ class NoteFiles:
 
 
 def blob_names(content: bytes) -> bytes:
-    """Return what git calls a content: the SHA-1 of its blob (20 bytes), then the SHA-256 (32 bytes)."""
+    """Return git's names for a content: the SHA-1 of its blob (20 bytes), then the SHA-256 (32 bytes)."""
     blob = b"blob %d\0" % len(content) + content
     return hashlib.sha1(blob, usedforsecurity=False).digest() + hashlib.sha256(blob).digest()
 
@@ -278,12 +283,12 @@ def blob_names(content: bytes) -> bytes:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
-    except OSError:  # gone already, on a file system whose listings do not say what is a folder
+    except OSError:  # already gone, on a file system whose listings do not tell folders from files
         return False
 
 
 def identity_of(info: os.stat_result) -> Identity:
-    """Return what of `stat` tells two states of a file apart; a day beyond 2262 as the last that databases hold."""
+    """Return a file's identity from its `stat`; an mtime that does not fit into a database becomes LATEST_NS."""
     mtime_ns = info.st_mtime_ns
     if not -LATEST_NS <= mtime_ns <= LATEST_NS:
         mtime_ns = LATEST_NS

@@ -1,4 +1,4 @@
-"""What kind of file system a memory root lies on: whether it tells of changes, and how finely it stamps them."""
+"""Tell the type of file system of a memory root: whether it reports changes, and whether its file times are exact."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|v
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """`type` as the system names it, empty where it does not say.
+    """A type of file system: `type` is the system's name for it, empty if unknown.
 
-    `is_remote`: what others write there is not reported here. `is_local`: known to be a disk or memory of this machine,
-    whose stamps are given by this machine's clock, some milliseconds fine.
+    `is_remote`: changes made by other machines are not reported here. `is_local`: known to be a disk or memory of this
+    machine, so that file times come from this machine's clock, exact to some milliseconds.
     """
 
     type: str
@@ -25,13 +25,13 @@ class FileSystem:
 
 
 def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> FileSystem:
-    """Return what `folder` lies on. Only Linux tells; elsewhere nothing is known of it."""
+    """Return the file system of `folder`; on other systems than Linux its type is unknown."""
     name = _type_on_linux(folder, mounts) if sys.platform == "linux" else ""
     return FileSystem(name, _REMOTE.match(name) is not None, name in _LOCAL)
 
 
 def _type_on_linux(folder: Path, mounts: Path) -> str:
-    """Return the type of the mount whose point is nearest above; of several on one point the last lies on top."""
+    """Return the type of the nearest mount above `folder`; the last one listed if several share a mount point."""
     try:
         lines = mounts.read_text(errors="replace").splitlines()
     except OSError:

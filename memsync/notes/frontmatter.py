@@ -1,8 +1,8 @@
-"""The YAML head of a note, read without trusting it.
+"""Read the YAML front matter of a note without trusting it.
 
-PyYAML's C loader dies on deeply nested input and any loader can be made to spend minutes on aliases and merge keys,
-so the head is capped, read by the pure-Python loader, bounded in depth, and refused aliases and merge keys. What cannot
-be used costs the note nothing but a warning: its body is indexed all the same, and the raw head as text.
+PyYAML's C loader crashes on deeply nested input, and aliases and merge keys can make any loader run for minutes. So the
+front matter is limited in size and depth, read by the pure-Python loader, and may have no aliases or merge keys. If it
+cannot be parsed, the note gets a warning; its body is indexed as usual and the front matter as text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_DEPTH = 16
 _OPENING = re.compile(r"---[ \t]*")
 _CLOSING = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _TEXTLESS = re.compile("[\x00\ud800-\udfff]")
-"""What YAML escapes can write and no file, database or terminal holds as text."""
+"""Characters that YAML escapes can produce but files, databases and terminals cannot store as text."""
 
 _MAX_INTEGER = 2**63
 _KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
@@ -34,9 +34,9 @@ _KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The front matter of a note: `line_count` lines including both fences, 0 when there is none.
+    """The front matter of a note: `line_count` lines including both `---`, 0 if there is none.
 
-    `raw` is true when the head also has to be indexed as text, because not all of it was understood.
+    `raw` is true if it must also be indexed as text, because not all of it could be parsed.
     """
 
     line_count: int = 0
@@ -46,7 +46,7 @@ class Head:
 
 
 class _HeadError(yaml.YAMLError):
-    """The head is valid YAML that is refused."""
+    """The front matter is valid YAML that memsync does not accept."""
 
 
 class _HeadLoader(yaml.SafeLoader):
@@ -63,7 +63,7 @@ class _HeadLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise _HeadError("aliases are not read")
+            raise _HeadError("aliases are not supported")
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise _HeadError(f"nested deeper than {MAX_DEPTH} levels")
@@ -73,35 +73,35 @@ class _HeadLoader(yaml.SafeLoader):
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
-            raise _HeadError("merge keys are not read")
+            raise _HeadError("merge keys are not supported")
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((name for name, times in Counter(names).items() if times > 1), None)
-        if twice is not None:
-            raise _HeadError(f"key {twice!r} stands twice")
+        repeated = next((name for name, times in Counter(names).items() if times > 1), None)
+        if repeated is not None:
+            raise _HeadError(f"key {repeated!r} appears more than once")
 
 
 class _BoundedYAMLHandler(YAMLHandler):
-    """python-frontmatter's YAML handler over the bounded loader."""
+    """python-frontmatter's YAML handler with the bounded loader."""
 
     def load(self, fm: str, **_: object) -> Any:
         return yaml.load(fm, Loader=_HeadLoader)  # noqa: S506 (because _HeadLoader is a SafeLoader)
 
 
 def head_is_open(lines: Sequence[str]) -> bool:
-    """Tell whether lines begin as front matter does and none of them closes it."""
+    """Tell whether lines begin with front matter that is not closed."""
     return bool(_OPENING.fullmatch(lines[0])) and not any(map(closes_head, lines[1:]))
 
 
 def closes_head(line: str) -> bool:
-    """Tell whether a line ends the front matter that is open above it."""
+    """Tell whether a line closes front matter."""
     return _CLOSING.fullmatch(line) is not None
 
 
 def read_head(lines: Sequence[str]) -> Head:
-    """Return the front matter that `lines` begin with; never raises.
+    """Return the front matter at the start of `lines`. Never raises.
 
-    A `---` that nothing closes, and prose between two of them, are Markdown. A key that is not text is kept under
-    its written form, with a warning.
+    An unclosed `---`, and prose between two of them, are Markdown. A key that is not text is converted to text, with a
+    warning.
     """
     if not lines or not _OPENING.fullmatch(lines[0]):
         return Head()
@@ -117,17 +117,17 @@ def read_head(lines: Sequence[str]) -> Head:
 
 
 def value_span(text: str, key: str) -> tuple[int, int] | None:
-    """Return where the value of a key begins and ends in the lines between the fences; None when it is not there.
+    """Return the start and end of a key's value in the text between the `---` lines, or None without that key.
 
-    Only for a head that `read_head` understood.
+    Only for front matter that `read_head` could parse.
     """
     node = yaml.compose(text, Loader=_HeadLoader)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    found = next((value for name, value in pairs if name.value == key), None)
-    if found is None:
+    node = next((value for name, value in pairs if name.value == key), None)
+    if node is None:
         return None
-    first, last = found.start_mark.index, found.end_mark.index
-    return first, last - len(text[first:last]) + len(text[first:last].rstrip())  # a block's end is behind its line end
+    start, end = node.start_mark.index, node.end_mark.index
+    return start, start + len(text[start:end].rstrip())  # a block value ends after its line end
 
 
 def _parse(text: str, count: int) -> Head:
@@ -135,28 +135,28 @@ def _parse(text: str, count: int) -> Head:
         loaded = _BoundedYAMLHandler().load(text)
         values = {_key(key): _plain(value) for key, value in loaded.items()} if isinstance(loaded, dict) else {}
     except Exception as error:  # noqa: BLE001 (because PyYAML also raises ValueError, OverflowError, RecursionError, KeyError on bad input)
-        return Head(count, raw=True, warning=f"front matter is not read: {_one_line(error)}")
+        return Head(count, raw=True, warning=f"front matter cannot be read: {_one_line(error)}")
     if loaded is None:
         return Head(count)
     if isinstance(loaded, str):
         return Head()  # prose between two thematic breaks
     if not isinstance(loaded, dict):
         return Head(count, raw=True, warning="front matter is not `key: value` lines: indexed as text")
-    odd = [_key(key) for key in loaded if not isinstance(key, str)]
-    if odd:
-        return Head(count, values, raw=True, warning=f"front matter key {odd[0][:120]} is not text: quote it")
+    odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
+    if odd_keys:
+        return Head(count, values, raw=True, warning=f"front matter key {odd_keys[0][:120]} is not text: quote it")
     return Head(count, values)
 
 
 def _key(key: object) -> str:
-    """Return a key of any type as it was written, nearly."""
+    """Return a key of any type as text."""
     return _TEXTLESS.sub("�", str(key))
 
 
 def _plain(value: object) -> JsonValue:
-    """Return a YAML value as JSON can hold it: dates as ISO text, sets as lists, unknown types as text.
+    """Return a YAML value as a JSON value: dates become ISO text, sets become lists, unknown types become text.
 
-    Raises ValueError for a number of more digits than Python writes out.
+    Raises ValueError for a number with more digits than Python converts to text.
     """
     if isinstance(value, str):
         return _TEXTLESS.sub("�", value)

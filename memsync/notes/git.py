@@ -1,9 +1,9 @@
-"""git, run so that nothing which a repository configures is executed or followed.
+"""Run git so that it never executes or follows anything that a repository configures.
 
-A repository may come with a stranger's notes, and most of what its configuration names is a program. So git is never
-shown that configuration. It gets the repository's HEAD, index, references and objects, and for everything else that
-working trees share a folder of ours, as its own `GIT_COMMON_DIR`: with a configuration that has only values out of
-`_VALUES`, and without hooks. Git looks for no repository by itself, so it cannot come upon one among the notes.
+A stranger's notes may bring a repository, and most settings of a repository can name a program to run. So git never
+sees the repository's configuration. It sees the repository's HEAD, index, references and objects. For everything else
+that working trees share, `GIT_COMMON_DIR` is a temporary folder with no hooks and a configuration that has only values
+that `_VALUES` allows. Git does not search for a repository, so it cannot find one among the notes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from memsync.notes.git_files import GitUnusable, Repository, read_file
 
 MAX_CONFIG_BYTES = 1_000_000
 MAX_RULES_BYTES = 1_000_000
-"""Of a file of attributes or ignore rules."""
+"""Largest file of attributes or ignore rules that git may read."""
 MAX_GIT_MEMORY = 400_000_000
-"""Bytes that one git may allocate: a few packed megabytes can hold a commit message of a gigabyte."""
+"""Bytes that one git process may allocate: a few packed megabytes can hold a commit message of a gigabyte."""
 _SECONDS_TO_END = 2.0
 _KEPT_VARIABLES = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _USERS_OWN = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _FLAG = re.compile(r"true|false|yes|no|on|off|1|0|", re.IGNORECASE)
 _ONE_LINE = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 _IDENTITY = ("user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email")
-"""Only the user's own settings say who commits: git writes these words into the repository's files."""
+"""Taken only from the user's own settings, because git writes these words into the repository's files."""
 _VALUES: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(_IDENTITY, _ONE_LINE),
     "user.useconfigonly": _FLAG,
@@ -48,9 +48,9 @@ _VALUES: Mapping[str, re.Pattern[str]] = {
         rf"group|all|world|everybody|umask|0?[0-7]{{3}}|{_FLAG.pattern}", re.IGNORECASE
     ),
 }
-"""What git is told of the user's and the repository's settings: names, line ends, modes. None of it is run."""
+"""The settings that git may see, with their allowed values: names, line ends, file modes. None can run a program."""
 _RULES = {"core.attributesfile": "attributes", "core.excludesfile": "ignore"}
-"""Settings that name a file of patterns, and its usual name in the user's own folder."""
+"""Settings that name a file of patterns, and its default name in the user's configuration folder."""
 _REMOTE = re.compile(r"remote\.[^\n]+\.url")
 _EXTENSIONS: Mapping[str, re.Pattern[str]] = {
     "objectformat": re.compile("sha1|sha256"),
@@ -64,11 +64,11 @@ _EXTENSIONS: Mapping[str, re.Pattern[str]] = {
 
 
 class TooSlow(GitUnusable):
-    """It took git longer than it was given."""
+    """git exceeded its time limit."""
 
 
 class Git:
-    """git on one repository. `config` has the settings of the repository, as far as they were read."""
+    """git on one repository. `config` has the settings read from the repository so far."""
 
     def __init__(self, repository: Repository, folder: str, seconds: float) -> None:
         self.repository = repository
@@ -81,14 +81,14 @@ class Git:
     def run(
         self, *arguments: str, given: str = "", index: str = "", as_user: bool = False, at_notes: bool = False
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command of git to its end. Raises GitUnusable when there is no git, or it takes too long.
+        """Run one git command to its end. Raises GitUnusable if git is missing or takes too long.
 
-        `index` names another index than the repository's. Only `as_user` it reads the user's own settings; only
-        `at_notes` it looks at the working tree.
+        `index` replaces the repository's index. With `as_user`, git reads the user's own settings; with `at_notes`, it
+        runs in the working tree.
         """
         with (
             self._guarded(),
-            subprocess.Popen(  # noqa: S603 (because no shell reads them, and where git is, is the user's choice)
+            subprocess.Popen(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
                 [_program(), *arguments],
                 cwd=self.repository.work_tree if at_notes else self.folder,
                 env=self._environment(index, as_user=as_user),
@@ -108,10 +108,10 @@ class Git:
         return subprocess.CompletedProcess(arguments, process.returncode, printed, complaint)
 
     def stream(self, *arguments: str, most_bytes: int) -> Iterator[bytes]:
-        """Yield what a command prints, in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
+        """Yield a command's output in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
         with (
             self._guarded(),
-            subprocess.Popen(  # noqa: S603 (because: as in `run`)
+            subprocess.Popen(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
                 [_program(), "--literal-pathspecs", *arguments],
                 cwd=self.folder,
                 env=self._environment("", as_user=False),
@@ -154,13 +154,13 @@ class Git:
 
     def _environment(self, index: str, *, as_user: bool) -> dict[str, str]:
         kept = _KEPT_VARIABLES + (_USERS_OWN if as_user else ())
-        found = {name: value for name, value in os.environ.items() if name in kept or not name.startswith("GIT_")}
-        place = self.repository
-        found |= {
-            "GIT_DIR": place.git_dir,
+        environment = {name: text for name, text in os.environ.items() if name in kept or not name.startswith("GIT_")}
+        repository = self.repository
+        environment |= {
+            "GIT_DIR": repository.git_dir,
             "GIT_COMMON_DIR": self.folder,
-            "GIT_WORK_TREE": place.work_tree,
-            "GIT_OBJECT_DIRECTORY": f"{place.common_dir}/objects",
+            "GIT_WORK_TREE": repository.work_tree,
+            "GIT_OBJECT_DIRECTORY": f"{repository.common_dir}/objects",
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_NO_LAZY_FETCH": "1",
             "GIT_NO_REPLACE_OBJECTS": "1",
@@ -170,40 +170,41 @@ class Git:
             "PATH": _search_path(),
         }
         if index:
-            found["GIT_INDEX_FILE"] = index
-        if not as_user:  # GIT_CONFIG_GLOBAL is younger than some git, so the user's folders are put out of its sight
-            found |= {"HOME": self.folder, "XDG_CONFIG_HOME": self.folder}
-            found |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-        return found
+            environment["GIT_INDEX_FILE"] = index
+        if not as_user:  # older versions of git ignore GIT_CONFIG_GLOBAL, so hide the user's folders too
+            environment |= {"HOME": self.folder, "XDG_CONFIG_HOME": self.folder}
+            environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return environment
 
 
 def _search_path() -> str:
-    """Return the folders of PATH that are named in full: any other would be one of the notes' while git looks at them.
+    """Return the absolute folders of PATH.
 
-    Many people have `./node_modules/.bin` there, and a program called git may have come with a stranger's notes.
+    When git runs in the working tree, a relative one such as `./node_modules/.bin` would be a folder of the notes, and
+    a stranger's notes could bring a program called git.
     """
     return os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
 
 
 def _program() -> str:
     """Return the path of git. Raises FileNotFoundError."""
-    found = shutil.which("git", path=_search_path())
-    if found is None:
+    program = shutil.which("git", path=_search_path())
+    if program is None:
         raise FileNotFoundError("git")
-    return found
+    return program
 
 
 def _limit_memory(process_id: int) -> None:
-    """Limit what a git may allocate. The packs that it only maps do not count. Linux only."""
+    """Limit the memory that a git process may allocate, not counting mapped packs. Linux only."""
     if sys.platform == "linux":
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             limits = resource.prlimit(process_id, resource.RLIMIT_DATA)
             limit = min([MAX_GIT_MEMORY, *(known for known in limits if known != resource.RLIM_INFINITY)])
             resource.prlimit(process_id, resource.RLIMIT_DATA, (limit, limit))
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a git. It is asked first, because it then removes its own lock files; a killed git cannot."""
+    """End a git process: terminate it first, so that it can remove its lock files, then kill it."""
     process.terminate()
     try:
         process.wait(_SECONDS_TO_END)
@@ -213,7 +214,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
-    """Yield git on a repository, for so many seconds in all. Raises GitUnusable with the reason why not."""
+    """Yield git on a repository, for so many seconds in all. Raises GitUnusable with the reason."""
     with tempfile.TemporaryDirectory(prefix="memsync-git-") as folder:
         git = Git(repository, os.path.realpath(folder), seconds)
         _share(git)
@@ -225,28 +226,28 @@ def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
 
 
 def use_identity(git: Git) -> None:
-    """Let git know who commits, out of the user's own settings, and how line ends are, out of the repository's as well.
+    """Give git the committer's name from the user's settings, and line ends from the user's and the repository's.
 
-    Raises GitUnusable when the repository's settings include other files, which are not read.
+    Raises GitUnusable if the repository's settings include other files, because memsync does not read them.
     """
     if git.includes:
         raise GitUnusable("the repository's configuration includes other files, which memsync does not read")
     pattern = "^(" + "|".join(map(re.escape, (*_VALUES, *_RULES))) + ")$"
     listed = git.run("config", "-z", "--get-regexp", pattern, as_user=True)
-    found = {name: value for name, value in _pairs(listed.stdout) if _is_value(name, value)}
+    settings = {name: value for name, value in _pairs(listed.stdout) if _is_value(name, value)}
     for setting, usual in _RULES.items():
-        found[setting] = _rules_file(git.repository.work_tree, found.get(setting, ""), usual)
-    _write_config(git, git.config | found)
+        settings[setting] = _rules_file(git.repository.work_tree, settings.get(setting, ""), usual)
+    _write_config(git, git.config | settings)
 
 
-# ------------------------------------------------------------------------------------- what git gets to see
+# ------------------------------------------------------------------------------------- what git may see
 
 
 def _share(git: Git) -> None:
-    """Link what git needs of the repository into our folder; none of it is a program or names one."""
+    """Link the files that git needs from the repository into our folder; none is a program or names one."""
     common = git.repository.common_dir
     if not os.path.isdir(f"{common}/refs") or not os.path.isdir(f"{common}/objects"):
-        raise GitUnusable(f"{common} is no repository")
+        raise GitUnusable(f"{common} is not a repository")
     os.mkdir(f"{git.folder}/info")
     for name in ("refs", "logs", "packed-refs", "shallow", "info/attributes", "info/exclude"):
         place = f"{common}/{name}"
@@ -260,7 +261,7 @@ def _share(git: Git) -> None:
 
 
 def _is_regular(path: str) -> bool:
-    """Tell whether a file is there. Raises GitUnusable for a FIFO, say, which git would wait for."""
+    """Tell whether a file exists. Raises GitUnusable for anything but a regular file: git would wait for a FIFO."""
     if os.path.lexists(path) and not os.path.isfile(path):
         raise GitUnusable(f"{path} is not a regular file")
     return os.path.lexists(path)
@@ -292,13 +293,16 @@ def _is_value(name: str, value: str) -> bool:
 
 
 def _rules_file(work_tree: str, named: str, usual: str) -> str:
-    """Return a file of patterns as the settings name it, or the usual one. Raises GitUnusable for another file."""
+    """Return the file of patterns that the settings name, or the default one, or /dev/null if it is missing.
+
+    Raises GitUnusable if it is not a regular file or is too large.
+    """
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = os.path.join(work_tree, os.path.expanduser(named) if named else f"{folder}/git/{usual}")
     if not os.path.lexists(path):
         return os.devnull
     if not os.path.isfile(path) or os.path.getsize(path) > MAX_RULES_BYTES:
-        raise GitUnusable(f"{path} is no file of git's {usual} rules")
+        raise GitUnusable(f"git's {usual} file {path} is not a regular file of at most {MAX_RULES_BYTES} bytes")
     return path
 
 
@@ -306,19 +310,19 @@ def _rules_file(work_tree: str, named: str, usual: str) -> str:
 
 
 def _check_owner(git: Git) -> None:
-    """Refuse a repository of another user, as git itself does; `safe.directory` in the user's settings allows it."""
-    place = git.repository
-    own = {os.geteuid()}
+    """Refuse a repository of another user, as git does, unless the user's `safe.directory` allows it."""
+    repository = git.repository
+    user_ids = {os.geteuid()}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
-        own.add(int(os.environ["SUDO_UID"]))
-    paths = (place.work_tree, f"{place.work_tree}/.git", place.git_dir)
-    if all(os.lstat(path).st_uid in own for path in paths):
+        user_ids.add(int(os.environ["SUDO_UID"]))
+    paths = (repository.work_tree, f"{repository.work_tree}/.git", repository.git_dir)
+    if all(os.lstat(path).st_uid in user_ids for path in paths):
         return
-    safe: list[str] = []
+    safe_folders: list[str] = []
     for _, value in _pairs(git.run("config", "-z", "--get-regexp", r"^safe\.directory$", as_user=True).stdout):
-        safe = [*safe, os.path.expanduser(value)] if value else []
-    if not any(_allows(one, place.work_tree) for one in safe):
-        raise GitUnusable(f"{place.work_tree} belongs to another user (git's safe.directory would allow it)")
+        safe_folders = [*safe_folders, os.path.expanduser(value)] if value else []  # an empty value clears the list
+    if not any(_allows(folder, repository.work_tree) for folder in safe_folders):
+        raise GitUnusable(f"{repository.work_tree} belongs to another user (git's safe.directory would allow it)")
 
 
 def _allows(safe: str, work_tree: str) -> bool:
@@ -328,29 +332,29 @@ def _allows(safe: str, work_tree: str) -> bool:
 
 
 def _read_config(git: Git) -> None:
-    """Read the repository's settings as data, and refuse what memsync cannot treat. Raises GitUnusable."""
-    place = git.repository
-    found = _settings_in(git, f"{place.common_dir}/config")
-    if _is_true(found.get("extensions.worktreeconfig", "")):
-        found |= _settings_in(git, f"{place.git_dir}/config.worktree")
-    if found.get("core.repositoryformatversion", "0") not in ("0", "1"):
-        raise GitUnusable("its format is of a later git")
-    for name, value in found.items():
+    """Read the repository's settings as data. Raises GitUnusable if they need a feature that memsync lacks."""
+    repository = git.repository
+    settings = _settings_in(git, f"{repository.common_dir}/config")
+    if _is_true(settings.get("extensions.worktreeconfig", "")):
+        settings |= _settings_in(git, f"{repository.git_dir}/config.worktree")
+    if settings.get("core.repositoryformatversion", "0") not in ("0", "1"):
+        raise GitUnusable("its format is from a later version of git")
+    for name, value in settings.items():
         extension = name.removeprefix("extensions.")
         if extension != name and not (extension in _EXTENSIONS and _EXTENSIONS[extension].fullmatch(value)):
             raise GitUnusable(f"it uses git's extension {extension}={value}, which memsync does not know")
-    if place.git_dir == place.common_dir:
-        _check_work_tree(place, found)
-    git.includes = any(name.startswith(("include.", "includeif.")) for name in found)
-    git.config = {name: value for name, value in found.items() if name not in _IDENTITY}
+    if repository.git_dir == repository.common_dir:
+        _check_work_tree(repository, settings)
+    git.includes = any(name.startswith(("include.", "includeif.")) for name in settings)
+    git.config = {name: value for name, value in settings.items() if name not in _IDENTITY}
 
 
-def _check_work_tree(place: Repository, found: Mapping[str, str]) -> None:
-    """Refuse a repository that does not name this folder: anybody can write a `.git` file that leads to another's."""
-    named = found.get("core.worktree", "")
-    leads_here = os.path.realpath(os.path.join(place.git_dir, named)) == place.work_tree if named else False
-    if _is_true(found.get("core.bare", "")) or ((bool(named) or place.is_linked) and not leads_here):
-        raise GitUnusable(f"{place.git_dir} does not name {place.work_tree} as its working tree")
+def _check_work_tree(repository: Repository, settings: Mapping[str, str]) -> None:
+    """Refuse a repository that does not name this folder: anybody can write a `.git` file that points to another's."""
+    git_dir, work_tree, named = repository.git_dir, repository.work_tree, settings.get("core.worktree", "")
+    names_work_tree = bool(named) and os.path.realpath(os.path.join(git_dir, named)) == work_tree
+    if _is_true(settings.get("core.bare", "")) or ((bool(named) or repository.is_linked) and not names_work_tree):
+        raise GitUnusable(f"{git_dir} does not name {work_tree} as its working tree")
 
 
 def _settings_in(git: Git, path: str) -> dict[str, str]:
@@ -379,9 +383,9 @@ def _pairs(listed: str) -> Iterator[tuple[str, str]]:
 
 
 def check_rule_files(git: Git, paths: list[str]) -> None:
-    """Refuse to let git read what may be no file of rules on the way to these paths (of the working tree).
+    """Check every .gitattributes and .gitignore that git would read for these paths, relative to the working tree.
 
-    Also refuses a path that lies in a repository of its own. Raises GitUnusable.
+    Raises GitUnusable if one is not a regular file or is too large, or if a path lies in a repository of its own.
     """
     folders = {""}
     for path in paths:

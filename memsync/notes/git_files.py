@@ -1,7 +1,7 @@
-"""The git repository that a memory root may lie in, found and read as plain files: where it is and what HEAD names.
+"""Find the git repository of a memory root and the commit of its HEAD, by reading plain files.
 
-git itself is not run, so that every search can afford to ask. A repository may come with a stranger's notes: only
-regular files of a bounded size are read, and a `.git` that leads elsewhere counts only if it is named there, too.
+This does not run git, so that every search can afford it. A stranger's notes may bring a repository: only regular
+files of limited size are read, and a `.git` that points elsewhere counts only if the place it points to names it too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_LINE_BYTES = 4_096
-"""Of the files that hold one line: HEAD, a reference, `.git` itself where it is a file."""
+"""Largest size of a file with one line: HEAD, a reference, or a `.git` that is a file."""
 MAX_REFS_BYTES = 64_000_000
 MAX_SHALLOW_BYTES = 16_000_000
 _MAX_HOPS = 5
@@ -25,15 +25,15 @@ _BRANCH = re.compile(rb"refs/heads(?:/(?!\.)[^\x00-\x20\x7f~^:?*\[\\/]+(?<!\.loc
 
 
 class GitUnusable(Exception):
-    """What git may not be asked about, with the reason as a clause."""
+    """git cannot be used on this repository; the message gives the reason as a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository. `git_dir` has HEAD and the index, `common_dir` all that its working trees share.
+    """A repository. `git_dir` has HEAD and the index, `common_dir` the files that its working trees share.
 
-    Both are the `.git` folder of `work_tree`, except where `is_linked`: `.git` is a file or a link there, as in a
-    submodule or a second working tree.
+    Both are the `.git` folder of `work_tree`. With `is_linked`, `.git` is a file or a link instead, as in a submodule
+    or a second working tree.
     """
 
     work_tree: str
@@ -44,9 +44,9 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class HeadState:
-    """What names the history of a folder: two that are equal give the same dates. `reason` says why there is none.
+    """Identifies the history of a folder by `name`: equal names give the same dates.
 
-    `name` is empty where there is no repository, or no commit in it yet.
+    `name` is empty without a repository or before the first commit. `reason` says why the state cannot be read.
     """
 
     name: str = ""
@@ -55,7 +55,7 @@ class HeadState:
 
 
 def head_state(root: Path) -> HeadState:
-    """Return what names the history of a memory root now. It reads a few small files and runs nothing."""
+    """Return the present state of a memory root's history. Reads a few small files and runs no program."""
     try:
         repository = find_repository(root)
         if repository is None:
@@ -70,9 +70,9 @@ def head_state(root: Path) -> HeadState:
 
 
 def find_repository(root: str | os.PathLike[str]) -> Repository | None:
-    """Return the repository whose working tree `root` lies in; None when there is none.
+    """Return the repository whose working tree contains `root`, or None. Raises GitUnusable.
 
-    A folder that is itself a bare repository is none: anybody can put one among the notes. Raises GitUnusable.
+    A bare repository does not count, because anybody can put one among the notes.
     """
     folder = os.path.realpath(root)
     while True:
@@ -94,27 +94,27 @@ def find_repository(root: str | os.PathLike[str]) -> Repository | None:
 
 
 def _linked(folder: str, place: str, *, is_link: bool) -> Repository:
-    """Return the repository that a `.git` names which is a file (`gitdir: PATH`) or a symbolic link."""
+    """Return the repository that a `.git` file (`gitdir: PATH`) or symbolic link points to."""
     if is_link:
         git_dir = os.path.realpath(place)
     else:
         line = read_file(place, MAX_LINE_BYTES).rstrip(b"\r\n")
         if not line.startswith(b"gitdir: ") or b"\0" in line:
-            raise GitUnusable(f"{place} names no repository")
+            raise GitUnusable(f"{place} does not name a repository")
         git_dir = os.path.realpath(os.path.join(folder, os.fsdecode(line[len(b"gitdir: ") :])))
     if not os.path.isdir(git_dir):
-        raise GitUnusable(f"{place} leads to {git_dir}, which is no folder")
+        raise GitUnusable(f"{place} points to {git_dir}, which is not a folder")
     if not os.path.lexists(os.path.join(git_dir, "commondir")):
         return Repository(folder, git_dir, git_dir, is_linked=True)  # a submodule: its configuration must name `folder`
     common_dir = os.path.realpath(os.path.join(git_dir, _path_in(git_dir, "commondir")))
     back = os.path.join(git_dir, _path_in(git_dir, "gitdir"))
     if os.path.dirname(os.path.dirname(git_dir)) != common_dir or os.path.realpath(back) != os.path.realpath(place):
-        raise GitUnusable(f"{place} leads to {git_dir}, which belongs to another folder")
+        raise GitUnusable(f"{place} points to {git_dir}, which belongs to another folder")
     return Repository(folder, git_dir, common_dir, is_linked=True)
 
 
 def _path_in(folder: str, name: str) -> str:
-    """Return the path that a file of one line holds, nothing when there is no such file."""
+    """Return the path that is the only line of a file, or an empty string if the file is missing."""
     try:
         return os.fsdecode(read_file(os.path.join(folder, name), MAX_LINE_BYTES).rstrip(b"\r\n").replace(b"\0", b""))
     except OSError:
@@ -122,9 +122,9 @@ def _path_in(folder: str, name: str) -> str:
 
 
 def state_of(repository: Repository) -> str:
-    """Return what HEAD's history is named by: its commit, and for a shallow clone a digest of where that ends.
+    """Return a name for HEAD's history: its commit, and in a shallow clone a digest of where the history ends.
 
-    Empty before the first commit. Raises GitUnusable for what these files do not tell.
+    Empty before the first commit. Raises GitUnusable if the repository's files do not tell.
     """
     commit = _resolved(repository)
     try:
@@ -135,12 +135,12 @@ def state_of(repository: Repository) -> str:
 
 
 def commit_in(state: str) -> str:
-    """Return the commit's name out of a `state_of`."""
+    """Return the commit in a name that `state_of` returned."""
     return state.partition("+")[0]
 
 
 def _resolved(repository: Repository) -> str:
-    """Return the commit that HEAD names, empty for a branch without one."""
+    """Return the commit that HEAD names; empty if its branch has no commit yet."""
     folder, name = repository.git_dir, b"HEAD"
     for _ in range(_MAX_HOPS):
         try:
@@ -158,10 +158,10 @@ def _resolved(repository: Repository) -> str:
 
 
 def branch_of(repository: Repository) -> str:
-    """Return the branch that HEAD names (`refs/heads/...`), or nothing when HEAD names a commit itself.
+    """Return the branch that HEAD names (`refs/heads/...`), or an empty string if HEAD names a commit itself.
 
-    Raises GitUnusable for a HEAD that leads anywhere else, and for a branch that leads on to another reference: git
-    writes a log of every reference on that way.
+    Raises GitUnusable if HEAD names anything else, or if the branch points to another reference: git would write a log
+    for each reference in such a chain.
     """
     line = read_file(os.path.join(repository.git_dir, "HEAD"), MAX_LINE_BYTES).rstrip()
     if _OBJECT_NAME.fullmatch(line):
@@ -177,7 +177,7 @@ def branch_of(repository: Repository) -> str:
     except (IsADirectoryError, NotADirectoryError) as error:
         raise GitUnusable(f"{branch} is not a regular file") from error
     if not _OBJECT_NAME.fullmatch(line):
-        raise GitUnusable(f"{branch} names no commit")
+        raise GitUnusable(f"{branch} does not name a commit")
     return branch
 
 
@@ -193,9 +193,10 @@ def _packed(repository: Repository, name: bytes) -> str:
 
 
 def read_file(path: str, most: int) -> bytes:
-    """Return a regular file of at most `most` bytes; links and devices are not followed, nothing is waited for.
+    """Return the content of a regular file of at most `most` bytes, without following links or waiting.
 
-    Raises FileNotFoundError and its like when it is not there, GitUnusable for anything else.
+    Raises FileNotFoundError, NotADirectoryError or IsADirectoryError if there is no such file, GitUnusable for any
+    other problem.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -205,10 +206,10 @@ def read_file(path: str, most: int) -> bytes:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise GitUnusable(f"{path} cannot be read: {reason}") from error
     try:
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(path)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(mode):
             raise GitUnusable(f"{path} is not a regular file")
         blocks: list[bytes] = []
         while (left := most + 1 - sum(map(len, blocks))) > 0 and (block := os.read(descriptor, min(left, 1_000_000))):

@@ -1,4 +1,4 @@
-"""When each note of a repository was last changed, by the commits of HEAD's history."""
+"""Find when commits in HEAD's history last changed each note of a repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memsync.notes.ignore import is_note_name
 MAX_LOG_BYTES = 1_000_000_000
 MAX_TREE_BYTES = 500_000_000
 MAX_CHANGED = 100
-"""Notes for which the whole history is searched path by path; for more it is read as a whole."""
+"""For up to so many changed notes, search the history for their paths; for more, read it all again."""
 _LATEST = LATEST_NS // 1_000_000_000
 _REGULAR = (b"100644", b"100755")
 _COMMIT = 0x01
@@ -25,10 +25,10 @@ _LOG = ("--format=%x01%ct", "-z", "--raw", "-c", "--root", "--no-abbrev", "--no-
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The notes in HEAD's tree, by path: each with its blob's name and when a commit last gave it that content.
+    """The notes in HEAD's tree: by path, the blob's name and when a commit last gave the note that content.
 
-    Times are whole seconds since 1970, of the committer. `state` is the HeadState's name; `reason` says why there are
-    no dates, and is empty where there are; `is_too_slow` if more time might have helped.
+    Times are committer times in whole seconds since 1970. `state` is the HeadState's name. `reason` says why there are
+    no dates; it is empty if there are. With `is_too_slow`, more time might have helped.
     """
 
     state: str = ""
@@ -38,11 +38,11 @@ class History:
 
 
 def read_history(root: Path, head: HeadState, seconds: float, known: History) -> History:
-    """Read when the notes of HEAD's tree were last changed, in one pass over its history.
+    """Read when commits last changed the notes of HEAD's tree, in one pass over the history.
 
-    Of the commits after which a note read as it does in HEAD, the latest counts. A shallow clone's last commit seems to
-    have made all that is older. Where `known` is of an earlier HEAD, only what came after it is read; the result is
-    the same. Whatever goes wrong becomes the reason why there are no dates.
+    The latest commit that gave a note its present content counts. In a shallow clone, the oldest commit seems to have
+    made everything older. If `known` is the history of an earlier HEAD, only later commits are read; the result is the
+    same. An error is not raised but becomes the History's `reason`.
     """
     if head.repository is None or not head.name:
         return History(head.name, head.reason)
@@ -66,24 +66,23 @@ def read_history(root: Path, head: HeadState, seconds: float, known: History) ->
 
 
 def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
-    """Return the notes beneath a folder of a commit's tree, each with its blob's name in hexadecimal figures."""
-    found: dict[bytes, bytes] = {}
-    for entry in _parts(
-        git.stream("ls-tree", "-r", "-z", "--full-tree", commit, *_only(folder), most_bytes=MAX_TREE_BYTES)
-    ):
-        about, _, path = entry.partition(b"\t")
-        mode, _, blob = about.split(b" ")
+    """Return the hexadecimal blob name of each note under a folder of a commit's tree, by path."""
+    blobs: dict[bytes, bytes] = {}
+    printed = git.stream("ls-tree", "-r", "-z", "--full-tree", commit, *_only(folder), most_bytes=MAX_TREE_BYTES)
+    for entry in _parts(printed):
+        description, _, path = entry.partition(b"\t")
+        mode, _, blob = description.split(b" ")
         if mode in _REGULAR and _is_note(path):
-            found[path] = blob
-    return found
+            blobs[path] = blob
+    return blobs
 
 
 def _times_since(
     git: Git, state: str, folder: bytes, tree: Mapping[bytes, bytes], known: History
 ) -> dict[bytes, int] | None:
-    """Return what `_times` would for the whole history, out of what is known of an earlier HEAD.
+    """Return what `_times` returns for the whole history, but read only the commits since an earlier HEAD.
 
-    None where that is no ancestor, or so much has changed that the whole history is read sooner.
+    Returns None if that HEAD is not an ancestor, or if reading the whole history is faster.
     """
     old, _, old_end = known.state.partition("+")
     new, _, new_end = state.partition("+")
@@ -97,16 +96,16 @@ def _times_since(
     changed = [path for path in tree if path not in times]
     if len(changed) > MAX_CHANGED or git.run("merge-base", "--is-ancestor", old, new).returncode != 0:
         return None
-    found = _times(git, [new, f"^{old}"], _only(folder), tree)
-    if changed:  # a merge may have brought back what is older than the earlier HEAD
-        found |= _times(git, [new], ("--", *map(os.fsdecode, changed)), tree)
-    for path, time in found.items():
+    new_times = _times(git, [new, f"^{old}"], _only(folder), tree)
+    if changed:  # a merge may have brought back content that is older than the earlier HEAD
+        new_times |= _times(git, [new], ("--", *map(os.fsdecode, changed)), tree)
+    for path, time in new_times.items():
         times[path] = max(times.get(path, 0), time)
     return times
 
 
 def _times(git: Git, commits: Sequence[str], only: Sequence[str], tree: Mapping[bytes, bytes]) -> dict[bytes, int]:
-    """Return for each note of a tree the latest time of a commit after which it read as it does there."""
+    """Return for each note of a tree the time of the latest commit that gave it the content it has there."""
     times: dict[bytes, int] = {}
     time, blob = 0, b""
     for part in _parts(git.stream("log", *_LOG, *commits, *only, most_bytes=MAX_LOG_BYTES)):
@@ -115,7 +114,7 @@ def _times(git: Git, commits: Sequence[str], only: Sequence[str], tree: Mapping[
             if tree.get(part) == blob and 0 < time <= _LATEST:
                 times[part] = max(times.get(part, 0), time)
             blob = b""
-        elif text[:1] == b":":  # as many colons as there are parents; modes, blobs of the parents, blob, what happened
+        elif text[:1] == b":":  # one colon a parent, then modes, blobs of the parents, blob, status
             blob = text.split(b" ")[-2]
         elif text and text[0] == _COMMIT:
             time = int(text[1:]) if text[1:].isdigit() else 0
@@ -127,7 +126,7 @@ def _only(folder: bytes) -> tuple[str, ...]:
 
 
 def _parts(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield what stands between NULs."""
+    """Yield the NUL-terminated parts of a stream."""
     rest = b""
     for block in blocks:
         *parts, rest = (rest + block).split(b"\0")

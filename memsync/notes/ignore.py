@@ -1,8 +1,8 @@
-"""Which files of a memory root are not notes: `[files] exclude` and every `.gitignore` at or beneath the root.
+"""Decide which files are not notes, by `[files] exclude` and every `.gitignore` in the memory root.
 
-Rules of git: a deeper file overrides a shallower one, the last matching line wins, nothing beneath an ignored folder
-comes back. `.gitignore` files above the root do not count: a project may well keep its memory folder out of its own
-repository.
+The rules are git's: a deeper file overrides a shallower one, the last matching line wins, and everything under an
+ignored folder stays ignored. `.gitignore` files above the root do not count, because a project may keep its memory
+folder out of its own repository.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SUFFIXES = (".md", ".markdown")
 _OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$)\w+", re.IGNORECASE)
 MAX_IGNORE_BYTES = 1_000_000
 _SETTLED_NS = 2_000_000_000
-"""A file changed more recently may be written again in the same clock tick: what was read of it is not kept."""
+"""Do not cache rules of a file that changed more recently: it may change again in the same clock tick."""
 MOST_KNOWN = 100_000
-"""Paths whose verdict one ignore file keeps."""
+"""How many paths' answers one ignore file caches."""
 
 
 def is_note_name(name: str) -> bool:
@@ -32,10 +32,10 @@ def is_note_name(name: str) -> bool:
 
 
 class _Lines:
-    """The patterns of one file that can match one sort of path, the last line first, and what they said of which path.
+    """The patterns of one ignore file for one sort of path (folders or notes).
 
-    Most lines are a name, a path or `*.log`: those are looked up, however many there are. A scan precedes every search
-    and asks about the same paths again, so the answers are kept.
+    Most lines are a name, a path or like `*.log`; dictionaries find those, however many there are. Every search begins
+    with a scan, which asks about the same paths again, so the answers are cached.
     """
 
     def __init__(self, patterns: Sequence[IgnorePattern]) -> None:
@@ -61,7 +61,7 @@ class _Lines:
         return bool(self._ignores)
 
     def verdict(self, own: str) -> bool | None:
-        """Tell whether the last line that matches a path ignores it; None when none does."""
+        """Tell whether the last line that matches a path ignores it; None if no line matches."""
         if own not in self._known:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
@@ -70,24 +70,24 @@ class _Lines:
 
     def _judge(self, path: bytes) -> bool | None:
         name = path.rpartition(b"/")[2]
-        found = max(self._names.get(name, -1), self._paths.get(path, -1))
+        last_line = max(self._names.get(name, -1), self._paths.get(path, -1))
         for length in self._lengths:
             if length <= len(name):
-                found = max(found, self._suffixes.get(name[len(name) - length :], -1))
+                last_line = max(last_line, self._suffixes.get(name[len(name) - length :], -1))
         for line, pattern in self._others:
-            if line < found:
+            if line < last_line:
                 break
             if pattern.matches(path):
                 return pattern.ignores
-        return self._ignores[found] if found >= 0 else None
+        return self._ignores[last_line] if last_line >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
-    """The rules of one folder (`""` is the root): for folders in it and for note files in it.
+    """The rules of one folder (`""` is the root): for its subfolders and for its note files.
 
-    Most lines of a real `.gitignore` (`*.log`, `build/`) cannot match a note's name. They are left out of the rules
-    for files, because every file of every scan is matched.
+    Most lines of a real `.gitignore` (`*.log`, `build/`) cannot match a note. The rules for files leave them out,
+    because each scan matches every file.
     """
 
     folder: str
@@ -96,24 +96,24 @@ class IgnoreFile:
 
     @classmethod
     def from_lines(cls, folder: str, lines: Iterable[bytes]) -> IgnoreFile:
-        """Read the lines of one ignore file; a line that is no pattern matches nothing, as in git."""
-        found = [(line, pattern) for line in lines if (pattern := read_pattern(line))]
+        """Read the lines of one ignore file; a line that is not a pattern matches nothing, as in git."""
+        rules = [(line, pattern) for line in lines if (pattern := read_pattern(line))]
         for_files = [
-            pattern for line, pattern in found if not pattern.only_folders and not _OTHER_SUFFIX.fullmatch(line.strip())
+            pattern for line, pattern in rules if not pattern.only_folders and not _OTHER_SUFFIX.fullmatch(line.strip())
         ]
-        return cls(folder, _Lines([pattern for _, pattern in found]), _Lines(for_files))
+        return cls(folder, _Lines([pattern for _, pattern in rules]), _Lines(for_files))
 
 
 @dataclass(slots=True)
 class IgnoreRules:
-    """All rules met on the way down; keeps what it read, because a scan precedes every search."""
+    """Reads the rules of each folder and caches them, because every search begins with a scan."""
 
     exclude: Sequence[str] = ()
     _root_rules: tuple[IgnoreFile, ...] | None = None
     _compiled: dict[str, tuple[tuple[int, int, int, int], IgnoreFile]] = field(default_factory=dict)
 
     def root_rules(self) -> tuple[IgnoreFile, ...]:
-        """Return the rules that hold before any `.gitignore` is read."""
+        """Return the rules of `[files] exclude`."""
         if self._root_rules is None:
             self._root_rules = (IgnoreFile.from_lines("", map(as_bytes, self.exclude)),) if self.exclude else ()
         return self._root_rules
@@ -138,7 +138,7 @@ class IgnoreRules:
 
 
 def ignores_file(rules: Sequence[IgnoreFile], path: str) -> bool:
-    """Tell whether the file at root-relative `path` is ignored, its folder not being so."""
+    """Tell whether the file at root-relative `path` is ignored, given that its folder is not."""
     for rule in reversed(rules):
         if rule.for_files and (ignores := rule.for_files.verdict(path[len(rule.folder) :])) is not None:
             return ignores
@@ -146,7 +146,7 @@ def ignores_file(rules: Sequence[IgnoreFile], path: str) -> bool:
 
 
 def ignores_folder(rules: Sequence[IgnoreFile], path: str) -> bool:
-    """Tell whether the folder at root-relative `path` is ignored, and all beneath it; its parent is not."""
+    """Tell whether the folder at root-relative `path` is ignored, given that its parent is not."""
     for rule in reversed(rules):
         if (ignores := rule.for_folders.verdict(path[len(rule.folder) :])) is not None:
             return ignores

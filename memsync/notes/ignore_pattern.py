@@ -1,8 +1,8 @@
-"""One line of a `.gitignore` -> what it matches, by the rules of gitignore(5).
+"""Parse and match one line of a `.gitignore`, by the rules of gitignore(5).
 
-Patterns come with other people's notes, so matching must be cheap whatever they say. It backtracks to the last `*` of
-a name and to the last `**` of a path, and never further: each name of the pattern is compared with each name of the
-path at most once. Like git, it compares bytes: `?` is one byte of a letter that has several.
+Other people's notes bring their own patterns, so every pattern must be cheap to match. Matching backtracks only to the
+last `*` of a name and the last `**` of a path: each name of the pattern is compared with each name of the path at most
+once. Like git, it compares bytes: `?` matches one byte of a multi-byte letter.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _CLASSES = {
 }
 
 _Chunk = bytes | tuple[frozenset[int], ...]
-"""What stands between two stars: literal bytes, or for each byte the ones that match there."""
+"""The text between two stars: literal bytes, or for each position the bytes that match there."""
 
 
 class _Malformed(Exception):
-    """Raised for what can match nothing: a bracket that is not closed, a backslash at the end."""
+    """The pattern can match nothing: it has an unclosed bracket or ends in a backslash."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """The pattern of one name: its chunks, between each two of which a star stands."""
+    """The pattern of one name: chunks with a star between each two."""
 
     chunks: tuple[_Chunk, ...]
 
     @property
     def literal(self) -> bytes | None:
-        """The one name that it matches, if there is only one."""
+        """The name that it matches, if it can match only one."""
         first = self.chunks[0]
         return first if len(self.chunks) == 1 and isinstance(first, bytes) else None
 
     def matches(self, name: bytes) -> bool:
-        """Tell whether it matches a whole name. Each chunk takes the first place it finds, for good."""
+        """Tell whether it matches a whole name. Each chunk keeps the first place where it matches."""
         first, last = self.chunks[0], self.chunks[-1]
         if len(self.chunks) == 1:
             return len(name) == len(first) and _stands_at(first, name, 0)
@@ -85,7 +85,7 @@ def _find(chunk: _Chunk, name: bytes, start: int, end: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Names that follow each other; before them at least `gap` folders, None: nothing (the beginning of a path)."""
+    """Consecutive names after at least `gap` folders; with gap None they begin the path."""
 
     gap: int | None
     names: tuple[_Name, ...]
@@ -101,7 +101,7 @@ class _Part:
 class IgnorePattern:
     """A pattern; paths are relative to the ignore file's folder. `ignores` is False for a line with `!`.
 
-    `stem` is the literal beginning of a pattern with a slash, None without one: that matches names in any folder.
+    `stem` is the literal beginning of a pattern with a slash. It is None without a slash: names in any folder match.
     """
 
     stem: bytes | None
@@ -111,12 +111,12 @@ class IgnorePattern:
 
     @property
     def literal_name(self) -> bytes | None:
-        """The one name, in any folder, that it matches, if there is only one."""
+        """The name that it matches in any folder, if it can match only one."""
         return self.parts[0].names[0].literal if self.stem is None else None
 
     @property
     def literal_path(self) -> bytes | None:
-        """The one path that it matches, if there is only one."""
+        """The path that it matches, if it can match only one."""
         if self.stem is None or len(self.parts) > 1 or self.parts[0].gap is not None:
             return None
         names = [name.literal for name in self.parts[0].names]
@@ -124,7 +124,7 @@ class IgnorePattern:
 
     @property
     def suffix(self) -> bytes | None:
-        """What names in any folder must end with, if it asks for nothing more."""
+        """The ending that names in any folder must have, if the pattern asks for nothing more (`*.log`)."""
         if self.stem is not None:
             return None
         first, *others = self.parts[0].names[0].chunks
@@ -149,7 +149,7 @@ class IgnorePattern:
         if self.stem is None:
             names = path.split(b"/")
             name = self.parts[0].names[0]
-            return any(name.matches(one) for one in (names[:-1] if self.only_folders else names))
+            return any(map(name.matches, names[:-1] if self.only_folders else names))
         if not path.startswith(self.stem):
             return False
         names = path[len(self.stem) :].split(b"/")
@@ -158,7 +158,7 @@ class IgnorePattern:
 
 
 def _first_end(parts: Iterable[_Part], names: Sequence[bytes]) -> int | None:
-    """Return how many of the first names the parts match, as few as possible; None when they match nowhere."""
+    """Return the smallest number of leading names that the parts match, or None if they do not match."""
     end = 0
     for part in parts:
         starts = range(1) if part.gap is None else range(end + part.gap, len(names) - len(part.names) + 1)
@@ -173,7 +173,7 @@ def _first_end(parts: Iterable[_Part], names: Sequence[bytes]) -> int | None:
 
 
 def read_pattern(line: bytes) -> IgnorePattern | None:
-    """Return the pattern in a line, or None for a blank line, a comment and what matches nothing (`!`, `[a`)."""
+    """Return the pattern in a line; None for a blank line, a comment and a pattern that matches nothing (`!`, `[a`)."""
     text = _without_end(line)
     if not text or text.startswith(b"#"):
         return None
@@ -183,7 +183,7 @@ def read_pattern(line: bytes) -> IgnorePattern | None:
     text = text.removesuffix(b"/")
     has_slash = b"/" in text
     text = text.removeprefix(b"/")
-    # git compares what stands before the first special character as it is, and reads the rest as a pattern of its own.
+    # git compares the text before the first special character literally and matches the rest as a separate pattern.
     special = (i for i, byte in enumerate(text) if byte in _SPECIAL)
     stem = text[: next(special, len(text))] if has_slash else b""
     try:
@@ -199,7 +199,7 @@ def as_bytes(text: str) -> bytes:
 
 
 def _without_end(line: bytes) -> bytes:
-    """Return a line without its end, and without spaces at its end unless a backslash keeps one."""
+    """Return a line without its line end and without trailing spaces, except one that a backslash keeps."""
     text = line.partition(b"\0")[0].removesuffix(b"\n").removesuffix(b"\r")
     trimmed = text.rstrip(b" ")
     escapes = len(trimmed) - len(trimmed.rstrip(b"\\"))
@@ -208,18 +208,18 @@ def _without_end(line: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Deep:
-    """`**` in the place of a name: at least `gap` folders; at the end of a pattern no name follows."""
+    """`**` instead of a name: at least `gap` folders. If it is the last, no name follows."""
 
     gap: int
     is_last: bool
 
 
 _Element = frozenset[int] | _Deep | str
-"""What one byte of a name must be, `**`, a star, or a slash."""
+"""The bytes accepted at one position of a name, or `**`, a star or a slash."""
 
 
 def _parts(elements: Iterable[_Element]) -> Iterator[_Part]:
-    """Yield the parts of a pattern; a `**` begins a new one."""
+    """Yield the parts of a pattern; each `**` begins a new part."""
     gap: int | None = None
     names: list[_Name] = []
     name: list[frozenset[int] | str] = []
@@ -247,17 +247,17 @@ def _name(elements: Iterable[frozenset[int] | str]) -> _Name:
             chunks.append([])
         else:
             chunks[-1].append(element)
-    return _Name(tuple(_chunk(one) for one in chunks))
+    return _Name(tuple(map(_chunk, chunks)))
 
 
 def _chunk(accepted: Sequence[frozenset[int]]) -> _Chunk:
-    if all(len(one) == 1 for one in accepted):
-        return bytes(byte for one in accepted for byte in one)
+    if all(len(choices) == 1 for choices in accepted):
+        return bytes(byte for choices in accepted for byte in choices)
     return tuple(accepted)
 
 
 class _Elements:
-    """The elements of a pattern's text, in one pass over it; `**` counts only in a pattern with a slash."""
+    """Read the elements of a pattern in one pass; `**` is special only in a pattern with a slash."""
 
     def __init__(self, text: bytes, *, is_path: bool) -> None:
         self._text = text
@@ -292,26 +292,26 @@ class _Elements:
         if text[end] == _SLASH:
             self._position += 1
             return _Deep(0, is_last=False)
-        if text.startswith(b"\\/", end):  # git passes over `**/` where there is no folder, but not over `**\/`
+        if text.startswith(b"\\/", end):  # in git, `**/` also matches no folder, but `**\/` needs at least one
             self._position += 2
             return _Deep(1, is_last=False)
         return "*"
 
     def _byte(self) -> int:
-        """Return the byte at the position. Raises _Malformed behind the end."""
+        """Return the byte at the position. Raises _Malformed after the end."""
         if self._position >= len(self._text):
             raise _Malformed
         return self._text[self._position]
 
     def _escaped(self) -> int:
-        """Pass over a backslash and return the byte after it, passed over too."""
+        """Skip a backslash and the byte after it; return that byte."""
         self._position += 1
         byte = self._byte()
         self._position += 1
         return byte
 
     def _bracket(self) -> frozenset[int]:
-        """Pass over a bracket and return what it accepts. A first `]` is itself."""
+        """Skip a bracket and return the bytes that it accepts. A `]` in first place is literal."""
         self._position += 1
         negates = self._byte() in b"!^"
         self._position += negates
@@ -339,7 +339,7 @@ class _Elements:
                 return _EVERY_BYTE - accepted if negates else frozenset(accepted)
 
     def _class(self) -> frozenset[int] | None:
-        """Pass over a class (`[:alpha:]`) and return its members; None when there is none here."""
+        """Skip a class (`[:alpha:]`) and return its members, or None if no class begins here."""
         text, start = self._text, self._position + 2
         if not text.startswith(b"[:", self._position):
             return None

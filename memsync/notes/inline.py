@@ -1,4 +1,4 @@
-"""What stands inside a paragraph: `#tags`, `[[wiki links]]` and Markdown links, never inside code."""
+"""Find `#tags`, `[[wiki links]]` and Markdown links in paragraphs, but not in code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from markdown_it.token import Token
 from memsync.model.note import Link, Tag
 
 MAX_INLINE_CHARS = 20_000
-"""A longer paragraph is not looked through for tags and links: inline parsing is not linear in the worst case."""
+"""Longer paragraphs are not searched for tags and links: inline parsing is not linear in the worst case."""
 
 MAX_STEPS_PER_CHAR = 1
-"""Nor is one in which more steps are spent on brackets that may begin a link; ordinary text takes less than half."""
+"""Give up on a paragraph after so many steps per character on brackets that may begin a link; most take under half."""
 
 _MIN_STEPS = 100
 
@@ -27,7 +27,7 @@ _STEPS_LEFT = "steps_left"
 _TAG = re.compile(r"#(?=[\w/-]*[^\W\d_])(\w[\w/-]*)")
 _MAY_HOLD_TAG = re.compile(r"(?:^|[\s(\[{,;'\"])#\w")
 _INVOLVED = re.compile(r"[\\`<]|[!^]\[|&#?\w+;")
-# A label without markup, and a target that is written as markdown-it would: a path, or a URL with a host in lower case.
+# A label without markup and a target that markdown-it leaves as it is: a path, or a URL with a lower-case host.
 _PLAIN_LINK = re.compile(
     r"\[([^\[\]*_\n]+)\]"
     r"\(((?:https?://[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,3}(?:/|(?=\)))|[A-Za-z0-9._-])"
@@ -38,7 +38,7 @@ _BEFORE_TAG = " \t\n([{,;'\""
 
 @dataclass(slots=True)
 class InlineFinds:
-    """Tags and links in file order, and the first line of each paragraph that was not looked through."""
+    """Tags and links in file order, and the first line of each skipped paragraph."""
 
     tags: list[Tag] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
@@ -46,14 +46,14 @@ class InlineFinds:
 
 
 class _TooManyStepsError(Exception):
-    """The paragraph is not worth what it would take to understand it."""
+    """Parsing the paragraph takes too many steps."""
 
 
 class BoundedInline(ParserInline):
-    """markdown-it's inline parser, counting the steps of its look-ahead, which are quadratic in `[[[[`."""
+    """markdown-it's inline parser, with a limit on look-ahead steps: `[[[[` needs quadratically many."""
 
     def skipToken(self, state: StateInline) -> None:  # noqa: N802 (because markdown-it names it so)
-        """Take one step, or give up when there were too many."""
+        """Take one step. Raises _TooManyStepsError after too many."""
         state.env[_STEPS_LEFT] -= 1
         if state.env[_STEPS_LEFT] < 0:
             raise _TooManyStepsError
@@ -61,7 +61,7 @@ class BoundedInline(ParserInline):
 
 
 def add_inline_rules(markdown: MarkdownIt) -> None:
-    """Teach `markdown` wiki links and tags; each becomes a token of its own, and every link knows where it begins."""
+    """Add wiki links and tags to `markdown`, each as its own token, and record the offset of every link."""
     ruler = markdown.inline.ruler
     ruler.before("link", "wiki_link", _placed(_wiki_link))
     ruler.before("link", "tag", _placed(_tag))
@@ -74,32 +74,32 @@ def find_inline(
 ) -> InlineFinds:
     """Return the tags and links of all `inline` tokens in `blocks`.
 
-    A paragraph of the text that is nothing but tags tags the whole note (line 0), a heading or list item itself.
+    A top-level paragraph that has only tags tags the whole note (line 0). Tags of a heading or list item tag only that.
     """
-    found = InlineFinds()
+    finds = InlineFinds()
     for index, token in enumerate(blocks):
         if token.type == "inline" and token.map and _may_hold(token.content, env):
             pause()
             plain = _plain_links(token)
             if plain is not None:
-                found.links += plain
+                finds.links += plain
                 continue
             children = parse_inline(markdown, token.content, env)
             if children is None:
-                found.skipped.append(token.map[0] + 1)
+                finds.skipped.append(token.map[0] + 1)
                 continue
             only_tags = all(child.type in ("tag", "softbreak") or not child.content.strip() for child in children)
             is_text = token.level == 1 and blocks[index - 1].type == "paragraph_open"
             tags = _tags(children, token)
-            found.tags += [Tag(tag.name, 0) for tag in tags] if only_tags and is_text else tags
-            found.links += _links(children, token)
-    return found
+            finds.tags += [Tag(tag.name, 0) for tag in tags] if only_tags and is_text else tags
+            finds.links += _links(children, token)
+    return finds
 
 
 def parse_inline(markdown: MarkdownIt, content: str, env: dict[str, Any]) -> list[Token] | None:
-    """Return the inline tokens of one paragraph or heading, or None if that is too much work.
+    """Return the inline tokens of one paragraph or heading, or None if that takes too many steps.
 
-    The limit is on work and not on time, so that equal text always gives an equal answer.
+    The limit counts steps, not time, so that equal text always gives an equal answer.
     """
     if len(content) > MAX_INLINE_CHARS:
         return None
@@ -113,7 +113,7 @@ def parse_inline(markdown: MarkdownIt, content: str, env: dict[str, Any]) -> lis
 
 
 def plain_text(tokens: Sequence[Token]) -> str:
-    """Return what a reader sees of inline tokens, without markup."""
+    """Return the visible text of inline tokens, without markup."""
     parts = []
     for token in tokens:
         if token.type in ("softbreak", "hardbreak"):
@@ -128,11 +128,11 @@ def plain_text(tokens: Sequence[Token]) -> str:
 
 
 def _plain_links(paragraph: Token) -> list[Link] | None:
-    """Return the links of a paragraph that holds plain ones only; None for any other, which is to be parsed.
+    """Return the links of a paragraph that has only plain links, or None if it must be parsed.
 
-    Link lists are made of such paragraphs, and this takes a twentieth of the time. There must be nothing that could
-    begin anything else, each bracket must belong to a link, and each target must be one that markdown-it would not
-    rewrite: then it would find the same.
+    Link lists consist of such paragraphs, and this takes a twentieth of the time. The result is what markdown-it would
+    find: no other markup may begin in the paragraph, each bracket must belong to a link, and markdown-it must leave
+    each target as it is.
     """
     content = paragraph.content
     if len(content) > MAX_INLINE_CHARS or _INVOLVED.search(content) or _holds_tag(content):
@@ -141,10 +141,10 @@ def _plain_links(paragraph: Token) -> list[Link] | None:
     if not len(links) == content.count("[") == content.count("]"):
         return None
     found, line, counted = [], (paragraph.map or [0])[0] + 1, 0
-    for each in links:
-        line, counted = line + content.count("\n", counted, each.start()), each.start()
-        target, _, anchor = unquote(each[2]).partition("#")
-        found.append(Link(target, anchor, " ".join(each[1].split()), line, wiki=False))
+    for match in links:
+        line, counted = line + content.count("\n", counted, match.start()), match.start()
+        target, _, anchor = unquote(match[2]).partition("#")
+        found.append(Link(target, anchor, " ".join(match[1].split()), line, wiki=False))
     return found
 
 
@@ -155,7 +155,6 @@ def _may_hold(content: str, env: dict[str, Any]) -> bool:
 
 
 def _holds_tag(content: str) -> bool:
-    """Tell whether there may be a tag."""
     return "#" in content and _MAY_HOLD_TAG.search(content) is not None
 
 
@@ -191,9 +190,9 @@ def _wiki_parts(content: str) -> tuple[str, str, str]:
 
 
 def _placed(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
-    """Return `rule`, noting on what it finds the offset at which it begins.
+    """Return `rule`, changed to record in each token the offset at which it begins.
 
-    Line breaks inside code, titles and HTML leave no token behind, so lines cannot be counted by tokens.
+    Tokens cannot give the line: line breaks inside code, titles and HTML produce none.
     """
 
     def placed(state: StateInline, silent: bool) -> bool:

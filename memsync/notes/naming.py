@@ -1,8 +1,7 @@
-"""What people and agents call a note or a folder -> its path beneath the memory root.
+"""Find the note or folder that a person or an agent means by a name.
 
-A note is named by its path as search results print it, by its absolute path, without `.md`, or by its title, an alias
-or its file's name, where only one note has that. Nothing outside the memory root is looked at: whether a file is there
-must not show.
+A name is a path as search results print it, an absolute path, a path without `.md`, or a title, alias or file name
+that only one note has. Files outside the memory root are never looked at: no answer may reveal whether they exist.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from memsync.notes.ignore import is_note_name
 
 
 def beneath(root: Path | str, path: str) -> str | None:
-    """Return an absolute path as one relative to the root, empty for the root itself; None when it lies elsewhere.
+    """Return an absolute path relative to the root (empty for the root itself), or None if it lies outside.
 
-    The root may be reached by a link; of what lies elsewhere only the folders above are compared with it.
+    The path may reach the root through a link. Outside the root, only the folders above the path are looked at.
     """
-    own, below = os.stat(root), ""
+    root_stat, below = os.stat(root), ""
     place = posixpath.normpath(path)
     while place != "/":
         with suppress(OSError, ValueError):
-            if os.path.samestat(os.stat(place), own):
+            if os.path.samestat(os.stat(place), root_stat):
                 return below
         place, _, name = place.rpartition("/")
         place, below = place or "/", f"{name}/{below}" if below else name
@@ -37,12 +36,12 @@ def beneath(root: Path | str, path: str) -> str | None:
 
 
 def spellings(root: Path, text: str) -> Iterator[NotePath]:
-    """Yield the paths that a note may have that is called `text`, the likeliest first. Raises NoteError."""
+    """Yield the paths that a note named `text` may have, likeliest first. Raises NoteError."""
     path = text
     if path.startswith("/"):
         inner = beneath(root, path)
         if inner is None:
-            raise NoteError(f"{text!r} is not beneath the memory root", hint="Name it as search results do.")
+            raise NoteError(f"{text!r} is not in the memory root", hint="Write the path as search results print it.")
         path = inner
     path = path.removeprefix("./")
     yield NotePath(path)
@@ -54,7 +53,7 @@ def spellings(root: Path, text: str) -> Iterator[NotePath]:
 
 
 def _unescaped(text: str) -> str:
-    """Return a path as it is, from how it is shown: what cannot be seen is shown as an escape."""
+    """Return a path without the escapes that stand for invisible characters when memsync prints it."""
     try:
         return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
     except UnicodeDecodeError:
@@ -62,10 +61,10 @@ def _unescaped(text: str) -> str:
 
 
 def titled(notes: Iterable[IndexedNote], name: str) -> list[NotePath]:
-    """Return the notes with this title, alias or file name, whatever its case; archived ones only without others."""
+    """Return the notes with this title, alias or file name, ignoring case; archived ones only if no other matches."""
     wanted = _folded(name)
-    found = [note for note in notes if wanted and wanted in map(_folded, _names(note))]
-    return [note.path for note in found if not note.archived] or [note.path for note in found]
+    matches = [note for note in notes if wanted and wanted in map(_folded, _names(note))]
+    return [note.path for note in matches if not note.archived] or [note.path for note in matches]
 
 
 def _names(note: IndexedNote) -> Iterator[str]:
@@ -75,7 +74,7 @@ def _names(note: IndexedNote) -> Iterator[str]:
     yield file_name.rpartition(".")[0]
     for key in ("title", "alias", "aliases"):
         value = note.front_matter.get(key)
-        yield from (str(one) for one in (value if isinstance(value, list) else [value]) if one is not None)
+        yield from (str(item) for item in (value if isinstance(value, list) else [value]) if item is not None)
 
 
 def _folded(text: str) -> str:
@@ -83,9 +82,9 @@ def _folded(text: str) -> str:
 
 
 def folder_path(root: Path, folder: str, known: Iterable[NotePath]) -> str | None:
-    """Return a folder as notes' paths begin with it: empty for the root, else with a slash at its end.
+    """Return a folder as the prefix of its notes' paths: empty for the root, otherwise ending in a slash.
 
-    `folder` counts from the root, or is absolute. None when it is neither on disk nor in `known`, the paths of notes.
+    `folder` is absolute or relative to the root. Returns None if it is neither on disk nor in `known`, the note paths.
     """
     path = folder
     if path.startswith("/"):
@@ -97,15 +96,16 @@ def folder_path(root: Path, folder: str, known: Iterable[NotePath]) -> str | Non
     parts = path.split("/")
     if ".." in parts or "\0" in path:
         return None
-    is_there = all(os.path.isdir(place) and not os.path.islink(place) for place in _on_the_way(root, parts))
-    return f"{path}/" if is_there or any(one.startswith(f"{path}/") for one in known) else None
+    places = (os.path.join(root, *parts[:depth]) for depth in range(1, len(parts) + 1))
+    is_there = all(os.path.isdir(place) and not os.path.islink(place) for place in places)
+    return f"{path}/" if is_there or any(note.startswith(f"{path}/") for note in known) else None
 
 
 def existing_folder(root: Path, folder: str, known: Sequence[NotePath]) -> str:
-    """Return what `folder_path` does. Raises UsageError, with the nearest name, for a folder that there is not."""
-    found = folder_path(root, folder, known)
-    if found is not None:
-        return found
+    """Return what `folder_path` does. Raises UsageError, which suggests a similar name, if the folder is missing."""
+    prefix = folder_path(root, folder, known)
+    if prefix is not None:
+        return prefix
     import difflib
 
     name = folder.rstrip("/")
@@ -113,10 +113,5 @@ def existing_folder(root: Path, folder: str, known: Sequence[NotePath]) -> str:
         raise UsageError(f"no such folder: {name} is a note", hint=f"Write path:{name}")
     folders = {path.rpartition("/")[0] for path in known} - {""}
     close = difflib.get_close_matches(folder.strip("/"), folders, n=1)
-    hint = f"Did you mean {close[0]}?" if close else "Folders count from the memory root: projects/store"
+    hint = f"Did you mean {close[0]}?" if close else "Write it relative to the memory root: projects/store"
     raise UsageError(f"no such folder: {name or folder}", hint=hint)
-
-
-def _on_the_way(root: Path, parts: Sequence[str]) -> Iterator[str]:
-    for depth in range(1, len(parts) + 1):
-        yield os.path.join(root, *parts[:depth])

@@ -1,6 +1,6 @@
-"""Text of a file -> Note. Never raises on any content: what is not understood is text, with a warning.
+"""Parse a file into a Note. No text raises an error: markup that cannot be parsed is kept as text, with a warning.
 
-The format is the project's own page docs/format.md.
+docs/format.md describes the format.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from markdown_it import MarkdownIt
 
@@ -20,17 +21,17 @@ from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks,
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
 from memsync.notes.decode import decode
-from memsync.notes.frontmatter import Head, read_head
+from memsync.notes.frontmatter import read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.notes.transcript import find_headings, messages_of, read_message_heading
 
 MAX_HEADING_CHARS = 200
-"""A longer heading is cut in heading paths; its line is still indexed whole."""
+"""Heading paths cut longer headings; the heading's line is still indexed whole."""
 MAX_NAMES = 100
-"""Tags of a whole note, or aliases, that count: each of its passages takes them over."""
+"""Use at most so many note-wide tags, and so many aliases: each passage of the note repeats them."""
 MAX_NAMES_CHARS = 2_000
-"""And how long they may be together."""
+"""Use only tags and aliases that fit in so many characters in total."""
 MAX_TITLE_CHARS = 1_000
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
@@ -39,7 +40,7 @@ _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 
 @dataclass(slots=True)
 class _Body:
-    """What the body of a note gives, before the front matter has its say."""
+    """The parsed body of a note, without its front matter."""
 
     sections: list[Section]
     blocks: list[list[Block]]
@@ -55,16 +56,17 @@ def parse_note(
     max_structured_bytes: int,
     pause: Callable[[], None] = lambda: None,
 ) -> Note:
-    """Parse the bytes of one file; a larger one than `max_structured_bytes` by its paragraphs only.
+    """Parse the bytes of one file; split a file over `max_structured_bytes` into paragraphs only.
 
-    Raises BinaryFileError for what is no text, and nothing else.
+    Raises only BinaryFileError, if the file is not text.
     """
     decoded = decode(content)
     lines, warnings = decoded.lines, list(decoded.warnings)
     head = read_head(lines)
     if head.warning:
         warnings.append(head.warning)
-    kind, tier = _kind(head, rules.kind(path), warnings), _tier(head, rules.tier(path), warnings)
+    kind = _choice(head.values, "kind", rules.kind(path), warnings)
+    tier = _choice(head.values, "tier", rules.tier(path), warnings)
     date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
     is_large = len(content) > max_structured_bytes
     if is_large:
@@ -111,26 +113,27 @@ def _body(
     *,
     is_large: bool,
 ) -> _Body:
-    """Return what the body gives, and warn of what was not understood of it."""
+    """Parse the body, as plain paragraphs if it is too large or complex; add a warning for each problem."""
     body = None if is_large else _parse_body(lines, first_line, kind, date, pause)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
     body = body or _plain_body(lines, first_line, kind)
     if body.inline.skipped:
-        warnings.append(f"line {body.inline.skipped[0]}: too long or too involved to be searched for tags and links")
+        warnings.append(f"line {body.inline.skipped[0]}: too long or too complex to search for tags and links")
     if any(_CONFLICT.match(line) for line in lines):
         warnings.append("file has git conflict markers")
     return body
 
 
 def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
-    """Return paragraphs, and of a thread its messages, which are read line by line."""
+    """Return the body as paragraphs; in a thread, find the messages line by line."""
     body = _Body([], [], "", BlockTree([], [], {}), InlineFinds())
     headings = list(find_headings(lines, first_line)) if kind is Kind.THREAD else []
     begins = {section.start_line: section for section, _ in headings}
     body.tree.cuts.update({section.start_line: column for section, column in headings if column})
     for part in plain_blocks(lines, first_line):
         own = [line for line in range(part.start_line, part.end_line + 1) if line in begins] if begins else []
+        # Cut before and after each heading line.
         for first, last in pairwise([*sorted({part.start_line, *own, *(line + 1 for line in own)}), part.end_line + 1]):
             if first in begins or not body.sections:
                 body.sections.append(begins.get(first) or Section((), first, last - 1))
@@ -175,7 +178,7 @@ def _parse_body(
 
 
 class _Outline:
-    """The headings open at this point, and the message that the current lines belong to."""
+    """The open headings and the message that the current lines belong to."""
 
     def __init__(self, kind: Kind, date: str) -> None:
         self._is_thread = kind is Kind.THREAD
@@ -184,7 +187,7 @@ class _Outline:
         self._message = ("", "")
 
     def enter(self, heading: Heading, text: str, attributes: Mapping[str, str]) -> Section:
-        """Return the section that `heading` begins; its end is not known yet."""
+        """Return the section that `heading` begins; the caller sets its end later."""
         self._open = [(level, name) for level, name in self._open if level < heading.level]
         self._open.append((heading.level, text[:MAX_HEADING_CHARS]))
         if self._is_thread and heading.level <= 2:
@@ -203,7 +206,7 @@ class _Outline:
 
 
 def _dated(block: Block, date: str) -> Block:
-    """Return timed entries of a daily log, nested ones too, with their date; a time means nothing without one."""
+    """Add the log's date to the times of a block and its children; without a date, drop the times."""
     if not block.time and not block.children:
         return block
     time = f"{date}T{block.time}" if date and block.time else ""
@@ -220,23 +223,16 @@ def _heading_text(markdown: MarkdownIt, source: str, tree: BlockTree) -> str:
 # --------------------------------------------------------------------------------------- front matter
 
 
-def _kind(head: Head, by_path: Kind, warnings: list[str]) -> Kind:
-    value = head.values.get("kind")
-    if value is None:
-        return by_path
-    if value in list(Kind):
-        return Kind(str(value))
-    warnings.append(f"kind {value!r} is none of {', '.join(Kind)}")
-    return by_path
+_Choice = TypeVar("_Choice", Kind, Tier)
 
 
-def _tier(head: Head, by_path: Tier, warnings: list[str]) -> Tier:
-    value = head.values.get("tier")
-    if value is None:
-        return by_path
-    if value in list(Tier):
-        return Tier(str(value))
-    warnings.append(f"tier {value!r} is none of {', '.join(Tier)}")
+def _choice(values: Mapping[str, JsonValue], key: str, by_path: _Choice, warnings: list[str]) -> _Choice:
+    """Return the kind or tier that the front matter sets, otherwise that of the path."""
+    value, choices = values.get(key), type(by_path)
+    if value in list(choices):
+        return choices(str(value))
+    if value is not None:
+        warnings.append(f"{key} {value!r} is not one of {', '.join(choices)}")
     return by_path
 
 
@@ -245,7 +241,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _texts(value: JsonValue) -> list[str]:
-    """Return a list of texts, or the parts of comma-separated text."""
+    """Return the texts of a list, or the parts of comma-separated text."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, Sequence):
@@ -259,17 +255,17 @@ def _all_tags(values: Mapping[str, JsonValue], found: Sequence[Tag]) -> tuple[Ta
 
 
 def _few_tags(tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
-    """Return the tags without those of the whole note that are too many."""
+    """Return the tags, but only as many note-wide ones as `_few` keeps."""
     kept = set(_few([tag.name for tag in tags if tag.line == 0], "tags of the whole note", warnings))
     return tuple(tag for tag in tags if tag.line or tag.name in kept)
 
 
 def _few(names: Sequence[str], what: str, warnings: list[str]) -> Sequence[str]:
-    """Return the first of the names that every passage of a note takes over; more would multiply by its passages."""
+    """Return the first names, up to the limits, with a warning if some are left out: each passage repeats them all."""
     ends = accumulate(len(name) for name in names)
     kept = sum(end <= MAX_NAMES_CHARS for end in islice(ends, MAX_NAMES))
     if kept < len(names):
-        warnings.append(f"{len(names)} {what}: the first {kept} count")
+        warnings.append(f"{len(names)} {what}: only the first {kept} are used")
     return names[:kept]
 
 
@@ -284,7 +280,7 @@ def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> s
 
 
 def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[str]) -> None:
-    """Warn of values that mean nothing to whoever will ask for them: `prune`, and a prompt's context."""
+    """Warn of values that cannot be used later: `expires` by `prune`, `priority` and `active` of prompts."""
     expires = values.get("expires")
     if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
         warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
@@ -295,9 +291,9 @@ def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[st
 def _check_prompt(values: Mapping[str, JsonValue], warnings: list[str]) -> None:
     priority, active = values.get("priority", 100), values.get("active", True)
     if not isinstance(priority, (int, float)) or isinstance(priority, bool):
-        warnings.append(f"priority {priority!r} is not a number: 100 counts")
+        warnings.append(f"priority {priority!r} is not a number: using 100")
     if not isinstance(active, bool):
-        warnings.append(f"active {active!r} is not true or false: true counts")
+        warnings.append(f"active {active!r} is not true or false: using true")
 
 
 def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
@@ -309,18 +305,18 @@ def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
 
 
 def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
-    """Tell whether the front matter says something that a person would search for, beyond title, tags and aliases."""
+    """Tell whether the front matter has prose to search: four or more words, not counting title, tags and aliases."""
     named = ("title", "tags", "aliases")
     return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)
 
 
-PARSER_VERSION = 9
-"""Raised whenever equal bytes give another note or other chunks; every note is then read again."""
+PARSER_VERSION = 10
+"""Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
 @dataclass(frozen=True)
 class NoteReader:
-    """Everything that decides what a file's bytes become. `parsed_by` names it: equal names, equal results."""
+    """Reads notes and cuts them into chunks. Readers with equal `parsed_by` give equal results for equal bytes."""
 
     count_tokens: CountTokens
     rules: PathRules
@@ -342,9 +338,9 @@ class NoteReader:
     def read(
         self, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None
     ) -> tuple[Note, list[Chunk]]:
-        """Parse and chunk one file. Raises BinaryFileError for what is no text, and nothing else.
+        """Parse and chunk one file. Raises only BinaryFileError, if the file is not text.
 
-        `pause` is called before each step: it may wait, or raise to end the work.
+        Calls `pause` before each step; it may wait, or raise to stop the work.
         """
         note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
         return note, chunk_note(note, self.count_tokens, self.limits, pause)

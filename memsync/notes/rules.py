@@ -1,4 +1,4 @@
-"""Kind and tier of a note by its path: ordered globs from config.toml, the last match wins."""
+"""Tell the kind and tier of a note by its path: ordered globs from config.toml, the last match wins."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ ARCHIVE_FOLDER = "archive/"
 THREADS_FOLDER = "threads/"
 _README = "readme.md"
 _INSTRUCTING = {"/soul.md": Kind.SOUL, "/prompts/": Kind.PROMPT}
-"""Where instructions lie whatever `[kinds]` says; names as `_as_any_file_system_reads` writes them."""
+"""Notes that instruct agents even if `[kinds]` says otherwise; names are folded by `_as_any_file_system_reads`."""
 
 _Glob = tuple[IgnorePattern, str]
 
 
 @dataclass(frozen=True)
 class PathRules:
-    """The `[kinds]` and `[tiers]` tables: a glob as in .gitignore -> a value.
+    """The `[kinds]` and `[tiers]` tables: from globs as in .gitignore to values.
 
-    What was retired to archive/ stays what it was where it came from, unless a glob is about archive/ itself.
+    A note in archive/ keeps the kind and tier that its former path gave it, unless a glob is about archive/ itself.
     """
 
     kinds: Mapping[str, str]
     tiers: Mapping[str, str]
 
     def kind(self, path: NotePath) -> Kind:
-        """Return the kind of the last glob that matches `path`, else `note`."""
+        """Return the kind of the last glob that matches `path`; default: `note`."""
         return Kind(_last_match(self._kind_globs, path) or Kind.NOTE)
 
     def tier(self, path: NotePath) -> Tier:
-        """Return the tier of the last glob that matches `path`, else `project`."""
+        """Return the tier of the last glob that matches `path`; default: `project`."""
         return Tier(_last_match(self._tier_globs, path) or Tier.PROJECT)
 
     def instructs(self, path: NotePath) -> bool:
-        """Tell whether what stands in a note of that path instructs agents: only people write there, in an editor.
+        """Tell whether a note of that path instructs agents: only people may write to it, in an editor.
 
-        SOUL.md and prompts/ do, and what else the rules call `soul` or `prompt`, retired notes included. Names that
-        some file system takes for the same are the same here.
+        These are SOUL.md, prompts/ and all paths that the rules call `soul` or `prompt`, also in archive/. Two names
+        count as the same if any file system treats them as the same.
         """
         return self._instructing.kind(NotePath(_as_any_file_system_reads(path))) is not Kind.NOTE
 
@@ -50,15 +50,16 @@ class PathRules:
         if not path.removeprefix(ARCHIVE_FOLDER).startswith(THREADS_FOLDER):
             return f"an import writes only under {THREADS_FOLDER}, not to {path}"
         if self.instructs(path):
-            return f"by [kinds] of the settings {path} instructs agents: no import writes there"
+            return f"[kinds] says that {path} instructs agents: an import may not write to it"
         if describes_folder(NotePath(_as_any_file_system_reads(path))):
-            return f"{path} describes its folder: no import writes there"
+            return f"{path} describes its folder: an import may not write to it"
         return ""
 
     @cached_property
     def _instructing(self) -> PathRules:
-        own = {glob: kind for glob, kind in self.kinds.items() if kind in (Kind.SOUL, Kind.PROMPT)}
-        return PathRules({**{_as_any_file_system_reads(glob): kind for glob, kind in own.items()}, **_INSTRUCTING}, {})
+        instructing = (Kind.SOUL, Kind.PROMPT)
+        kinds = {_as_any_file_system_reads(glob): kind for glob, kind in self.kinds.items() if kind in instructing}
+        return PathRules(kinds | _INSTRUCTING, {})
 
     @cached_property
     def _kind_globs(self) -> list[_Glob]:
@@ -76,18 +77,18 @@ def describes_folder(path: NotePath) -> bool:
 
 
 def _globs(table: Mapping[str, str]) -> list[_Glob]:
-    """Return the globs of a table with their values, the last first; one that is no pattern matches nothing."""
-    found = [(read_pattern(as_bytes(glob)), value) for glob, value in table.items()]
-    return [(pattern, value) for pattern, value in reversed(found) if pattern is not None and pattern.ignores]
+    """Return the patterns of a table with their values, the last first; leave out globs that are not patterns."""
+    patterns = [(read_pattern(as_bytes(glob)), value) for glob, value in table.items()]
+    return [(pattern, value) for pattern, value in reversed(patterns) if pattern is not None and pattern.ignores]
 
 
 def _last_match(globs: list[_Glob], path: str) -> str | None:
-    places = {as_bytes(path), as_bytes(path.removeprefix(ARCHIVE_FOLDER))}
-    return next((value for pattern, value in globs if any(map(pattern.holds, places))), None)
+    paths = {as_bytes(path), as_bytes(path.removeprefix(ARCHIVE_FOLDER))}
+    return next((value for pattern, value in globs if any(map(pattern.holds, paths))), None)
 
 
 def _as_any_file_system_reads(path: str) -> str:
-    """Return a path, or a glob, without what some file systems overlook: case, forms of letters, ends of names."""
+    """Fold the differences that some file system ignores in a path or glob: case, letter forms, ends of names."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
-    shown = "".join(character for character in folded if unicodedata.category(character) != "Cf")
-    return "/".join(part.rstrip(" .") or part for part in shown.split("/"))
+    visible = "".join(character for character in folded if unicodedata.category(character) != "Cf")
+    return "/".join(part.rstrip(" .") or part for part in visible.split("/"))

@@ -1,7 +1,7 @@
-"""Saves in progress: many editors empty a file and write it again, or rename it away and create it anew.
+"""Wait for saves to finish: many editors empty a file and write it again, or rename it and create a new one.
 
-For that moment the file is empty, short or absent, and whoever believed it would lose the note. So what takes text away
-is believed only once the file has stood still a little; what adds text is believed at once.
+For a moment the file is empty, short or missing; reading it then would lose the note. So a change that removes text
+counts only after the file has not changed for a short time. A change that adds text counts at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ EMPTIED_SECONDS = 0.5
 LOOK_AGAIN_SECONDS = 0.01
 
 State = Identity | int
-"""What a file looks like: its identity; when it is gone, the ctime of the nearest folder above it that is there."""
+"""A file's identity, or for a missing file the ctime of the nearest existing folder above it."""
 
 
 def stillness_needed(state: State, indexed_size: int) -> float:
-    """Return for how many seconds a file must look like this before that is believed; 0 if it lost no text."""
+    """Return for how many seconds a file must stay in this state before it counts; 0 if it did not shrink."""
     if isinstance(state, int):
         return GONE_SECONDS
     size = state[0]
@@ -34,49 +34,49 @@ def stillness_needed(state: State, indexed_size: int) -> float:
 
 @dataclass(slots=True)
 class Stillness:
-    """Since when a file was seen in one state (monotonic clock).
+    """Since when a file has been in one state (monotonic clock).
 
-    File stamps cannot tell that: they and this machine's wall clock disagree after either clock was set.
+    File times cannot tell: they disagree with this machine's clock after either clock was set.
     """
 
     state: State
     since: float
 
     def seconds(self, state: State, now: float) -> float:
-        """Be told what the file looks like now, and return for how long it was seen so."""
+        """Record the file's state now and return for how many seconds it has been the same."""
         if state != self.state:
             self.state, self.since = state, now
         return now - self.since
 
 
 def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: float) -> tuple[bytes, FileStamp]:
-    """Read a note that was `indexed_size` bytes long, once it is not being saved.
+    """Read a note once no save is in progress; `indexed_size` is its size in bytes in the index.
 
-    After `until` (monotonic clock) it is read as it is. Raises as NoteFiles.read does.
+    After `until` (monotonic clock), read it as it is. Raises as NoteFiles.read does.
     """
     still: Stillness | None = None
     while True:
         now = time.monotonic()
-        found: tuple[bytes, FileStamp] | None = None
+        result: tuple[bytes, FileStamp] | None = None
         try:
-            found = files.read(path)
-            state: State = found[1].identity
+            result = files.read(path)
+            state: State = result[1].identity
         except FileNotFoundError:
             state = files.last_touched_ns(path)
             if _has_settled(still, state, indexed_size, now, until):
                 raise
-        if found is not None and _has_settled(still, state, indexed_size, now, until):
-            return found
+        if result is not None and _has_settled(still, state, indexed_size, now, until):
+            return result
         still = still or Stillness(state, now)
         still.seconds(state, now)
         time.sleep(LOOK_AGAIN_SECONDS)
 
 
 def _has_settled(still: Stillness | None, state: State, indexed_size: int, now: float, until: float) -> bool:
-    """Tell whether a file is to be believed: by its stamp if that lies in the past, else by what was seen of it.
+    """Tell whether a file has been still for long enough, by its ctime or, if that is in the future, by observation.
 
-    Here a stamp may count. Before a strict search reads a hit, its comparison has seen the file stand still; and a
-    search of a stale index must not wait for each file that went long ago.
+    The ctime is good enough here: a strict search has already seen the file stand still before it reads a hit, and a
+    search of a stale index must not wait for each file that was deleted long ago.
     """
     needed = stillness_needed(state, indexed_size)
     if needed == 0 or now >= until:

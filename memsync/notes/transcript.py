@@ -1,4 +1,4 @@
-"""Message headings of a thread: `## role @ time {attributes}`."""
+"""Parse the message headings of threads, `## role @ time {attributes}`, and the speakers and times of list items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import parse_moment
 
 OPENING_WORDS = 12
-"""A text mostly says in its first words what it is about."""
+"""A text's first words usually tell its subject."""
 
 _MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 _CLOCK = re.compile(
@@ -41,7 +41,7 @@ _TIME_WORDS = re.compile(
 
 
 def said(text: str) -> str:
-    """Return the lines of a log without list markers, check boxes and clock times, which say nothing of the matter."""
+    """Return the lines of a log without list markers, check boxes and clock times, which do not tell its subject."""
     return "\n".join(_said(line) for line in text.split("\n"))
 
 
@@ -55,13 +55,13 @@ def _said(line: str) -> str:
 
 
 def speaker_of(text: str) -> str:
-    """Return who says a list item, written `- 10:02 **Anna**: …`, in lower case; empty when it does not tell."""
-    found = _SPEAKER.match(_said(text.split("\n", 1)[0]))
-    return found["name"].strip().lower() if found else ""
+    """Return the speaker of a list item such as `- 10:02 **Anna**: …` in lower case; empty if it names none."""
+    match = _SPEAKER.match(_said(text.split("\n", 1)[0]))
+    return match["name"].strip().lower() if match else ""
 
 
 def traits_of(text: str) -> Trait:
-    """Return whether a text asks and whether it names a time; of a list item, not counting the time it begins with."""
+    """Return whether a text is a question and whether it names a time (not counting the time of a list item)."""
     traits = Trait(0)
     if text.rstrip().endswith(("?", "？")):
         traits |= Trait.QUESTION
@@ -71,25 +71,25 @@ def traits_of(text: str) -> Trait:
 
 
 def opening_of(text: str) -> tuple[int, ...]:
-    """Return the stems of the first words of a text as numbers, its headings and list markers left out."""
+    """Return the stem numbers of a text's first words, without its headings and list markers."""
     lines = (_said(line) for line in text.split("\n") if not line.lstrip().startswith("#"))
     words = (stem for line in lines for stem in stems(line))
     return tuple(map(stem_number, islice(words, OPENING_WORDS)))
 
 
 def stems(text: str) -> Iterator[str]:
-    """Yield the stem of each word of a text, in order, possessive endings left out."""
-    return (stem(found.group()) for found in _WORD.finditer(_POSSESSIVE.sub("", text)))
+    """Return an iterator over the stem of each word of a text, in order, without possessive endings."""
+    return (stem(match.group()) for match in _WORD.finditer(_POSSESSIVE.sub("", text)))
 
 
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """Return a word without a common English ending: enough to tell relatives apart from others, not to search by."""
+    """Return a word without a common English ending: good enough to recognize related words, not to search."""
     return _SUFFIX.sub("", word.lower())
 
 
 def stem_number(word_stem: str) -> int:
-    """Return a number below 2^16 that stands for a stem; of 70,000 pairs of stems, one has the same."""
+    """Return a hash of a stem below 2^16; about one of 70,000 pairs of stems collides."""
     return zlib.crc32(word_stem.encode()) & 0xFFFF
 
 
@@ -98,47 +98,47 @@ MESSAGE_LEVEL = 2
 _ROLE = r"(?:user|assistant|system|tool|router|handoff|agent:[^\s@{}]+)"
 _HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-# What begins and ends without a space can be told from the spaces around it in one pass, however many there are.
+# The time begins and ends with a non-space, so that the pattern takes linear time even on many spaces.
 _MESSAGE = re.compile(rf"(?P<role>{_ROLE})(?:\s*@\s*(?P<time>[^\s{{}}](?:[^{{}}]*[^\s{{}}])?))?\s*")
 
 
 def read_message_heading(heading: str) -> tuple[str, str] | None:
-    """Return the role and the time (ISO text, or empty) that a level-2 heading names, or None if it is no message.
+    """Return the role and the time (ISO text, or empty) of a message's level-2 heading; None for any other heading.
 
-    `heading` comes without its attributes. A time that cannot be read makes it an ordinary section.
+    `heading` comes without its attributes. A heading with a time that cannot be parsed begins an ordinary section.
     """
-    found = _MESSAGE.fullmatch(heading.strip())
-    if found is None:
+    match = _MESSAGE.fullmatch(heading.strip())
+    if match is None:
         return None
-    if found["time"] is None:
-        return found["role"], ""
-    moment = parse_moment(found["time"])
-    return None if moment is None else (found["role"], moment)
+    if match["time"] is None:
+        return match["role"], ""
+    moment = parse_moment(match["time"])
+    return None if moment is None else (match["role"], moment)
 
 
 def fences(lines: Sequence[str]) -> Iterator[str]:
-    """Yield for each line the fence that is open after it, empty outside of fences, as `find_headings` sees them."""
+    """Yield for each line the fence that is open after it, as `find_headings` sees it; empty outside fences."""
     fence = ""
     for line in lines:
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
-            if found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
+            if match and match[1].startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
-        elif found:
-            fence = found[1]
+        elif match:
+            fence = match[1]
         yield fence
 
 
 def open_fence(lines: Sequence[str]) -> str:
-    """Return the fence that lines leave open, as `find_headings` sees it; empty when none is."""
+    """Return the fence that is open after the last line, as `find_headings` sees it, or an empty string."""
     return next(iter(deque(fences(lines), maxlen=1)), "")
 
 
 def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Section, int]]:
-    """Yield each heading that begins or ends a message, as its section, and the column of its attributes or 0.
+    """Yield (section, column of its attributes or 0) of each heading that begins or ends a message.
 
-    For threads that are too large to be parsed. A heading in a fence is none; what else may hide one (an HTML block
-    that nobody has closed) is not looked for, nor are headings that are underlined.
+    This is for threads that are too large to parse as Markdown. It skips headings in fences, but does not recognize
+    other blocks that can hide a heading, such as an unclosed HTML block. It does not find underlined headings.
     """
     before = ""
     body = lines[first_line - 1 :]
@@ -155,14 +155,14 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
 
 def messages_of(note: Note) -> Iterator[Message]:
     """Yield the messages of a thread, in order; any other note has none."""
-    begun: Section | None = None
+    open_message: Section | None = None
     for section in note.sections:
         if 0 < section.level <= MESSAGE_LEVEL:
-            if begun is not None:
-                yield _message(note, begun, section.start_line - 1)
-            begun = section if section.role else None
-    if begun is not None:
-        yield _message(note, begun, len(note.lines))
+            if open_message is not None:
+                yield _message(note, open_message, section.start_line - 1)
+            open_message = section if section.role else None
+    if open_message is not None:
+        yield _message(note, open_message, len(note.lines))
 
 
 def _message(note: Note, section: Section, last: int) -> Message:
@@ -173,19 +173,19 @@ def _message(note: Note, section: Section, last: int) -> Message:
 
 
 def written_time(note: Note, message: Message) -> str:
-    """Return a message's time as its heading has it, empty without one."""
+    """Return a message's time as written in its heading, or an empty string."""
     line = note.lines[message.start_line - 1]
-    found = _MESSAGE.fullmatch(line[: cut_attributes(line)[0]].strip().strip("#").strip())
-    return (found["time"] or "").strip() if found else ""
+    match = _MESSAGE.fullmatch(line[: cut_attributes(line)[0]].strip().strip("#").strip())
+    return (match["time"] or "").strip() if match else ""
 
 
 def body_of(note: Note, message: Message) -> str:
-    """Return the lines below a message's heading, without the empty ones around them."""
+    """Return the text below a message's heading, without empty lines around it."""
     return body_text(note.lines[message.body_line - 1 : message.end_line])
 
 
 def body_text(lines: Sequence[str]) -> str:
-    """Return the lines that follow a message's heading as one text, without the empty ones around them."""
+    """Join the lines below a message's heading, without empty lines around them."""
     last = len(lines)
     while last and not lines[last - 1].strip():
         last -= 1

@@ -1,8 +1,8 @@
-"""The files of a database in their folder: made, set aside, removed, replaced, and never mixed with another's.
+"""Make, rename, remove and replace a database's files without ever mixing them with another database's.
 
-SQLite keeps files of its own beside a database, found by name alone. Next to another database each would be its ruin: a
-log or journal is played back into whatever it is found beside. So a name is changed only once the change before it is
-on the disk: file systems are free to reorder what was not synced, and the power may fail in between.
+SQLite finds a database's log or journal only by its name, and plays it back into the database next to it. Next to
+another database it would destroy that. So each change of names is synced to the disk before the next one: otherwise
+the file system may reorder them, and the power may fail in between.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from memsync.errors import FilesystemError
 from memsync.system.user_folders import own_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database, by what its name adds."""
+"""Suffixes of the files that SQLite keeps next to a database."""
 KEPT_COPIES = 3
-"""How many damaged copies of a database stay on the disk, for inspection; older ones are removed."""
+"""How many damaged copies of a database to keep for inspection; older ones are removed."""
 
 
 def create_private(path: Path) -> None:
-    """Make an empty database file and its folder, both the user's alone, where there is none.
+    """Make a missing database file and its folder, both private to the user. Raises FilesystemError.
 
-    A file that is there is left alone: closing it would drop the locks that SQLite holds on it in this process.
-    Raises FilesystemError.
+    An existing file is not opened: closing it would drop the locks that SQLite holds on it in this process.
     """
     with _told(f"index {path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."):
         own_folder(path.parent)
@@ -39,12 +38,12 @@ def create_private(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make an empty file; one process at a time, or the second would remove the log of the first."""
+    """Make an empty file, one process at a time: otherwise the second would remove the log of the first."""
     folder = _open_folder(path.parent)
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(folder, fcntl.LOCK_EX)
-        if not path.exists():  # deleted, perhaps: its log, still in use perhaps, would be taken for the new one's
+        if not path.exists():  # if the file was deleted, SQLite would play its old log back into the new one
             remove_side_files(path)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     finally:
@@ -52,9 +51,9 @@ def _create(path: Path) -> None:
 
 
 def set_aside(path: Path, *, kept: int = KEPT_COPIES) -> Path:
-    """Rename a damaged database and its log out of the way, and return the new name. Raises FilesystemError.
+    """Rename a damaged database and its log, and return the new name. Raises FilesystemError.
 
-    The last `kept` damaged copies stay.
+    Keeps only the last `kept` damaged copies.
     """
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
     with _told(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."):
@@ -67,7 +66,7 @@ def set_aside(path: Path, *, kept: int = KEPT_COPIES) -> Path:
 
 
 def _remove_old_copies(path: Path, kept: int) -> None:
-    """Remove all but the last damaged copies of a database: a failing disk would fill up with them."""
+    """Remove all but the last `kept` damaged copies of a database, so that they do not fill up a failing disk."""
     copies = sorted(one for one in path.parent.glob(f"{path.name}.damaged-*") if not one.name.endswith(SIDE_FILES))
     for copy in copies[:-kept]:
         for suffix in (*SIDE_FILES, ""):
@@ -76,14 +75,14 @@ def _remove_old_copies(path: Path, kept: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a database with all that is beside it. Raises FilesystemError."""
+    """Remove a database and its side files. Raises FilesystemError."""
     with _told(f"{path} cannot be removed", "Check its folder's permissions and the disk."):
         path.unlink(missing_ok=True)
         remove_side_files(path)
 
 
 def remove_side_files(path: Path) -> None:
-    """Remove what SQLite keeps beside a database, for good before this returns."""
+    """Remove the files that SQLite keeps next to a database, and wait until this is on the disk."""
     found = False
     for suffix in SIDE_FILES:
         try:
@@ -96,7 +95,7 @@ def remove_side_files(path: Path) -> None:
 
 
 def replace(path: Path, by: Path) -> None:
-    """Put a closed database in the place of another, whose log must be empty. Raises FilesystemError."""
+    """Replace a database, whose log must be empty, by another, closed one. Raises FilesystemError."""
     with _told(f"index {path} cannot be replaced", "Check its folder's permissions and the disk."):
         remove_side_files(path)
         by.replace(path)
@@ -112,7 +111,7 @@ def _told(message: str, hint: str) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Return when the names in a folder are on the disk, where its file system can tell."""
+    """Wait until the names in a folder are on the disk, if its file system supports that."""
     descriptor = _open_folder(folder)
     try:
         os.fsync(descriptor)

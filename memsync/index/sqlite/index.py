@@ -1,4 +1,4 @@
-"""The SQLite index: connections, transactions, and what happens when the file is not what it should be."""
+"""The SQLite index: its connections and transactions, and its repair if the file is damaged or replaced."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from memsync.ports import Index
 
 VEC0_CHUNK_ROWS = 1024
-"""Rows vec0 allocates at once; a table of fewer than this many is never worth compacting."""
+"""Rows that vec0 allocates at once; a table with fewer rows is never worth compacting."""
 
 SPARE_VECTORS = 20_000
-"""Vectors of texts that are gone which are kept in any case: what a checkout of another branch brings back."""
+"""Always keep so many vectors of deleted texts, because checking out another branch may bring the texts back."""
 
 
 class SqliteIndex:
-    """One database file. Each thread reads through a connection of its own; one writes at a time."""
+    """One database file. Each thread reads through its own connection; one thread writes at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class SqliteIndex:
         self._inode = os.stat(path).st_ino
 
     def _open(self) -> apsw.Connection:
-        """Open the writing connection; a damaged or outdated file is begun anew with its vectors."""
+        """Open the writing connection; replace a damaged or outdated file by a new one with its vectors."""
         try:
             return self._prepare()
         except IndexDamaged as error:
@@ -61,7 +61,7 @@ class SqliteIndex:
         return self._prepare()
 
     def _begin_anew(self, damage: IndexDamaged | None) -> None:
-        """Put a file in its place that has only the vectors that can still be read; a damaged one is set aside."""
+        """Replace the file by a new one that has only the vectors that can still be read; keep a damaged file aside."""
         fresh = self.path.with_name(f"{self.path.name}.healed")
         database_files.remove(fresh)
         other = SqliteIndex(fresh)
@@ -85,14 +85,14 @@ class SqliteIndex:
         self._warnings.append(self._damage)
 
     def heal(self, damage: IndexDamaged, inode: int) -> IndexDamaged:
-        """Begin a damaged index anew, unless the file is no more the one of `inode` that was found damaged.
+        """Replace a damaged index by a new one, unless the damaged file (of `inode`) was replaced already.
 
-        Returns the error that says so: whoever asks again is answered. Raises FilesystemError.
+        Returns the error to raise, which asks the user to try again. Raises FilesystemError.
         """
         with self._write_lock, _alone(self.path):
             self._reopen_if_replaced()
             if self._inode == inode:
-                self._inode = -1  # should what follows fail, the next to ask opens the file that is there
+                self._inode = -1  # if the next steps fail, the next access opens the file that exists then
                 _close(self._writer)
                 try:
                     self._begin_anew(damage)
@@ -105,19 +105,19 @@ class SqliteIndex:
 
     @contextmanager
     def _watched(self, connection: apsw.Connection, inode: int) -> Iterator[None]:
-        """Turn SQLite's errors into ours, and begin the index anew when they, or the rows read, show damage.
+        """Turn SQLite's errors into ours, and replace the index by a new one if it is damaged.
 
-        `inode` is of the file that the connection reads, which may have been replaced meanwhile.
+        `inode` is that of the file that the connection reads, which may have been replaced meanwhile.
         """
         try:
             with _translated(self.path):
                 yield
         except _Unhealed as error:
-            if error.path != self.path:  # another's, which is read at the same time
+            if error.path != self.path:  # the error is from another index that is read at the same time
                 raise
             raise self.heal(error, inode) from error
         except (*ODD_ERRORS, IndexFailure) as error:
-            # What a damaged row is read as can lead to nearly any error, and so can a fault of ours.
+            # Both a damaged row and a bug of ours can cause nearly any error, so look for damage.
             if isinstance(error, IndexFailure) and not isinstance(error.__cause__, _SUSPECT):
                 raise
             if found := find_damage(connection):
@@ -137,7 +137,7 @@ class SqliteIndex:
 
     @contextmanager
     def reading(self) -> Iterator[SqliteReader]:
-        """Yield a consistent view; nested calls in one thread share it, even if the file was replaced meanwhile."""
+        """Yield a consistent view. Nested calls in one thread share it, even if the file was replaced meanwhile."""
         nested = self._reads_already()
         if not nested:
             self._reopen_if_replaced()
@@ -150,12 +150,12 @@ class SqliteIndex:
             try:
                 yield SqliteReader(connection, self.path, self._frequencies)
             finally:
-                if connection.in_transaction:  # some errors end it by themselves
+                if connection.in_transaction:  # some errors end the transaction
                     connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[SqliteWriter]:
-        """Yield a write transaction that is committed at the end, or rolled back when the body raises."""
+        """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         self._reopen_if_replaced()
         with self._write_lock, self._watched(self._writer, self._inode):
             self._writer.execute("BEGIN IMMEDIATE")
@@ -174,25 +174,25 @@ class SqliteIndex:
         return note_rows(note, chunks)
 
     def check(self, *, is_quick: bool = False) -> None:
-        """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.
+        """Read and compare all tables of the index, or only count their rows if `is_quick`.
 
-        Raises IndexDamaged, having begun it anew.
+        Replaces a damaged index by a new one and raises IndexDamaged.
         """
         with self.reading() as reader:
             reader.check(is_quick=is_quick)
 
     def take_damage(self) -> str:
-        """Return what damage was found, and what was done about it, since this was last asked; empty without any."""
+        """Return the damage found since the last call, and what was done about it; empty if there was none."""
         damage, self._damage = self._damage, ""
         return damage
 
     def take_warnings(self) -> list[str]:
-        """Return what had to be done to open the index since this was last asked."""
+        """Return the warnings about opening the index since the last call."""
         warnings, self._warnings, self._damage = self._warnings, [], ""
         return warnings
 
     def compact(self, *, bulk: bool) -> None:
-        """Rebuild vec0 tables of which under half is live and empty the log; after a bulk load merge the word index."""
+        """Compact vec0 tables, vector cache, file and log; after a bulk load, also merge the word index."""
         with self.writing() as writer:
             writer.compact_vectors(VEC0_CHUNK_ROWS)
             writer.trim_cache(SPARE_VECTORS)
@@ -202,13 +202,13 @@ class SqliteIndex:
             free, total = self._writer.pragma("freelist_count"), self._writer.pragma("page_count")
             if free > 1_000 and free * 3 > total:
                 self._writer.execute("VACUUM")
-            with suppress(apsw.BusyError):  # a reader holds the log open; it is emptied another time
+            with suppress(apsw.BusyError):  # a reader uses the log; a later call empties it
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def beside(self, *, keep_vectors: bool) -> SqliteIndex:
-        """Return an empty index next to this one, with a copy of the vector cache if it is kept.
+        """Return an empty index next to this one, with a copy of the vector cache if `keep_vectors`.
 
-        One at a time (the caller holds the sync lock): what an earlier one left when it was killed is removed.
+        Removes the files that a killed process left, so the caller must hold the sync lock.
         """
         path = self.path.with_name(f"{self.path.name}.beside")
         database_files.remove(path)
@@ -227,16 +227,16 @@ class SqliteIndex:
         return other
 
     def take_over(self, other: Index) -> None:
-        """Put `other`'s file in this one's place. Other processes notice by the inode and open it anew.
+        """Replace this index's file by that of `other`. Other processes notice the new inode and reopen the file.
 
-        Raises IndexBusy while another process reads for long, FilesystemError; the old one then goes on.
+        Raises IndexBusy if another process reads for too long, or FilesystemError; this index then stays in use.
         """
         assert isinstance(other, SqliteIndex)
         other.compact(bulk=True)
         other.close()
         with self._write_lock:
             self._empty_log()
-            self._inode = -1  # should what follows fail, the next to ask opens the file that is there
+            self._inode = -1  # if the next steps fail, the next access opens the file that exists then
             _close(self._writer)
             database_files.replace(self.path, other.path)
             self._writer = self._open()
@@ -244,13 +244,13 @@ class SqliteIndex:
             self._epoch += 1
 
     def _empty_log(self) -> None:
-        """Bring the file up to its log: without that, should the power fail in the midst, it would be half of each."""
+        """Write the log into the file. Otherwise a power failure during the replacement could mix old and new data."""
         try:
             with _translated(self.path):
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except IndexBusy:
             raise
-        except IndexFailure:  # which is why one may rebuild
+        except IndexFailure:  # the index is damaged, and is being replaced for that reason
             return
 
     def discard(self) -> None:
@@ -259,7 +259,7 @@ class SqliteIndex:
         _remove_if_possible(self.path)
 
     def close(self) -> None:
-        """Close every connection, also those of threads that have ended."""
+        """Close every connection, including those of ended threads."""
         with self._guard:
             for connection in [*self._readers, self._writer]:
                 _close(connection)
@@ -275,7 +275,7 @@ class SqliteIndex:
         epoch, connection, inode = getattr(self._local, "reader", (-1, None, 0))
         old = connection
         while connection is None or epoch != self._epoch:
-            if connection is not None:  # of the file that stood here before; only this thread uses it
+            if connection is not None:  # it reads the file before the replacement; only this thread uses it
                 _close(connection)
             epoch, inode = self._epoch, self._inode
             with _translated(self.path):
@@ -288,7 +288,7 @@ class SqliteIndex:
         return connection, inode
 
     def _reopen_if_replaced(self) -> None:
-        """Follow the path, not the file once opened: a deleted database would go on answering from beyond."""
+        """Reopen the database if its path has another file now; otherwise a deleted file would still answer."""
         try:
             inode = os.stat(self.path).st_ino
         except FileNotFoundError:
@@ -300,7 +300,7 @@ class SqliteIndex:
         if inode == self._inode:
             return
         with self._write_lock:
-            if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread was quicker
+            if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread has done it
                 return
             _close(self._writer)
             self._writer = self._open()
@@ -310,11 +310,11 @@ class SqliteIndex:
 
 
 _SUSPECT = (apsw.SQLError, apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError, apsw.NoMemError)
-"""What SQLite raises for a fault of ours, or because what it reads makes no sense."""
+"""SQLite's errors that can mean either a bug of ours or damaged data."""
 
 
 class _Unhealed(IndexDamaged):
-    """The database at `path` is damaged, and still in its place."""
+    """The database at `path` is damaged and not replaced yet."""
 
     def __init__(self, path: Path, finding: object) -> None:
         super().__init__(f"the index {path} is damaged: {finding}", hint="Run: memsync rebuild")
@@ -323,7 +323,7 @@ class _Unhealed(IndexDamaged):
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Let one process at a time begin an index anew."""
+    """Let only one process at a time replace a damaged index."""
     lock = os.open(f"{path}.healing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with suppress(OSError):  # a file system without locks
@@ -336,20 +336,20 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _close(connection: apsw.Connection) -> None:
-    """Close a connection. What the last checkpoint then fails at is still in the log, for whoever opens it next."""
+    """Close a connection. If the last checkpoint fails, its data stays in the log for the next connection."""
     with suppress(apsw.Error):
         connection.close(True)
 
 
 def _remove_if_possible(path: Path) -> None:
-    """Remove what nobody wants; what cannot be removed now is removed before anything is made in its place."""
+    """Remove an unused database if possible; otherwise it is removed before a new one is made there."""
     with suppress(FilesystemError):
         database_files.remove(path)
 
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, each with what to do."""
+    """Turn SQLite's errors into ours, each with a hint on what to do."""
     try:
         yield
     except apsw.BusyError as error:

@@ -1,7 +1,7 @@
-"""What shows that an index is damaged, without reading any note.
+"""Detect a damaged index without reading any note.
 
-SQLite keeps no checksums: a lost page shows, a changed letter does not. What can be told is whether every page and
-every row can be read, and whether the tables agree: each chunk with its words, each passage with its vector.
+SQLite keeps no checksums, so a lost page is detected but a changed letter is not. The checks are whether every page and
+row can be read, and whether the tables agree: each chunk has its words, each passage its vector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
 _SCHEMA = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
 
-# What each counts is not so in a sound index; {space} is the number of a live one.
+# Each count is 0 in a sound index. {space} is the number of a space that is not retired.
 _COUNTS = {
     "passages without words": (
         f"SELECT count(*) FROM chunk WHERE word_rows <> (SELECT count(*) FROM chunk_fts_docsize d WHERE {IS_OF_CHUNK})"
@@ -54,27 +54,27 @@ _COUNTS_OF_SPACE = {
         "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
     ),
 }
-# 0 when there are as many of the one as of the other.
+# The difference between two row counts: 0 in a sound index.
 _WORDS = "SELECT (SELECT total(word_rows) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
 _VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})
 """
-# Damaged spaces: the dimension differs from the description's, the state is unknown, a retired space still has a table
-# to search, or another one has none.
+# Damaged spaces: the dimension differs from the description's, the state is unknown, a retired space still has a vec0
+# table, or another space has none.
 _SPACES = """
 SELECT count(*) FROM space s WHERE description ->> 'dimension' IS NOT dimension
     OR state NOT IN ('active', 'building', 'retired')
     OR (state = 'retired') = EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'vec_' || s.id)
 """
-# (int8 vector that is searched, float16 vector it was made of) of every passage of a space that has one.
+# (int8 vector that searches use, float16 vector that it was made from) of every passage of a space that has one.
 _PAIRS = """
 SELECT v.embedding, c.value FROM vec_{space} v JOIN passage p ON p.id = v.rowid
 LEFT JOIN vector c ON c.hash = p.hash AND c.space = {space}
 """
-# (chunk, which of its places are taken as bits, the number in each place) of a vec0 table: what a KNN goes through.
+# (chunk, bits of the used places, rowid in each place) of a vec0 table: what a KNN search reads.
 _PLACES = "SELECT chunk_id, validity, rowids FROM vec_{space}_chunks"
-# (number, chunk, place) of each vector, where a look-up by number goes.
+# (rowid, chunk, place) of each vector: what a look-up by rowid reads.
 _ADDRESSES = "SELECT rowid, chunk_id, chunk_offset FROM vec_{space}_rowids"
 _TAKEN = "SELECT validity FROM vec_{space}_chunks"
 _ADDRESSED = "SELECT count(*) FROM vec_{space}_rowids"
@@ -82,7 +82,7 @@ _HASH = "SELECT lower(hex(hash)) FROM passage WHERE id = ?"
 
 
 def find_damage(database: apsw.Connection) -> str:
-    """Return the first sign of damage, or empty text; also when the database does not let itself be read."""
+    """Return the first sign of damage, or an empty string. An error on reading the database is a sign, too."""
     try:
         return next(_signs(database), "")
     except (apsw.Error, TypeError, ValueError) as error:
@@ -90,7 +90,7 @@ def find_damage(database: apsw.Connection) -> str:
 
 
 def uneven(database: apsw.Connection) -> str:
-    """Return which tables have not as many rows as they must, or cannot be searched; empty text when all is well.
+    """Return which tables have a wrong number of rows or cannot be searched; an empty string if all is well.
 
     Takes a millisecond or two.
     """
@@ -113,9 +113,9 @@ def _miscounted(database: apsw.Connection, space: int) -> Iterator[str]:
 
 
 def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str]]:
-    """Return (text, SHA-256 of its text as hexadecimals) of each vector that a KNN sees elsewhere than a look-up does.
+    """Return (message, hexadecimal SHA-256 of its text) of each vector that a search and a look-up place differently.
 
-    Empty for a sound index. A KNN reads every chunk through its bits; a look-up goes to a vector by its number.
+    Empty for a sound index. A KNN search reads the used places of every chunk; a look-up finds a vector by its rowid.
     """
     seen = {place for row in database.execute(_PLACES.format(space=space)) for place in _taken_places(*row)}
     addresses: set[Any] = set(database.execute(_ADDRESSES.format(space=space)))
@@ -125,7 +125,7 @@ def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str
 
 
 def _taken_places(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield (number, chunk, place) of the places that are taken."""
+    """Yield (rowid, chunk, place) of the used places."""
     numbers = array("q", rowids[: len(rowids) // 8 * 8])
     for place, number in enumerate(numbers[: len(validity) * 8]):
         if validity[place // 8] >> place % 8 & 1:

@@ -1,7 +1,7 @@
-"""What a person typed -> a MATCH expression that FTS5 can never misread.
+"""Turn the words of a query into a MATCH expression for FTS5.
 
-Every word goes into a quoted string, in which FTS5 knows no operators; its own tokenizer then splits `foo-bar` into the
-phrase `foo bar`. Words are joined with OR: a question whose words all had to match would find almost nothing.
+Every word is quoted, so that FTS5 does not read it as an operator; its tokenizer then splits `foo-bar` into the phrase
+`foo bar`. Words are joined with OR, because hardly any chunk has all words of a question.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from memsync.index.fields import bigrams, cjk_runs, without_cjk
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a MATCH expression for chunks that hold at least one of `words`; empty when there is no word."""
+    """Return a MATCH expression for chunks that have at least one of `words`; empty if there is no word."""
     terms: dict[str, None] = {}
     for word in words:
         for part in _parts(word):
@@ -21,12 +21,12 @@ def any_of(words: Iterable[str]) -> str:
 
 
 def is_single_word(word: str) -> bool:
-    """Tell whether a query's word is one word to the tokenizer, not a phrase."""
+    """Tell whether the tokenizer reads a query's word as one word and not as a phrase."""
     return word.isalnum() or len(cjk_runs(word)) == 1
 
 
 def all_of(phrases: Sequence[str]) -> str:
-    """Return a MATCH expression for chunks that hold every one of `phrases` word for word."""
+    """Return a MATCH expression for chunks that contain each of `phrases` word for word."""
     groups = (_parts(phrase) for phrase in phrases)
     return " AND ".join("(" + " AND ".join(parts) + ")" for parts in groups if parts)
 

@@ -1,4 +1,4 @@
-"""The messages of threads: rows of the index, written with their note, and the sums over them."""
+"""Write and read the messages of threads as rows of the index, and sum their tokens and costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FROM message WHERE note = ? ORDER BY ordinal
 _INSERT = "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 # (path, title, session, user, project, status, archived, last time, source, messages, tokens in, tokens out, nanos) of
-# each thread, by path; messages without a time count for everything but the last time.
+# each thread, by path. Messages without a time are counted, too.
 THREADS = f"""
 SELECT n.path, n.title, n.session, {_FIELD.format(name="user")}, {_FIELD.format(name="project")},
        {_FIELD.format(name="status")}, n.archived, coalesce(max(m.time), ''),
@@ -37,8 +37,8 @@ WHERE n.kind = 'thread' AND (:path IS NULL OR n.path = :path)
 GROUP BY n.id ORDER BY n.path
 """
 
-# (path, session, first line, last line, role, time, attributes) of the messages of a role, `agent` standing for every
-# agent, the newest first.
+# (path, session, first line, last line, role, time, attributes) of the messages of a role, newest first. The role
+# `agent` means every agent.
 MESSAGES = """
 SELECT n.path, n.session, m.start_line, m.end_line, m.role, m.time, m.attributes
 FROM message m JOIN note n ON n.id = m.note
@@ -47,7 +47,8 @@ WHERE (m.role = :role OR substr(m.role, 1, length(:role) + 1) = :role || ':')
 ORDER BY m.time DESC, n.path, m.ordinal DESC
 """
 
-# (key, messages, tokens in, tokens out, nanos) of what was written since a moment, by one of `_KEYS`.
+# (key, messages, tokens in, tokens out, nanos) of the messages since a moment that have tokens or a cost, by one of
+# `_KEYS`.
 COSTS = """
 SELECT {key}, count(*), sum(m.tokens_in), sum(m.tokens_out), sum(m.cost_nanos)
 FROM message m JOIN note n ON n.id = m.note
@@ -69,7 +70,7 @@ FROM message m JOIN note n ON n.id = m.note ORDER BY n.path, m.ordinal
 
 
 def put_messages(database: apsw.Connection, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Make a note's rows those of its messages; what stands before the first that changed is left alone."""
+    """Replace a note's message rows from the first message that changed on."""
     old = list(database.execute(_OLD, (note_id,)))
     same = next((i for i, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), min(len(old), len(rows)))
     if same < len(old):
@@ -78,7 +79,7 @@ def put_messages(database: apsw.Connection, note_id: int, rows: Sequence[tuple[A
 
 
 def message_row(message: Message) -> tuple[Any, ...]:
-    """Return what the table holds of a message behind its note and number."""
+    """Return the columns of a message's row after its note and ordinal."""
     says = message.attributes
     return (
         message.role, message.time, message.start_line, message.end_line, says.get("model", ""),
@@ -88,7 +89,7 @@ def message_row(message: Message) -> tuple[Any, ...]:
 
 
 def _tokens(text: str) -> int:
-    """Return a number of tokens; what is none counts for nothing."""
+    """Return a number of tokens, at most MOST_TOKENS; 0 if the text is not a number."""
     return min(int(text), MOST_TOKENS) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
@@ -101,7 +102,7 @@ def _nanos(text: str) -> int:
 
 
 class ThreadReader:
-    """The part of the reader that is about threads."""
+    """The part of the reader for threads."""
 
     _db: apsw.Connection
 
@@ -115,10 +116,10 @@ class ThreadReader:
         ]
 
     def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
-        """Return the messages of a role, without their text, the newest first."""
+        """Return the messages of a role, without their text, newest first."""
         try:
             (role + session).encode()
-        except UnicodeEncodeError:  # halves of characters, which no note has and SQLite does not take
+        except UnicodeEncodeError:  # lone surrogates, which no note has and SQLite does not accept
             return []
         return [
             ThreadMessage(NotePath(path), of, start, end, name, time, json.loads(says))
@@ -126,7 +127,7 @@ class ThreadReader:
         ]
 
     def costs(self, by: str, since: str) -> list[Cost]:
-        """Return what was used since a moment, by session, model, agent or day. Raises UsageError for another key."""
+        """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""
         if by not in _KEYS:
             raise UsageError(f"costs by {by!r} are not known", hint=f"Write {', '.join(_KEYS)}.")
         key, order = _KEYS[by]

@@ -1,4 +1,4 @@
-"""What the index says of notes as a whole: each with its front matter, and the passages that several of them share."""
+"""Read whole notes from the index, and find the passages that several notes share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class OverviewReader:
-    """The part of the reader that is about whole notes."""
+    """The part of the reader for whole notes."""
 
     _db: apsw.Connection
 
@@ -27,23 +27,23 @@ class OverviewReader:
         return [_note(row) for row in self._db.execute(queries.NOTES)]
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:
-        """Return the notes that have a chunk with this attribute or this front matter, in order."""
+        """Return the notes, by path, that have this front matter or a chunk with this attribute; no archived ones."""
         rows = self._db.execute(queries.NOTES_WHERE, {"pairs": json.dumps([(key, value)])})
         return [NotePath(path) for (path,) in rows]
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Return (path, warning) of every note that was not understood in full."""
+        """Return (path, warning) of every warning, by path."""
         return [(path, text) for path, text in self._db.execute(queries.WARNINGS)]
 
     def repetitions(
         self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
     ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
-        """Return what stands in several notes, equal (score 1) or nearly, the surest first.
+        """Return groups of equal (score 1) or similar passages in several notes, highest score first.
 
-        Equal passages are one; passages whose cosine is `least_score` or more hang together, and the score of a group
-        is the lowest by which they do. Shorter passages than `least_tokens` word pieces, and archived notes, are left
-        out. The `most` nearest pairs are looked at, among the `most_compared` longest passages; how many others there
-        are is returned too. `progress` may raise to end the work.
+        Passages with a cosine of `least_score` or more are joined into a group; the group's score is the lowest cosine
+        that joined two of its parts. Leaves out passages under `least_tokens` tokens and archived notes. Considers the
+        `most` nearest pairs of the `most_compared` longest passages; also returns the number of passages that were not
+        compared. `progress` may raise to stop the work.
         """
         places: dict[int, list[Place]] = {}
         lengths: dict[int, int] = {}
@@ -53,7 +53,7 @@ class OverviewReader:
         groups = _Groups(places)
         compared = sorted(places, key=lambda passage: -lengths[passage])[:most_compared]
         vectors = list(self._db.execute(queries.ACTIVE_VECTORS, {"passages": json.dumps(compared)}))
-        # A passage that only one note has is not compared with that note's others.
+        # Passages of only one note are not compared with other passages of that note.
         homes = {passage: _only_home(found) or str(passage) for passage, found in places.items()}
         numbers = [number for number, _ in vectors]
         near = near_pairs(
@@ -65,7 +65,7 @@ class OverviewReader:
 
 
 class _Groups:
-    """Passages that hang together: pairs are joined the nearest first, so that a group's score is its weakest link."""
+    """Groups of similar passages. Pairs are joined nearest first: a group's score is the cosine of its last pair."""
 
     def __init__(self, places: dict[int, list[Place]]) -> None:
         self._places = places
@@ -95,7 +95,7 @@ class _Groups:
 
 
 def _only_home(places: Sequence[Place]) -> str:
-    """Return the note that all places are in; empty when they are in several."""
+    """Return a key for the note that all places are in; empty if they are in several notes."""
     homes = {place.path for place in places}
     return f"={homes.pop()}" if len(homes) == 1 else ""
 

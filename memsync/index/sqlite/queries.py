@@ -1,16 +1,16 @@
-"""Every statement that reads, one constant each; above it what it returns and in which order.
+"""The statements that read, one constant each, with a comment that says what it returns and in which order.
 
-Named parameters everywhere; lists travel as JSON text and are opened with json_each. folded() is of each connection
-(schema.py): SQLite's own lower() knows ASCII alone.
+All parameters are named. Lists are passed as JSON text and read with json_each. schema.py defines folded() for each
+connection, because SQLite's own lower() handles only ASCII.
 """
 
 from __future__ import annotations
 
 GROUP_ROWS = 1 << 40
 MOST_ITEMS = 256
-"""A chunk's row in chunk_fts has its id; those of a group have GROUP_ROWS + MOST_ITEMS × its id + the item's number.
+"""A chunk's row in chunk_fts has the chunk's id; a group's rows have GROUP_ROWS + MOST_ITEMS × its id + item number.
 
-So most rows follow each other by 1, which takes FTS5 a byte for each place of a word instead of two.
+So most row numbers are consecutive, for which FTS5 needs one byte per place of a word instead of two.
 """
 
 
@@ -20,33 +20,34 @@ def chunk_of(row: str) -> str:
 
 
 def item_of(row: str) -> str:
-    """Return the SQL for the number of the item in a group that a row of chunk_fts belongs to; 0 for other chunks."""
+    """Return the SQL for the item number of a group's row of chunk_fts; 0 for other chunks."""
     return f"(({row} >> 40) * ({row} & {MOST_ITEMS - 1}))"
 
 
 def chunk_and_item(row: int) -> tuple[int, int]:
-    """Return the id of a row's chunk and the number of its item, 0 for the whole chunk."""
+    """Return the id of a row's chunk and the item number, 0 for the whole chunk."""
     return divmod(row - GROUP_ROWS, MOST_ITEMS) if row >= GROUP_ROWS else (row, 0)
 
 
-# Whether a row of chunk_fts_docsize may be one of a chunk's.
+# Whether a row `d` of chunk_fts_docsize may belong to a chunk.
 IS_OF_CHUNK = (
     f"(d.id = chunk.id OR d.id BETWEEN {GROUP_ROWS} + {MOST_ITEMS} * chunk.id"
     f" AND {GROUP_ROWS + MOST_ITEMS - 1} + {MOST_ITEMS} * chunk.id)"
 )
 
-# When a note was last changed, in nanoseconds: by the commit that gave it its content, else by the file's mtime.
+# When a note was last changed, in nanoseconds: the commit that gave it its content, otherwise the file's mtime.
 _CHANGED_NS = "CASE WHEN n.committed > 0 THEN n.committed * 1000000000 ELSE n.mtime_ns END"
 
-# A chunk's moments: of its timed entries, else the note's date, else when the note was changed, in local time.
+# A chunk's first and last moment: from its timed entries, otherwise the note's date, otherwise the note's last change
+# in local time.
 _CHANGED = f"strftime('%Y-%m-%dT%H:%M', ({_CHANGED_NS}) / 1000000000, 'unixepoch', 'localtime')"
 _NOTE_DATE = f"CASE WHEN n.date <> '' THEN n.date ELSE {_CHANGED} END"
 _FIRST = f"CASE WHEN c.first_time <> '' THEN c.first_time ELSE {_NOTE_DATE} END"
 _LAST = f"CASE WHEN c.last_time <> '' THEN c.last_time ELSE {_NOTE_DATE} END"
 
-# One pair of --where against the chunk's attributes (a list of [key, value]) and the note's front matter (scalars, or
-# lists that hold the value). JSON's true and false are compared as written.
-# A day is also the day of a moment, in the zone in which that is written.
+# Compare one pair of --where with the chunk's attributes (a list of [key, value]) and the note's front matter (scalars,
+# or lists that contain the value). JSON's true and false are compared as written. A day also matches every moment of
+# that day, in the time zone in which the moment is written.
 _IS_DAY = "w.value ->> 1 GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]'"
 _CLOCK = "'[T ][0-9][0-9]:[0-9][0-9]*'"
 _TEXT_OF_FRONT_MATTER = "CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END"
@@ -68,9 +69,9 @@ _WHERE_PAIR = f"""
                          OR ({_IS_DAY} AND i.value GLOB (w.value ->> 1) || {_CLOCK}))))
     )"""
 
-# Which chunks the filters leave. A NULL parameter does not narrow; :tags are those of TAGS that the filter names. Where
-# words are required or excluded, a window is left out, because it has none of its own, and a group is let in: which of
-# its entries hold them is looked up in MATCHING_ROWS.
+# Which chunks pass the filters. A NULL parameter does not filter; :tags are those of TAGS that the filter names. If
+# words are required or excluded, windows do not pass, because they have no words of their own. Groups pass an
+# exclusion; MATCHING_ROWS then tells which of their entries have the words.
 _CONDITIONS = f"""
         (:archived OR NOT n.archived)
     AND (:kinds IS NULL OR n.kind IN (SELECT value FROM json_each(:kinds)))
@@ -93,7 +94,7 @@ _CONDITIONS = f"""
     AND (:required IS NULL AND :excluded IS NULL OR c.form <> 'window')
 """
 
-# Of the chunks in :ids, the rows of chunk_fts that :match finds.
+# The rows of chunk_fts that :match finds for the chunks in :ids.
 MATCHING_ROWS = f"""
 SELECT rowid FROM chunk_fts
 WHERE chunk_fts MATCH :match AND {chunk_of("+rowid")} IN (SELECT value FROM json_each(:ids))
@@ -107,10 +108,10 @@ WHERE NOT n.archived AND NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT
 ORDER BY n.path
 """
 
-# bm25() with one weight a column of chunk_fts: body, heading and date, context, cjk. Lower is better in FTS5.
+# bm25() with one weight per column of chunk_fts: body, heading and date, context, cjk. Lower is better in FTS5.
 _BM25 = "bm25(chunk_fts, 1.0, 1.0, 0.5, 1.0)"
 
-# How many rows there are, and how many match one word.
+# The number of rows in the word index, and the number of rows that match one word.
 CHUNK_COUNT = "SELECT CAST(total(word_rows) AS INTEGER) FROM chunk"
 WORD_COUNT = "SELECT count(*) FROM chunk_fts WHERE chunk_fts MATCH ?"
 
@@ -120,8 +121,8 @@ SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
 WHERE chunk_fts MATCH :match ORDER BY distance LIMIT :limit
 """
 
-# The same among the chunks that the filters leave. The plus keeps FTS5 from looking up each chunk by itself, which is
-# ten times slower than reading all matches and testing them.
+# The same, only chunks that pass the filters. The plus keeps FTS5 from looking up each chunk separately, which is ten
+# times slower than reading all matches and testing them.
 KEYWORD_FILTERED = f"""
 SELECT chunk_fts.rowid, {_BM25} AS distance FROM chunk_fts
 WHERE chunk_fts MATCH :match
@@ -129,8 +130,8 @@ WHERE chunk_fts MATCH :match
 ORDER BY distance LIMIT :limit
 """
 
-# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order. NULL for what
-# is missing, which only a damaged index lacks: left out, it would not be missed.
+# (passage id, float16 vector) of the :limit nearest passages of one space by int8 distance, in no order. A damaged
+# index gives NULL for a missing row; an inner join would hide the damage.
 NEAREST = """
 SELECT passage.id, vector.value
 FROM (SELECT rowid FROM vec_{space} WHERE embedding MATCH vec_int8(:vector) AND k = :limit) near
@@ -138,7 +139,7 @@ LEFT JOIN passage ON passage.id = near.rowid
 LEFT JOIN vector ON vector.hash = passage.hash AND vector.space = :space
 """
 
-# The same among the passages of the chunks that the filters leave.
+# The same, only passages of chunks that pass the filters.
 NEAREST_FILTERED = f"""
 SELECT passage.id, vector.value FROM (
     SELECT rowid FROM vec_{{space}} WHERE embedding MATCH vec_int8(:vector) AND k = :limit
@@ -153,19 +154,19 @@ CHUNKS_OF_PASSAGES = """
 SELECT c.id, c.passage FROM chunk c WHERE c.passage IN (SELECT value FROM json_each(:passages))
 """
 
-# The same among the chunks that the filters leave.
+# The same, only chunks that pass the filters.
 CHUNKS_OF_PASSAGES_FILTERED = f"""
 SELECT c.id, c.passage FROM chunk c JOIN note n ON n.id = c.note
 WHERE c.passage IN (SELECT value FROM json_each(:passages)) AND {_CONDITIONS}
 """
 
-# Ids of the texts and groups that the filters leave, latest first: the answer to a query of filters alone.
+# Ids of the texts and groups that pass the filters, latest first: for a query that has only filters.
 LATEST = f"""
 SELECT c.id FROM chunk c JOIN note n ON n.id = c.note WHERE c.form IN ('text', 'group') AND {_CONDITIONS}
 ORDER BY {_LAST} DESC, n.path, c.start_line LIMIT :limit
 """
 
-# What a hit is made of, in no order; the columns of IndexedChunk.
+# The columns of IndexedChunk for the chunks in :ids, in no order.
 CHUNKS = f"""
 SELECT c.id, n.path, c.section, c.start_line, c.end_line, c.start_column, c.end_column, coalesce(p.hash, x''),
        c.heading_path, c.role, c.entries, n.kind, n.tier, n.title, n.date, n.importance, n.pinned, {_CHANGED_NS},
@@ -184,8 +185,8 @@ SELECT n.path, n.kind, n.tier, n.title, n.date,
 FROM note n ORDER BY n.path
 """
 
-# (passage id, word pieces, path, first line, last line) of every chunk but windows that has at least :tokens of them,
-# archived notes and pieces of lines aside, by path.
+# (passage id, tokens, path, first line, last line) of every text or group of at least :tokens tokens, by path, without
+# archived notes and pieces of lines.
 _TOKENS = "(SELECT sum(value ->> 4) FROM json_each(c.entries))"
 SINGLE_ENTRIES = f"""
 SELECT c.passage, {_TOKENS}, n.path, c.start_line, c.end_line
@@ -194,8 +195,8 @@ WHERE c.form IN ('text', 'group') AND c.end_column = 0 AND NOT n.archived AND {_
 ORDER BY n.path, c.ordinal
 """
 
-# (passage id, float16 vector in the space that answers) of the passages in :passages, in the order of their text's
-# hash, which does not depend on what was indexed when.
+# (passage id, float16 vector in the active space) of the passages in :passages, by hash: an order that does not depend
+# on when they were indexed.
 ACTIVE_VECTORS = """
 SELECT p.id, v.value FROM passage p
 JOIN space s ON s.state = 'active'
@@ -206,23 +207,23 @@ WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
 # (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
 
-# (id, hash, compressed text or NULL, path of a note that holds it) of those of :passages that wait for a vector in
-# :space, in the order in which they are given. CROSS JOIN, because otherwise SQLite reads all that waits each time.
+# (id, hash, compressed text or NULL, path of a note that has it) of those of :passages that wait for a vector in
+# :space, in the order of :passages. CROSS JOIN, because otherwise SQLite reads all waiting passages each time.
 PENDING = """
 SELECT p.id, p.hash, w.text, (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id LIMIT 1)
 FROM json_each(:passages) i CROSS JOIN pending w ON w.space = :space AND w.passage = i.value
 JOIN passage p ON p.id = w.passage ORDER BY i.key
 """
 
-# (passage, note) of all that waits for a vector in :space, in the order of the text; a text that stands in several
-# notes comes as often.
+# (passage, note) of every passage that waits for a vector in :space, in the order of the text. A passage in several
+# notes is returned once per note.
 WAITING = """
 SELECT w.passage, c.note FROM pending w LEFT JOIN chunk c ON c.passage = w.passage
 WHERE w.space = :space ORDER BY c.note, c.ordinal, w.passage
 """
 
-# (id, path, pinned, importance, moment of the last change, telling passage) of the notes that wait for a vector in
-# :space. A note's first passage that says enough tells what it is about; only its beginning is looked at.
+# (id, path, pinned, importance, last change, telling passage) of the notes that wait for a vector in :space. The
+# telling passage is the first of at least :enough tokens among the first :beginning chunks, otherwise the first one.
 WAITING_NOTES = f"""
 SELECT n.id, n.path, n.pinned, n.importance, {_CHANGED_NS}, coalesce(
     (SELECT c.passage FROM chunk c WHERE c.note = n.id AND c.ordinal < :beginning AND c.passage IS NOT NULL
@@ -232,13 +233,13 @@ SELECT n.id, n.path, n.pinned, n.importance, {_CHANGED_NS}, coalesce(
 FROM note n WHERE n.id IN (SELECT c.note FROM pending w JOIN chunk c ON c.passage = w.passage WHERE w.space = :space)
 """
 
-# (id, hash) of passages that wait for their vector in a space, by id: those with a higher id than the one given.
+# (id, hash) of passages that wait for a vector in :space and have a higher id than :after, by id.
 PENDING_HASHES = """
 SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND w.passage > :after ORDER BY w.passage LIMIT :limit
 """
 
-# (hash, float16 vector) of a space's vectors, by hash: those with a higher hash than the one given.
+# (hash, float16 vector) of the vectors of :space with a higher hash than :after, by hash.
 VECTORS = "SELECT hash, value FROM vector WHERE space = :space AND hash > :after ORDER BY hash LIMIT :limit"
 
 # One row of figures: notes, chunks, passages.
@@ -250,11 +251,10 @@ WARNINGS = "SELECT n.path, w.value FROM note n, json_each(n.warnings) w ORDER BY
 # (path, blob, seconds) of every note in HEAD's tree, in no order.
 HISTORY = "SELECT path, blob, committed FROM history"
 
-# How many notes have their date from a commit.
+# The number of notes that have their date from a commit.
 COMMITTED = "SELECT count(*) FROM note WHERE committed > 0 AND date = ''"
 
-# The canonical dump: everything that is a function of files, HEAD, settings and model, and nothing that is
-# not (ids, stamps).
+# The canonical dump: everything that depends only on files, HEAD, settings and model, so without ids and stamps.
 DUMP_NOTES = """
 SELECT 'note', path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
        lower(hex(digest)), parsed_by, lower(hex(blob)), committed

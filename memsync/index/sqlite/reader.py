@@ -1,4 +1,4 @@
-"""Everything the index answers, within one read transaction."""
+"""Read the index within one transaction."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ MAX_NEAREST = 4_096
 """vec0 refuses a larger k."""
 MAX_FREQUENCIES = 10_000
 TELLING_TOKENS = 20
-"""Word pieces that a passage has at least that is to tell what its note is about: a title alone does not."""
+"""Fewest tokens of a passage that can show what its note is about: a title alone cannot."""
 TELLING_CHUNKS = 8
-"""How many chunks of a note are looked at for that."""
+"""Look for such a passage in so many first chunks of a note."""
 
 
 class FrequencyCache:
-    """How many chunks hold a word, as of one generation: what searches of an unchanged index need not count again."""
+    """Caches how many chunks have a word, for one generation: searches of an unchanged index need not count again."""
 
     def __init__(self) -> None:
         self._counts: tuple[int, dict[str, int]] = (-1, {})
 
     def of(self, generation: int) -> dict[str, int]:
-        """Return the counts of this generation, empty ones for a new generation or when too many have come together."""
+        """Return the counts of this generation; begin with none if it is new or if too many are cached."""
         known, counts = self._counts
         if generation != known or len(counts) > MAX_FREQUENCIES:
             counts = {}
@@ -55,7 +55,7 @@ class FrequencyCache:
 
 
 class SqliteReader(ThreadReader, OverviewReader):
-    """The reading half of the Index port over one connection inside a transaction."""
+    """The reading half of the Index port, over one connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
         self._db = connection
@@ -67,11 +67,11 @@ class SqliteReader(ThreadReader, OverviewReader):
         return int(self.meta("generation") or 0)
 
     def notes_generation(self) -> int:
-        """Return the generation of the last write that was not about vectors alone."""
+        """Return the generation of the last write that changed more than vectors."""
         return int(self.meta("notes_generation") or 0)
 
     def meta(self, key: str) -> str:
-        """Return a stored value, or an empty string."""
+        """Return the value stored under a key, or an empty string."""
         return str(self._value("SELECT value FROM meta WHERE key = ?", (key,)) or "")
 
     def stamps(self) -> dict[NotePath, IndexedFile]:
@@ -79,20 +79,20 @@ class SqliteReader(ThreadReader, OverviewReader):
         return {row[0]: IndexedFile._make(row[1:]) for row in self._rows(queries.STAMPS)}
 
     def history(self) -> dict[NotePath, tuple[bytes, int]]:
-        """Return when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970."""
+        """Return each note in HEAD's tree with its blob's name and the last commit's time in seconds since 1970."""
         return {path: (blob, committed) for path, blob, committed in self._rows(queries.HISTORY)}
 
     def committed_notes(self) -> int:
-        """Return how many notes have their date from a commit."""
+        """Return the number of notes that have their date from a commit."""
         return int(self._value(queries.COMMITTED))
 
     # -------------------------------------------------------------------------------------- candidates
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks, and of groups the entries, that hold the query's words, best first.
+        """Return the chunks (of groups, the entries) that have the query's words, best first.
 
-        The score is bm25 over the sum of the words' idf, which is what a chunk of ordinary length holding every word
-        once gets: a word that stands nowhere counts too, so that a question about something else scores low.
+        The score is bm25 divided by the sum of the words' idf, which is the bm25 of an average chunk with every word
+        once. Words that no chunk has count in the sum, so that a question about another subject scores low.
         """
         match = any_of(query.words)
         if not match:
@@ -106,11 +106,11 @@ class SqliteReader(ThreadReader, OverviewReader):
         return _ranked((row, -distance / ceiling) for row, distance in scored)
 
     def _ceiling(self, words: Sequence[str]) -> float:
-        """Return the sum of the words' idf; phrases add to a score but not to what can be asked of it."""
+        """Return the sum of the words' idf, without phrases, although phrases add to a score."""
         return max(sum(self.word_weights(words).values()), 1e-6)
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
-        """Return FTS5's idf of each of the query's single words: how much it tells."""
+        """Return FTS5's idf of each single word: the rarer a word, the higher."""
         total = self._frequency("", queries.CHUNK_COUNT, ())
         weights = {}
         for word in filter(is_single_word, words):
@@ -119,9 +119,9 @@ class SqliteReader(ThreadReader, OverviewReader):
         return weights
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
-        """Return (chunk id, number from 1) of the entries of groups that hold every phrase and nothing excluded.
+        """Return (chunk id, number from 1) of the groups' entries that have every phrase and no excluded word.
 
-        None when the query has neither: all are allowed.
+        Returns None if the query has neither: then all entries are allowed.
         """
         if not query.phrases and not query.exclusions:
             return None
@@ -143,7 +143,7 @@ class SqliteReader(ThreadReader, OverviewReader):
     def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:
         """Return the chunks nearest to `vector`; the score is the exact cosine of the stored float16 vectors.
 
-        int8 distances give a shortlist a quarter longer than asked, which exact cosines then rank.
+        int8 distances select a quarter more than `limit`; exact cosines then rank these.
         """
         space = self._space_row("active")
         if space is None:
@@ -158,7 +158,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         filters = self._parameters(query) if narrows else {}
         statement = queries.NEAREST_FILTERED if narrows else queries.NEAREST
         near = list(self._rows(statement.format(space=number), parameters | filters))
-        if not near:  # words alone might answer then, without a word about it
+        if not near:  # without this check, a search of a damaged index would silently use only words
             self.check(is_quick=True)
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
         statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
@@ -166,14 +166,14 @@ class SqliteReader(ThreadReader, OverviewReader):
         return _ranked((chunk_id, scores[passage]) for chunk_id, passage in chunks)[:limit]
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks that the filters leave, latest first; their scores only say the order."""
+        """Return the chunks that pass the filters, latest first; their scores only give the order."""
         rows = self._rows(queries.LATEST, {"limit": limit, **self._parameters(query)})
         return [Candidate(chunk_id, rank, 1.0 / rank) for rank, (chunk_id,) in enumerate(rows, 1)]
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
         """Return the chunks with these ids."""
         rows = list(self._rows(queries.CHUNKS, {"ids": json.dumps(list(chunk_ids))}))
-        # One call of the JSON parser for all rows is four times quicker than one a row.
+        # One call of the JSON parser for all rows is four times faster than one per row.
         headings = json.loads(f"[{','.join(row[8] for row in rows)}]")
         entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
         return {row[0]: _chunk(row, *decoded) for row, *decoded in zip(rows, headings, entries, strict=True)}
@@ -181,18 +181,21 @@ class SqliteReader(ThreadReader, OverviewReader):
     # ------------------------------------------------------------------------------------------ spaces
 
     def active_space(self) -> EmbeddingSpace | None:
-        """Return the space that answers searches."""
+        """Return the space that searches use, or None."""
         return self._space("active")
 
     def pending(self, space: EmbeddingSpace) -> int:
-        """Return how many passages wait for their vector in `space`; all of them when it is unknown."""
+        """Return how many passages wait for their vector in `space`; if the space is unknown, all of them."""
         number = self._space_number(space)
         if number is None:
             return int(self._value("SELECT count(*) FROM passage"))
         return int(self._value("SELECT count(*) FROM pending WHERE space = ?", (number,)))
 
     def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
-        """Return the notes that have passages without a vector, in no order; passages of no note come under none."""
+        """Return the notes with passages that wait for a vector, in no order.
+
+        Waiting passages that belong to no note come under a WaitingNote with an empty path.
+        """
         number = self._space_number(space)
         passages: dict[int | None, list[int]] = {}
         for passage_id, note_id in self._rows(queries.WAITING, {"space": number}):
@@ -206,7 +209,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         return [*notes, WaitingNote(NotePath(""), False, 0.0, 0, 0, without_note)] if without_note else notes
 
     def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
-        """Return those of some passages that wait for their vector, in the order given."""
+        """Return those of `passages` that wait for their vector, in the same order."""
         parameters = {"space": self._space_number(space), "passages": json.dumps(list(passages))}
         rows = self._rows(queries.PENDING, parameters)
         return [
@@ -215,24 +218,24 @@ class SqliteReader(ThreadReader, OverviewReader):
         ]
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return (id, content hash) of passages that wait for their vector and have a higher id than `after`, by id."""
+        """Return (id, content hash) of the waiting passages with a higher id than `after`, by id."""
         parameters = {"space": self._space_number(space), "after": after, "limit": limit}
         return [(number, digest) for number, digest in self._rows(queries.PENDING_HASHES, parameters)]
 
     def spaces(self) -> list[EmbeddingSpace]:
-        """Return every space, the retired ones included."""
+        """Return every space, including retired ones."""
         rows = self._rows("SELECT description FROM space ORDER BY id")
         return [EmbeddingSpace(**json.loads(description)) for (description,) in rows]
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return (content hash, float16 vector) of a space, by hash: those with a higher hash than `after`."""
+        """Return (content hash, float16 vector) of a space's vectors with a higher hash than `after`, by hash."""
         parameters = {"space": self._space_number(space), "after": after, "limit": limit}
         return [(digest, value) for digest, value in self._rows(queries.VECTORS, parameters)]
 
     # ------------------------------------------------------------------------------------------ status
 
     def counts(self) -> IndexCounts:
-        """Return what the index holds."""
+        """Return the numbers of notes, chunks, passages and vectors, the spaces and the size of the index."""
         notes, chunks, passages = next(iter(self._rows(queries.COUNTS)))
         active, building = self._space("active"), self._space("building")
         pending = self.pending(active) if active else passages
@@ -249,7 +252,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         )
 
     def dump(self) -> Iterator[str]:
-        """Yield the canonical dump, one JSON list a line."""
+        """Yield the canonical dump, one JSON list per line."""
         statements = [
             queries.DUMP_NOTES,
             queries.DUMP_CHUNKS,
@@ -271,21 +274,21 @@ class SqliteReader(ThreadReader, OverviewReader):
             yield json.dumps(missed, ensure_ascii=False)
 
     def dump_word(self, line: str) -> list[str]:
-        """Return the places that a line of the dump sums up, a word's in the word index; empty for any other line."""
+        """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
         row = json.loads(line)
         if row[0] != "word":
             return []
         return [json.dumps(place, ensure_ascii=False) for place in places_of_word(self._db, row[1])]
 
     def check(self, *, is_quick: bool) -> None:
-        """Read all of the index and compare its tables, or count their rows. Raises apsw.CorruptError."""
+        """Read and compare all tables, or only count their rows if `is_quick`. Raises apsw.CorruptError."""
         if found := uneven(self._db) if is_quick else find_damage(self._db):
             raise apsw.CorruptError(found)
 
     # ----------------------------------------------------------------------------------------- private
 
     def _parameters(self, query: Query) -> dict[str, Any]:
-        """Return the parameters of the filter conditions; None where a filter is not set."""
+        """Return the parameters of the filter conditions; None for a filter that is not set."""
         filters = query.filters
 
         def listed(values: Sequence[Any]) -> str | None:
@@ -316,7 +319,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         return self._db.execute(statement, parameters).get
 
     def _narrows(self, query: Query) -> bool:
-        """Tell whether anything is left out; without filters that is only so while archived notes exist."""
+        """Tell whether the query excludes anything; a query without filters excludes only archived notes."""
         if query.phrases or query.exclusions or query.filters != Filters(archived=query.filters.archived):
             return True
         return not query.filters.archived and bool(self._value("SELECT 1 FROM note WHERE archived LIMIT 1"))
@@ -335,14 +338,14 @@ class SqliteReader(ThreadReader, OverviewReader):
 
 
 def describe_space(space: EmbeddingSpace) -> str:
-    """Return a space as the JSON text that the `space` table keeps."""
+    """Return a space as JSON text for the `space` table."""
     return json.dumps(asdict(space), sort_keys=True)
 
 
 def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
-    """Return candidates best first, of (row of the word index, score).
+    """Return candidates from pairs (row of the word index, score), best first.
 
-    Equal scores share a rank: ids, which depend on history, must not decide it.
+    Equal scores share a rank, because ids depend on history and must not decide it.
     """
     ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     ranks: dict[float, int] = {}

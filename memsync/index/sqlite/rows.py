@@ -1,4 +1,4 @@
-"""Note and chunks -> rows: all that can be made of them without a database, so that any process can do it."""
+"""Make the rows of a note and its chunks without a database, so that any process can do it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memsync.model.vocabulary import Form, NotePath
 
 
 class ChunkRows(NamedTuple):
-    """What the tables hold of one chunk but for ids.
+    """The rows of one chunk, without ids.
 
-    `passage` is the SHA-256 of `text`, empty for a heading, which has no vector. `columns` are those of each of its
-    rows in the word index and `words` is a digest of them; `content` are the columns of `chunk` between its passage
-    and that digest.
+    `passage` is the SHA-256 of `text`, empty for a heading, which has no vector. `columns` has the columns of each row
+    in the word index, and `words` is a digest of them. `content` has the columns of table `chunk` between `passage` and
+    that digest.
     """
 
     passage: bytes
@@ -34,7 +34,7 @@ class ChunkRows(NamedTuple):
 
 
 class NoteRows(NamedTuple):
-    """What the tables hold of one note but for ids and the file's stamp."""
+    """The rows of one note, without ids and the file's stamp."""
 
     path: NotePath
     note: tuple[Any, ...]
@@ -44,7 +44,7 @@ class NoteRows(NamedTuple):
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks the note has."""
+        """The number of chunks."""
         return len(self.chunks)
 
 
@@ -64,7 +64,7 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
 
 
 class _RowMaker:
-    """Makes the rows of one note's chunks; what many of them share is made once."""
+    """Makes the rows of one note's chunks; it makes values that chunks share only once."""
 
     def __init__(self, note: Note) -> None:
         self._note = note
@@ -92,9 +92,9 @@ class _RowMaker:
         return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(names))
 
     def _words(self, chunk: Chunk) -> list[tuple[str, str, str, str]]:
-        """Return what each of a chunk's rows in chunk_fts holds.
+        """Return the columns of each of a chunk's rows in chunk_fts.
 
-        Unspaced script has a column of its own: it would swallow `用SQLite`.
+        Script without spaces has its own column, because the tokenizer would read `用SQLite` as one word.
         """
         moment = next((entry.time for entry in chunk.entries if entry.time), self._note.date)
         under = (chunk.heading_path, moment)
@@ -115,7 +115,7 @@ def _row(*parts: str) -> tuple[str, str, str, str]:
 
 
 def _entry_json(entry: Entry) -> str:
-    """Return an entry's fields as a JSON list, without the empty ones at the end: most entries are six numbers."""
+    """Return an entry's fields as a JSON list without empty fields at the end: most entries are only six numbers."""
     start, end, position, window_count, token_count, traits = entry[:6]
     numbers = f"{start},{end},{position},{window_count},{token_count},{traits}"
     if not (entry.time or entry.attributes or entry.tags or entry.later or entry.speaker):

@@ -1,8 +1,8 @@
-"""What a damaged database still gives: the vectors that can be read, each of a shape that a vector has.
+"""Copy the vectors that can still be read from a damaged database.
 
-Computing vectors is the only slow part of an index, so they are copied row by row, around the pages that are lost.
-Each is there twice, as float16 and as the int8 made of it. Where both look like vectors but are not the same one,
-nobody can tell which of them is right: such a vector is computed again.
+Computing vectors is the only slow part of building an index, so this copies them row by row, around lost pages. Each
+vector is stored twice, as float16 and as int8 made from it. If both look like vectors but do not match, nobody can tell
+which one is right, so the vector is computed again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from memsync.index.sqlite.vectors import are_vectors, is_int8_vector, to_int8
 from memsync.model.query import EmbeddingSpace
 
 SPACE_KEY = "space "
-"""With a space's number, where `meta` keeps its description a second time: without it all its vectors were lost."""
+"""`meta` keeps a copy of each space's description under this key and its number: without one, vectors are useless."""
 HASH_BYTES = 32
 BLOCK_ROWS = 1_000
 
 _SPACES = "SELECT id, name, description, dimension, state FROM space"
 _SPACES_AGAIN = "SELECT CAST(substr(key, 7) AS INTEGER), value FROM meta WHERE key GLOB 'space [0-9]*'"
-# (rowid, hash, space, value) of the vectors between two row numbers, both left out.
+# (rowid, hash, space, value) of the vectors between two row numbers, without these two.
 _VECTORS = "SELECT rowid, hash, space, value FROM vector WHERE rowid > ? AND rowid < ? ORDER BY rowid"
 _INSERT_SPACE = "INSERT OR IGNORE INTO space VALUES (?, ?, ?, ?, 'retired')"
 _INSERT_VECTOR = "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)"
@@ -43,7 +43,7 @@ _LAST = 2**63 - 1
 def copy_vectors(source: Path, target: apsw.Connection) -> str:
     """Copy every space and every usable vector of a database, damaged or not, into an empty one.
 
-    Returns the description of the space that answered searches, empty when there was none or it is not known any more.
+    Returns the description of the active space; empty if there was none or it cannot be read.
     """
     try:
         database = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
@@ -66,8 +66,8 @@ def copy_vectors(source: Path, target: apsw.Connection) -> str:
 
 
 def _doubtful(database: apsw.Connection, space: int) -> Iterator[bytes]:
-    """Yield the hashes of the texts that have two different vectors, as far as they can be read."""
-    with suppress(apsw.Error):  # a retired space has no int8 vectors, a damaged one not all of them
+    """Yield the hashes of the texts whose two vectors differ, as far as they can be read."""
+    with suppress(apsw.Error):  # a retired space has no int8 vectors, a damaged one may lack some
         for digest, value, int8 in database.execute(_TWICE.format(space=space)):
             if len(value) == 2 * len(int8) and to_int8(value) != int8 and is_int8_vector(int8):
                 yield digest
@@ -105,7 +105,7 @@ def _is_space(name: object, description: object, dimension: object) -> bool:
 
 
 def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows between two numbers that can be read: upwards to a lost page, downwards to it, and in between."""
+    """Yield the readable rows between two row numbers: up to a lost page, down to one, then the range in between."""
     first = above
     try:
         for row in database.execute(_VECTORS, (above, below)):
@@ -121,7 +121,7 @@ def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tup
             last = row[0]
             yield row
     if last == _LAST:
-        return  # the end of the table is lost, and nobody knows how far it went
+        return  # the end of the table is lost, and its last row number is unknown
     if last - first > 2:
         middle = (first + last) // 2
         yield from _readable(database, first, middle + 1)
@@ -139,7 +139,7 @@ def _blocks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
 
 
 def _usable(rows: list[tuple[Any, ...]], dimensions: dict[int, int]) -> list[tuple[Any, ...]]:
-    """Return (hash, space, value) of the rows that hold a vector of their space."""
+    """Return (hash, space, value) of the rows that have a valid vector of their space."""
     shaped = [
         row[1:]
         for row in rows

@@ -1,7 +1,7 @@
-"""The database's tables, and how a connection is opened.
+"""Define the database's tables and open connections.
 
-`user_version` is the version of the tables. All but the vectors can be had from the files again, so a database of an
-earlier version is not migrated: a new one takes its place and its vectors.
+`user_version` is the version of the tables. A database of an earlier version is not migrated: a new one replaces it,
+takes over its vectors and is filled from the files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memsync.index.sqlite.database_files import create_private
 
 BUSY_TIMEOUT_MS = 10_000
 READER_CACHE_KIB = 512
-"""Pages that each reading thread keeps. More makes no search quicker: a KNN reads more than any cache holds."""
+"""Page cache of each reading thread. A larger one does not help, because a KNN search reads more than any cache has."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID, STRICT;
@@ -152,9 +152,9 @@ SCHEMA_VERSION = 5
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
-    """Open the database with vec0 loaded; create file and folder, private to the user, when missing.
+    """Open the database with vec0 loaded; create a missing file and folder, private to the user.
 
-    Raises IndexFailure when it is no usable database, FilesystemError when it cannot be created.
+    Raises IndexFailure if it is not a usable database, FilesystemError if it cannot be created.
     """
     if not readonly:
         create_private(path)
@@ -174,16 +174,16 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
 
 
 def _folded(*values: apsw.SQLiteValue) -> apsw.SQLiteValue:
-    """Return one text in lower case, for comparison; what is no text stays as it is."""
+    """Return a text in lower case, for comparison; any other value as it is."""
     (value,) = values
     return value.lower() if isinstance(value, str) else value
 
 
 def prepare(connection: apsw.Connection) -> None:
-    """Set the journal mode, and make the tables of a new database.
+    """Set the journal mode and make the tables of a new database.
 
-    Raises IndexTooNew for a database of a later memsync and IndexOutdated for one of an earlier; apsw errors pass
-    through for the caller to judge, among them CorruptError for a version that the tables are not of.
+    Raises IndexTooNew for a database of a later memsync and IndexOutdated for one of an earlier. Raises CorruptError if
+    its tables do not match its version, and other apsw errors.
     """
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "normal")
@@ -215,7 +215,7 @@ def prepare(connection: apsw.Connection) -> None:
 
 
 def capabilities() -> tuple[str, str]:
-    """Return the versions of SQLite and vec0 after having made a table of each kind. Raises IndexFailure."""
+    """Return the versions of SQLite and vec0, after testing that they can make our tables. Raises IndexFailure."""
     connection = apsw.Connection(":memory:")
     load_vec0(connection)
     try:
@@ -229,14 +229,14 @@ def capabilities() -> tuple[str, str]:
 
 @cache
 def made() -> frozenset[tuple[tuple[str, str], str]]:
-    """Return ((type, name), SQL) of every table and index of ours as they are made."""
+    """Return ((type, name), SQL) of each of our tables and indexes in a new database."""
     connection = apsw.Connection(":memory:")  # FTS5's own tables may differ from one SQLite to the next
     run_all(connection, TABLES)
     return frozenset(_tables(connection))
 
 
 def _check_tables(connection: apsw.Connection, version: int) -> None:
-    """Raise CorruptError unless the tables are those of a version: none for a new database, else ours."""
+    """Raise CorruptError unless a new database (version 0) has none of our tables, and any other has all of them."""
     names = {name for name, _ in made()}
     found = {table for table in _tables(connection) if table[0] in names}
     if found != (made() if version == SCHEMA_VERSION else set()):
@@ -249,13 +249,13 @@ def _tables(connection: apsw.Connection) -> Iterator[tuple[tuple[str, str], str]
 
 
 def run_all(connection: apsw.Connection, statements: str) -> None:
-    """Run every statement of a script: APSW stops at the first row unless the cursor is exhausted."""
+    """Run every statement of a script. The loop is needed, because APSW stops at the first row."""
     for _ in connection.execute(statements):
         pass
 
 
 def load_vec0(connection: apsw.Connection) -> None:
-    """Load sqlite-vec's vec0 without importing sqlite_vec, which would import numpy."""
+    """Load the extension vec0 without importing sqlite_vec, which would import numpy."""
     spec = importlib.util.find_spec("sqlite_vec")
     if spec is None or spec.origin is None:
         raise IndexFailure("sqlite-vec is not installed", hint="Run: pip install sqlite-vec")

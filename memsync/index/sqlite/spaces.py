@@ -1,4 +1,4 @@
-"""Everything that changes vectors: which spaces there are, what waits for them, and the vec0 table of each."""
+"""Write vectors: the spaces, the passages that wait for a vector in each, and the vec0 table of each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from memsync.model.status import PendingPassage
 if TYPE_CHECKING:
     from memsync.index.sqlite.vectors import Vector
 
-# The oldest vectors of one space whose text is gone.
+# Delete the oldest vectors of one space whose text is gone.
 _TRIM = """
 DELETE FROM vector WHERE rowid IN (
     SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
     ORDER BY v.rowid LIMIT ?)
 """
-# (id, hash) of those of some passages that wait for their vector.
+# (id, hash) of those of :passages that wait for a vector.
 _WAITING = """
 SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
 WHERE w.space = :space AND w.passage IN (SELECT value FROM json_each(:passages))
@@ -30,10 +30,13 @@ WHERE w.space = :space AND w.passage IN (SELECT value FROM json_each(:passages))
 
 
 class SpaceWriter(SqliteReader):
-    """The part of the writing half of the Index port that is about vectors."""
+    """The part of the writer for vectors."""
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Make sure that `space` is being built, and return how many passages got a cached vector."""
+        """Begin to build `space` if needed, as the active space if there is none.
+
+        Returns how many passages got a cached vector.
+        """
         row = self._value("SELECT id, state FROM space WHERE name = ?", (space.name,))
         active = self._space_row("active")
         if row is not None and row[1] == "active":
@@ -55,12 +58,12 @@ class SpaceWriter(SqliteReader):
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
     ) -> list[EmbedderError]:
-        """Store computed vectors; a passage that has gone meanwhile leaves its vector in the cache.
+        """Store computed vectors; the vector of a passage that was deleted meanwhile stays in the cache.
 
-        Returns what is wrong with those that cannot be used; their passages go on waiting.
+        Returns an error for each vector that cannot be used; its passage keeps waiting.
         """
         number = self._space_number(space)
-        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes them
+        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
         unusable = []
         values: dict[tuple[int, bytes], bytes] = {}
@@ -73,7 +76,7 @@ class SpaceWriter(SqliteReader):
             "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
             ((digest, number, value) for (_, digest), value in values.items()),
         )
-        # One that has gone leaves its number to another, which waits for a vector of its own.
+        # Compare hashes too: a new passage may have the id of a deleted one and wait for a different vector.
         wanted = json.dumps([passage_id for passage_id, _ in values])
         waiting = [row for row in self._rows(_WAITING, {"space": number, "passages": wanted}) if row in values]
         self._many(
@@ -83,7 +86,7 @@ class SpaceWriter(SqliteReader):
         return unusable
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
-        """Store float16 vectors, each with its passage's id and hash; return how many passages waited for theirs."""
+        """Store (passage id, hash, float16 vector) for passages that wait for one; return how many these were."""
         number = self._space_number(space)
         if number is None:
             return 0
@@ -103,7 +106,7 @@ class SpaceWriter(SqliteReader):
         return len(known)
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Let `space` answer searches if nothing is pending in it; the old one keeps only its cached vectors."""
+        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
         active = self._space("active")
         if active == space:
             return True
@@ -114,7 +117,7 @@ class SpaceWriter(SqliteReader):
         return True
 
     def compact_vectors(self, chunk_rows: int) -> None:
-        """Build a vec0 table anew when under half of what it has allocated is live."""
+        """Rebuild each vec0 table in which less than half of the allocated rows are live."""
         for number, dimension in list(self._rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
             live = self._value(f"SELECT count(*) FROM vec_{number}_rowids")
             allocated = self._value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
@@ -124,7 +127,7 @@ class SpaceWriter(SqliteReader):
                 self._fill_nearest(number)
 
     def trim_cache(self, spare: int) -> None:
-        """Drop the oldest vectors of texts that are gone, where they are more than the live ones and `spare`."""
+        """Delete the oldest cached vectors of deleted texts, down to the number of passages or `spare`, if larger."""
         live = int(self._value("SELECT count(*) FROM passage"))
         for number in [row[0] for row in self._rows("SELECT id FROM space")]:
             cached = int(self._value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
@@ -140,11 +143,11 @@ class SpaceWriter(SqliteReader):
             self._run("UPDATE space SET state = 'retired' WHERE id = ?", (row[0],))
 
     def _create_nearest(self, number: int, dimension: int) -> None:
-        # int8 vectors of one space differ in length by rounding only: L2 orders them as cosine would, and is quicker.
+        # int8 vectors of one space differ in length only by rounding, so L2 gives the same order as cosine, but faster.
         self._run(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
 
     def _fill_nearest(self, number: int) -> int:
-        """Give every passage its cached vector in one space or queue it there; return how many had one."""
+        """Insert every passage's cached vector in one space, or queue the passage; return how many had one."""
         cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
         rows = list(self._rows(cached, (number,)))
         self._insert_nearest(number, rows)
@@ -157,7 +160,7 @@ class SpaceWriter(SqliteReader):
         return len(rows)
 
     def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
-        """Let a KNN find passages by their float16 vectors."""
+        """Insert (passage id, float16 vector) into a space's vec0 table, as int8."""
         rows = ((passage_id, to_int8(value)) for passage_id, value in values)
         self._many(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
 

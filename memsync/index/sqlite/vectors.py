@@ -1,9 +1,9 @@
-"""Vectors as bytes: float16 in the cache, int8 in vec0.
+"""Store vectors as bytes: float16 in the cache, int8 in vec0.
 
-int8 is a quarter of float32 and as quick to scan. A component of a unit vector of d dimensions is about 1/sqrt(d), so
-one step is chosen for five times that and larger ones are clipped; the shortlist is ranked again by exact cosine of
-the float16 vectors, which makes up for both. int8 is always made from float16, so that a vector taken from the cache
-gives the same bytes as one just computed.
+int8 takes a quarter of the space of float32 and is as fast to scan. A component of a unit vector with d dimensions is
+about 1/sqrt(d). int8 covers components up to five times that; larger ones are clipped. Searches rank the nearest int8
+vectors again by the exact cosine of their float16 vectors, which makes up for rounding and clipping. int8 is always
+made from float16, so that a cached vector gives the same bytes as a new one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CLIPPED_DEVIATIONS = 5.0
 _BLOCK_ROWS = 256
 NORM_TOLERANCE = 0.01
-"""How far the length of a vector that is kept as float16 may be from 1."""
+"""How far the length of a stored float16 vector may be from 1."""
 
 
 def to_float16(vector: Vector, dimension: int) -> bytes:
@@ -45,7 +45,7 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
 
 
 def are_vectors(values: Sequence[bytes]) -> list[bool]:
-    """Tell of each float16 vector whether it is one: finite, and of unit length but for rounding."""
+    """Tell for each value whether it is a finite float16 vector of unit length, apart from rounding."""
     import numpy as np
 
     found: list[bool] = []
@@ -66,7 +66,7 @@ def to_int8(value: bytes) -> bytes:
 
 
 def is_int8_vector(value: bytes) -> bool:
-    """Tell whether an int8 vector has about the length that `to_int8` gives one: a lost page's has not."""
+    """Tell whether an int8 vector has about the length that `to_int8` gives; a vector on a lost page has not."""
     import numpy as np
 
     length = _int8_length(len(value))
@@ -74,7 +74,7 @@ def is_int8_vector(value: bytes) -> bool:
 
 
 def _int8_length(dimension: int) -> float:
-    """Return what to multiply a unit vector with."""
+    """Return the length of an int8 vector: the factor by which a unit vector is multiplied."""
     return 127.0 * math.sqrt(dimension) / _CLIPPED_DEVIATIONS
 
 
@@ -95,11 +95,11 @@ def near_pairs(
     most: int,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> list[tuple[float, int, int]]:
-    """Return (cosine, position, position) of the `most` nearest pairs of float16 vectors, the nearest first.
+    """Return (cosine, position, position) of the `most` nearest pairs of float16 vectors, nearest first.
 
-    Pairs of one home are left out, as are those whose cosine is below `least`. Every vector is compared with every
-    other, in blocks: 10,000 take a second, and the time grows with the square. Ties go to the positions.
-    `progress` is told of each block, and may raise to end the work.
+    Leaves out pairs with the same home and pairs with a cosine below `least`. Compares every vector with every other,
+    in blocks: 10,000 vectors take a second, and the time grows with the square. Equal cosines are ordered by position.
+    Calls `progress` before each block; it may raise to stop the work.
     """
     import numpy as np
 
@@ -120,6 +120,6 @@ def near_pairs(
         found = np.concatenate([found, np.column_stack([-scores, start + rows, start + columns])])
         if len(found) > most:
             found = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))[:most]]
-            least = max(least, -float(found[-1, 0]))  # what is worse than all of these cannot be among them any more
+            least = max(least, -float(found[-1, 0]))  # a pair below the worst of these can no longer be in the result
     ordered = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))]
     return [(-float(score), int(one), int(other)) for score, one, other in ordered]

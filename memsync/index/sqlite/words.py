@@ -1,7 +1,7 @@
-"""The word index as rows that can be compared: FTS5 keeps no text, only which word is where.
+"""Return the content of the word index as rows that can be compared between two indexes.
 
-Two indexes number their chunks differently, so each chunk counts by its place: notes by path, chunks by ordinal, and
-in a group the entries.
+FTS5 keeps no text, only the places of each word. Two indexes give their chunks different ids, so the rows identify a
+chunk by its note's path, its ordinal and, in a group, the item.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ CREATE TEMP TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, number INTEGER NO
 INSERT OR IGNORE INTO temp.place SELECT c.id, row_number() OVER (ORDER BY n.path, c.ordinal)
 FROM chunk c JOIN note n ON n.id = c.note;
 """
-# What bm25 knows of each chunk, its number of words by column, and of all.
+# The numbers that bm25 uses: the words of each chunk by column, and the words of all chunks.
 _SIZES = f"""
 SELECT 'words of', n.path, c.ordinal, {item_of("d.id")}, lower(hex(d.sz)) FROM chunk_fts_docsize d
 LEFT JOIN chunk c ON c.id = {chunk_of("d.id")} LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
 """
-# A word index that was emptied counts zeros, a new one has no counts yet.
+# An emptied word index has counts of zero, a new one has no counts: both give an empty string.
 _TOTALS = """
 SELECT 'words of all', CASE WHEN trim(hex(block), '0') = '' THEN '' ELSE lower(hex(block)) END
 FROM chunk_fts_data WHERE id = 1
 """
 
-# (word, number of places, two sums over them) of every word: sums, because rows by the million are not brought to
-# Python. A place that belongs to no chunk counts as the chunk 0.
+# (word, number of places, two checksums of them) of every word: checksums, because passing millions of rows to Python
+# is slow. A place that belongs to no chunk counts as chunk 0.
 _NUMBER = f"(coalesce(p.number, 0) * {MOST_ITEMS} + {item_of('w.doc')})"
 _WORDS = f"""
 SELECT 'word', w.term, count(*),
@@ -41,15 +41,14 @@ SELECT 'word', w.term, count(*),
 FROM temp.word w LEFT JOIN temp.place p ON p.id = {chunk_of("w.doc")} GROUP BY w.term ORDER BY w.term
 """
 
-# (word, chunks by search, chunks by reading all) of every word that a search does not find as often as it is there.
-# A search goes to a word through chunk_fts_idx, and so does `b`, because the word is given; `a` reads all words in
-# order and does without.
+# (word, chunks found by search, chunks found by reading all) of every word that a search finds too rarely or too often.
+# `b` finds a word through chunk_fts_idx, as a search does; `a` reads all words in order, without chunk_fts_idx.
 _UNFINDABLE = """
 SELECT 'word that a search misses', a.term, coalesce(b.doc, 0), a.doc FROM temp.term a
 LEFT JOIN temp.term b ON b.term = a.term WHERE b.doc IS NOT a.doc OR b.cnt IS NOT a.cnt ORDER BY a.term
 """
-# Segments of the word index that have pages, but no first page to search from. Segments are numbered from 1; their
-# pages have the segment in the bits from the 38th of their id, and deletions of theirs come after 2^16.
+# The number of segments of the word index that have pages, but no first page for a search to begin at. Segments are
+# numbered from 1. The id of a page has the segment's number from bit 37 up; 2^16 is added for a segment's deletions.
 _CLOSED_SEGMENTS = """
 WITH RECURSIVE segment (number) AS (
     SELECT (SELECT min(id) >> 37 FROM chunk_fts_data WHERE id >= 1 << 37)
@@ -70,7 +69,7 @@ WHERE w.term = ? ORDER BY n.path, c.ordinal, w.doc, w.col, w.offset
 
 
 def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:
-    """Yield what the word index holds, in an order that is the same for equal files. Only within a transaction."""
+    """Yield the content of the word index; equal files give equal rows. Call it only in a transaction."""
     yield from database.execute(_SIZES)
     yield from database.execute(_TOTALS)
     _make_tables(database)
@@ -79,17 +78,17 @@ def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:
 
 
 def closed_segments(database: apsw.Connection) -> int:
-    """Return how many parts of the word index no search can enter, without reading them; 0 in a sound index."""
+    """Return how many segments of the word index no search can enter; 0 in a sound index."""
     return int(str(database.execute(_CLOSED_SEGMENTS).get))
 
 
 def places_of_word(database: apsw.Connection, word: str) -> list[tuple[Any, ...]]:
-    """Return every place of one word, with its note. Only within a transaction."""
+    """Return every place of one word, with its note. Call it only in a transaction."""
     _make_tables(database)
     return list(database.execute(_PLACES, (word,)))
 
 
 def _make_tables(database: apsw.Connection) -> None:
-    """Make the tables that the statements read: this connection's own, and gone with the transaction."""
+    """Make the temporary tables that the statements read; they vanish with the transaction."""
     for _ in database.execute(_BEGIN):
         pass

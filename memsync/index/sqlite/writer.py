@@ -1,4 +1,4 @@
-"""Everything that changes the index, within one write transaction."""
+"""Write to the index within one transaction."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _TEXT_LEVEL = 1
 _SHORT_TEXT_BYTES = 1_000
-"""zlib takes longer for a shorter text than all the rest of queueing it, and saves little of what is kept a while."""
+"""Do not compress shorter texts: zlib would take longer than all other work on them, and they are not kept for long."""
 _CHUNKS_AT_ONCE = 200
-"""Chunks between two calls of `pause`: a few milliseconds."""
+"""Call `pause` after so many chunks: every few milliseconds."""
 
 _PUT_NOTE = """
 INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
@@ -36,7 +36,7 @@ ON CONFLICT (path) DO UPDATE SET
     stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by, blob = excluded.blob
 RETURNING id
 """
-# The date of notes by HEAD's history, which counts where it has the very content that the note has.
+# Set the notes' dates from HEAD's history, where it has exactly the note's content.
 _DATE_NOTES = """
 UPDATE note SET committed = coalesce((
     SELECT h.committed FROM history h
@@ -63,11 +63,11 @@ _UPDATE_CHUNK = f"UPDATE chunk SET ({_CHUNK_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?
 _INSERT_WORDS = "INSERT INTO chunk_fts (rowid, body, heading, context, cjk) VALUES (?, ?, ?, ?, ?)"
 _INSERT_TAG = "INSERT OR IGNORE INTO tag VALUES (?, ?)"
 _NEW_PASSAGES = "SELECT id, hash FROM passage WHERE id >= ?"
-# (passage, float16) of the new passages that have a vector in a space.
+# (passage, float16 vector) of the new passages that have a vector in a space.
 _CACHED = """
 SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? WHERE p.id >= ? ORDER BY p.id
 """
-# Passages that no chunk holds any more.
+# Passages that no chunk uses any more.
 _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
 AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
@@ -78,12 +78,12 @@ class SqliteWriter(SpaceWriter):
     """The writing half of the Index port."""
 
     quiet = False
-    """True while nothing was written that a reader could have cached."""
+    """True if this transaction wrote nothing that a reader may have cached."""
     notes_changed = False
-    """True once something was written that is not about vectors alone."""
+    """True if this transaction changed more than vectors."""
 
     def finish(self) -> None:
-        """Count the transaction, so that readers can tell that something changed, and what."""
+        """Raise the generation, so that readers notice the change; a quiet transaction leaves it as it is."""
         if self.quiet:
             return
         generation = str(self.generation() + 1)
@@ -92,12 +92,12 @@ class SqliteWriter(SpaceWriter):
             self._put_meta("notes_generation", generation)
 
     def set_last_sync(self, moment: str) -> None:
-        """Remember when the files were last compared. Alone in its transaction it leaves the generation as it is."""
+        """Store when the files were last compared. As the only change of a transaction, it keeps the generation."""
         self.quiet = True
         self._put_meta("last_sync", moment)
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value under a name. If `quiet`, alone in its transaction, it leaves the generation as it is."""
+        """Store a small value under a key. If `quiet` and the only change of a transaction, it keeps the generation."""
         self.quiet, self.notes_changed = quiet, not quiet
         self._put_meta(key, value)
 
@@ -106,10 +106,10 @@ class SqliteWriter(SpaceWriter):
     def put_note(
         self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
     ) -> PutResult:
-        """Replace all rows of a note and its stamp; `pause` is called before each step and may raise to end the work.
+        """Replace all rows of a note and its stamp. Calls `pause` before each step; it may raise to stop the work.
 
-        A chunk whose words are unchanged keeps its row in the word index and only moves: most edits leave most of them
-        alone. What no chunk holds any more goes last, so that text that moved keeps its vector's row.
+        A chunk with unchanged words keeps its row in the word index, because most edits change few chunks. Unused
+        passages are deleted last, so that text that moved keeps its vector's row.
         """
         assert isinstance(note, NoteRows)
         self.notes_changed = True
@@ -135,7 +135,7 @@ class SqliteWriter(SpaceWriter):
         return PutResult(queued, reused)
 
     def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows]) -> PutResult:
-        """Insert chunks with their words, tags and passages, one statement a table."""
+        """Insert chunks with their words, tags and passages, one statement per table."""
         result = self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage})
         numbered = list(enumerate(chunks, self._next_id("chunk")))
         self._many(
@@ -154,9 +154,9 @@ class SqliteWriter(SpaceWriter):
         return result
 
     def _move_chunk(self, old: tuple[Any, ...], chunk: ChunkRows) -> None:
-        """Give a chunk of unchanged words its new place; one that has not even moved costs nothing.
+        """Update the row and tags of a chunk with unchanged words, if its row differs.
 
-        Its tags can differ only if its entries do, which are part of its row.
+        Its tags can change only together with its entries, which are part of its row.
         """
         chunk_id, _, *row = old
         new = (row[0], chunk.ordinal, row[2], *chunk.content, chunk.words)
@@ -166,7 +166,7 @@ class SqliteWriter(SpaceWriter):
             self._many(_INSERT_TAG, ((name, chunk_id) for name in chunk.tags))
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
-        """Replace the stamp alone."""
+        """Replace only a note's stamp."""
         self.notes_changed = True
         self._run(
             "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, digest = ?, stamped_ns = ?"
@@ -175,7 +175,7 @@ class SqliteWriter(SpaceWriter):
         )
 
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
-        """Replace what is known of HEAD's history, and date the notes that this concerns."""
+        """Replace HEAD's history, and set the dates of the notes whose history changed."""
         self.quiet, self.notes_changed = False, True
         known = self.history()
         gone = [path for path in known if path not in notes]
@@ -185,7 +185,7 @@ class SqliteWriter(SpaceWriter):
         self._run(_DATE_NOTES, (to_json([*gone, *(path for path, _, _ in new)]),))
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
-        """Forget a note and all that only it held; `pause` as above."""
+        """Delete a note and everything that only it used; `pause` is as in `put_note`."""
         self.notes_changed = True
         note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
@@ -206,7 +206,7 @@ class SqliteWriter(SpaceWriter):
         return note_id
 
     def _put_passages(self, texts: Mapping[bytes, str]) -> PutResult:
-        """Insert the passages that are new; each takes its vectors from the cache or waits for them."""
+        """Insert the new passages; each gets its vectors from the cache or waits for them."""
         first = self._next_id("passage")
         self._many(_INSERT_PASSAGE, enumerate(texts, first))
         new = dict(self._rows(_NEW_PASSAGES, (first,)))
@@ -222,7 +222,7 @@ class SqliteWriter(SpaceWriter):
         return PutResult(queued, reused)
 
     def _next_id(self, table: str) -> int:
-        """Return the first id of a table that is free, and above all others."""
+        """Return the id after the highest id of a table."""
         return int(self._value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
 
     def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
@@ -253,12 +253,12 @@ class SqliteWriter(SpaceWriter):
 
 
 def word_rows(chunk_id: int, form: str, count: int) -> range:
-    """Return the numbers of a chunk's rows in the word index; those of a group count its entries from 1."""
+    """Return the numbers of a chunk's rows in the word index; a group has a row for each entry, counted from 1."""
     first = GROUP_ROWS + MOST_ITEMS * chunk_id + 1 if form == Form.GROUP else chunk_id
     return range(first, first + count)
 
 
 def _packed(text: str) -> bytes:
-    """Return a text as it waits for its vector."""
+    """Return a text as zlib data, to keep until it has a vector; a short text is not compressed."""
     content = text.encode()
     return zlib.compress(content, _TEXT_LEVEL if len(content) > _SHORT_TEXT_BYTES else 0)
