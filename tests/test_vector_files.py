@@ -265,8 +265,8 @@ def test_header_of_any_kind_is_an_error_and_no_traceback(there: Path, header: by
 def test_files_of_another_version_and_of_other_kinds_are_told_apart(there: Path) -> None:
     """The one needs another memsync, the other another file."""
     refused(there, b"memsync vectors 2\n{}\n", "another version")
-    refused(there, b"PK\x03\x04" * 100, "no file of vectors")
-    refused(there, b"", "no file of vectors")
+    refused(there, b"PK\x03\x04" * 100, "not a file of vectors")
+    refused(there, b"", "not a file of vectors")
 
 
 def test_file_that_holds_more_than_the_cache_may_is_refused_before_it_fills_the_disk(there: Path) -> None:

@@ -174,7 +174,7 @@ def serve(
     threading.excepthook = _thread_died
     with daemon_lock(settings) as lock:
         try:
-            stopped = asyncio.run(Daemon(settings, reload, lock, run_command).run(ready))
+            stopped = asyncio.run(_run(settings, reload, ready, lock, run_command))
         except MemsyncError:
             raise
         except Exception as error:
@@ -183,6 +183,16 @@ def serve(
     if not stopped:
         logging.shutdown()
         os._exit(0)  # a hanging thread would keep the process alive; ending it is safe, since the index is crash-safe
+
+
+async def _run(
+    settings: Settings,
+    reload: Callable[[], Settings],
+    ready: Callable[[], None],
+    lock: DaemonLock,
+    run_command: RunCommand,
+) -> bool:
+    return await Daemon(settings, reload, lock, run_command).run(ready)
 
 
 def _thread_died(failure: threading.ExceptHookArgs) -> None:
