@@ -240,7 +240,7 @@ def test_space_that_only_has_the_name_of_another_is_refused(there: Path) -> None
     same = EmbeddingSpace("a", "b|c", "1", 16)
     assert split.name == same.name
     filled(there, (split, random_vectors(3)))
-    refused(there, file_of((same, [])), "not described as those of the cache")
+    refused(there, file_of((same, [])), "describes its spaces differently from the cache")
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_file_that_holds_more_than_the_cache_may_is_refused_before_it_fills_the_
             buffer[:count], self.given = self.given[:count], self.given[count:]
             return count
 
-    with pytest.raises(UsageError, match="more than the 2 MB") as caught:
+    with pytest.raises(UsageError, match="larger than the 2 MB") as caught:
         import_vectors(there, 2_000_000, io.BufferedReader(Endless()), 0, quiet)
     assert "index.vector_cache_mb" in caught.value.hint
     assert held(there) == {}

@@ -104,7 +104,7 @@ class Client:
         number = next(self._numbers)
         request = wire.encode({"id": number, "method": method, "params": params})
         if len(request) > wire.MAX_REQUEST_BYTES:
-            raise UsageError("the question is larger than 1 MB", hint="Ask a shorter question.")
+            raise UsageError("the question is larger than a megabyte", hint="Ask a shorter question.")
         try:
             self._socket.sendall(request)
         except OSError as error:

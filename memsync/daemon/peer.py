@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             self.fail(wire.INVALID_REQUEST, f"more than {self._most_peers} connections at once")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (because asyncio fixes the name)
-        """Forget the peer and drop its requests that nobody has begun to answer."""
+        """Forget the peer and drop its waiting requests."""
         self._peers.discard(self)
         self._stop_timer()
         self._can_write.set()

@@ -44,7 +44,7 @@ class Server:
         self.daemon = daemon
         self.engine = engine
         self._peers: set[Connection] = set()
-        self._subscribers: dict[Connection, _Told] = {}
+        self._subscribers: dict[Connection, _Subscription] = {}
         self._telling: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
@@ -148,7 +148,7 @@ class Server:
                 return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
             else:
                 if method == "subscribe":
-                    self._subscribe(peer, _Told(number, result["freshness"]))
+                    self._subscribe(peer, _Subscription(number, result["freshness"]))
                 return {"result": result}
         return wire.failure(wire.STOPPING, "the daemon is stopping")
 
@@ -178,9 +178,9 @@ class Server:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._change.set)
 
-    def _subscribe(self, peer: Connection, told: _Told) -> None:
+    def _subscribe(self, peer: Connection, subscription: _Subscription) -> None:
         assert self._loop is not None
-        self._subscribers[peer] = told
+        self._subscribers[peer] = subscription
         if self._telling is None or self._telling.done():
             self._telling = self._loop.create_task(self._tell())
 
@@ -191,20 +191,22 @@ class Server:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
             self._change.clear()
-            self._subscribers = {peer: told for peer, told in self._subscribers.items() if peer in self._peers}
+            self._subscribers = {
+                peer: subscription for peer, subscription in self._subscribers.items() if peer in self._peers
+            }
             if not self._subscribers:
                 return
             engine = self.engine
             with engine.in_use():
                 freshness = await self._loop.run_in_executor(self._cheap, freshness_of, engine)
-            for peer, told in self._subscribers.items():
-                if told.differs(freshness):
-                    told.freshness = freshness
-                    peer.send({"method": "changed", "params": {"id": told.number, "freshness": freshness}})
+            for peer, subscription in self._subscribers.items():
+                if subscription.differs(freshness):
+                    subscription.freshness = freshness
+                    peer.send({"method": "changed", "params": {"id": subscription.number, "freshness": freshness}})
 
 
 @dataclass(slots=True)
-class _Told:
+class _Subscription:
     """A subscription: the id of its request, and the freshness that was sent last."""
 
     number: object

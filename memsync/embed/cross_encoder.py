@@ -133,7 +133,7 @@ class CrossEncoder:
         except Exception as error:
             raise EmbedderError(
                 f"the reranking model {self.name} cannot be loaded: {_reason(error)}",
-                hint=f"Remove {folder.parents[1]}; memsync fetches it again.",
+                hint=f"Remove {folder.parents[1]} so that memsync fetches it again.",
             ) from error
 
 

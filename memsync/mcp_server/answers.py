@@ -66,13 +66,13 @@ def _search(result: SearchResult, arguments: Arguments) -> Answer:
     """Return hits, each quoted under its path and lines; with `tokens`, only the hits that fit."""
     tokens = arguments.get("tokens")
     shown = [_hit(hit) for hit in result.hits]
-    taken = _fitting(shown, tokens) if tokens else range(len(shown))
+    fitting = _fitting(shown, tokens) if tokens else range(len(shown))
     document = to_json(result)
     del document["explain"]
-    document["hits"] = [document["hits"][at] for at in taken]
+    document["hits"] = [document["hits"][at] for at in fitting]
     for hit in document["hits"]:
         hit.pop("parts", None)
-    text = "\n\n".join([QUOTED, *(shown[at] for at in taken)]) if taken else _nothing(result)
+    text = "\n\n".join([QUOTED, *(shown[at] for at in fitting)]) if fitting else _nothing(result)
     return Answer(text, document, _warned(result.warnings))
 
 
@@ -87,17 +87,17 @@ def _fitting(texts: Sequence[str], tokens: int) -> list[int]:
     from memsync.wiring import make_token_counter
 
     frame, *costs = make_token_counter().count([QUOTED, *texts])
-    left, taken = tokens - frame, []
+    left, fitting = tokens - frame, []
     for at, cost in enumerate(costs):
         if cost <= left:
             left -= cost
-            taken.append(at)
-    return taken
+            fitting.append(at)
+    return fitting
 
 
 def _nothing(result: SearchResult) -> str:
     if result.hits:
-        return "No match fits into so few tokens. Ask again with more tokens."
+        return "No match fits into so few tokens; ask for more."
     if result.freshness.stale:
         return "No match found, but some changed files are not searched yet. Ask again in a moment."
     return "No match found; the search included all files as they are now."

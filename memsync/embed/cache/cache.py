@@ -143,7 +143,7 @@ class SqliteVectorCache:
         except FilesystemError as error:
             self._fault(error.message)
             return
-        self._warnings.append(f"the vector cache {self.path} was damaged ({damage}) and was moved to {aside.name}")
+        self._warnings.append(f"the vector cache {self.path} was damaged ({damage}); it was set aside as {aside.name}")
 
     def _fault(self, reason: str) -> None:
         """Stop using the cache for REST_SECONDS, and warn unless the last fault had the same reason."""

@@ -150,12 +150,12 @@ def _read_space(
             raise _refused(f"it has a block of {count:,} vectors")
         if source.bytes_read + count * record_bytes > most_bytes:
             raise _refused(
-                f"it is larger than the cache may be ({most_bytes // 1_000_000:,} MB)",
+                f"it is larger than the {most_bytes // 1_000_000:,} MB that the cache may use",
                 "Set index.vector_cache_mb to a larger number.",
             )
         content = source.exactly(count * record_bytes)
         records = [content[start : start + record_bytes] for start in range(0, len(content), record_bytes)]
-        _take(database, space, {record[:HASH_BYTES]: record[HASH_BYTES:] for record in records}, read)
+        _add_block(database, space, {record[:HASH_BYTES]: record[HASH_BYTES:] for record in records}, read)
         read.vectors += count
         progress("reading vectors", source.bytes_read, max(size, source.bytes_read))
     return read
@@ -169,7 +169,7 @@ def _check(done: Sequence[_Read]) -> None:
         raise _refused(f"{differing:,} of its vectors differ from those that the cache has for the same texts")
 
 
-def _take(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], read: _Read) -> None:
+def _add_block(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], read: _Read) -> None:
     """Add one block to the cache and count its faults; `_check` refuses the whole file if there are any."""
     read.not_vectors += are_unit(list(values.values()), space.dimension).count(False)
     known = database.find(space, list(values))[0]
@@ -223,15 +223,15 @@ class _Summed:
         """Read `count` bytes. Raises UsageError if the file ends before."""
         return self._noted(_exactly(self._stream, count))
 
-    def some(self, most: int) -> bytes:
-        """Read `most` bytes, or fewer at the end of the file."""
-        return self._noted(_some(self._stream, most))
+    def some(self, count: int) -> bytes:
+        """Read `count` bytes, or fewer at the end of the file."""
+        return self._noted(_some(self._stream, count))
 
-    def line(self, most: int) -> bytes:
-        """Read a line of at most `most` bytes. Raises UsageError if it is longer or has no end."""
-        line = self._noted(self._stream.readline(most))
+    def line(self, max_bytes: int) -> bytes:
+        """Read a line of at most `max_bytes`. Raises UsageError if it is longer or has no end."""
+        line = self._noted(self._stream.readline(max_bytes))
         if not line.endswith(b"\n"):
-            raise _refused("its spaces cannot be read" if len(line) == most else "it is cut off")
+            raise _refused("its spaces cannot be read" if len(line) == max_bytes else "it is cut off")
         return line
 
     def digest(self) -> bytes:
@@ -243,8 +243,8 @@ class _Summed:
         return content
 
 
-def _some(stream: BinaryIO, most: int) -> bytes:
-    parts, missing = [], most
+def _some(stream: BinaryIO, count: int) -> bytes:
+    parts, missing = [], count
     while missing and (part := stream.read(missing)):
         parts.append(part)
         missing -= len(part)
@@ -268,11 +268,11 @@ def _block_records(space: EmbeddingSpace) -> int:
     return max(1, BLOCK_BYTES // (HASH_BYTES + value_bytes(space.dimension)))
 
 
-def _blocks(records: Iterator[tuple[bytes, bytes]], most: int) -> Iterator[list[tuple[bytes, bytes]]]:
+def _blocks(records: Iterator[tuple[bytes, bytes]], max_records: int) -> Iterator[list[tuple[bytes, bytes]]]:
     block: list[tuple[bytes, bytes]] = []
     for record in records:
         block.append(record)
-        if len(block) == most:
+        if len(block) == max_records:
             yield block
             block = []
     if block:
