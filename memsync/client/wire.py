@@ -80,8 +80,7 @@ def daemon_settings_digest(settings: Any) -> str:
 
 
 def _digest(relevant: Any) -> str:
-    text = json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass")
-    return digest_of(text)[:32]
+    return digest_of(json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass"))[:32]
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -77,10 +77,7 @@ class DaemonAbout:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to an engine.
-
-    `notify` sends the client a notification while it waits; `is_over` returns whether nobody waits any more.
-    """
+    """A request to an engine; `notify` sends its client a notification, `is_over` returns whether nobody waits."""
 
     daemon: DaemonAbout
     engine: Engine
@@ -101,11 +98,7 @@ class Request:
             return result
 
     def _answer(self, operation: Operation[Any, Any]) -> Any:
-        """Run an operation.
-
-        Every operation also takes `progress`, which asks for progress reports, and `agent`, which marks a request of an
-        agent.
-        """
+        """Run an operation. Each also takes `progress` (send progress reports) and `agent` (an agent is asking)."""
         params = dict(self.params)
         own = {
             name: params.pop(name) for name in ("agent", "progress") if name not in operation.values and name in params

@@ -213,9 +213,6 @@ class Connection(asyncio.Protocol):
     def _too_long(self) -> None:
         self.fail(wire.INVALID_REQUEST, f"the request is over {wire.MAX_REQUEST_BYTES:,} bytes")
 
-    def _too_slow(self) -> None:
-        self.fail(wire.INVALID_REQUEST, f"the request did not arrive within {SLOW_SECONDS:g} s")
-
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -224,7 +221,8 @@ class Connection(asyncio.Protocol):
         """Limit how long the rest of a request may take to arrive; do not count time in which nothing is read."""
         reads = self._transport is not None and not self._ended and self._transport.is_reading()
         if self._buffer and self._slow is None and reads:
-            self._slow = self._loop.call_later(SLOW_SECONDS, self._too_slow)
+            reason = f"the request did not arrive within {SLOW_SECONDS:g} s"
+            self._slow = self._loop.call_later(SLOW_SECONDS, self.fail, wire.INVALID_REQUEST, reason)
 
     def _stop_timer(self) -> None:
         if self._slow is not None:

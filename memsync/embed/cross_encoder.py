@@ -70,9 +70,7 @@ class CrossEncoder:
         with self._lock:
             self._loaded = None
 
-    def close(self) -> None:
-        """Release the model's memory, as `unload` does."""
-        self.unload()
+    close = unload
 
     def _load(self) -> tuple[TextCrossEncoder, ThreadPoolExecutor]:
         with self._lock:

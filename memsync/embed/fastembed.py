@@ -91,9 +91,7 @@ class FastembedEmbedder:
         with self._lock:
             self._loaded = None
 
-    def close(self) -> None:
-        """Release the model's memory, as `unload` does."""
-        self.unload()
+    close = unload
 
     def _embed_passage(self, text: str) -> Vector:
         """Embed a passage of any length; if it exceeds the window, return the mean of its two halves' vectors."""

@@ -1,7 +1,7 @@
 """Run an operation and format its result as a tool's answer: text for a model, and a JSON object.
 
-Quotations from notes are marked, with path and line. Warnings say what an answer lacks and what to do. This module
-does not depend on the MCP protocol.
+Quotations are marked, with path and line. Warnings say what an answer lacks and what to do. This module does not
+depend on the MCP protocol.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class Answer(NamedTuple):
 def answer(memory: MemoryApi, operation: Operation[Any, Any], arguments: Arguments) -> Answer:
     """Run an operation for a model. Raises MemsyncError."""
     parameters = dict(arguments)
-    if operation.result is SearchResult and parameters.pop(
-        "tokens", None
-    ):  # _search cuts to the tokens after formatting
+    # _search applies `tokens` after it has formatted the hits.
+    if operation.result is SearchResult and parameters.pop("tokens", None):
         parameters.setdefault("limit", BUDGET_HITS)
     try:
         result = memory.run(operation, **parameters)
@@ -57,7 +56,7 @@ def answer(memory: MemoryApi, operation: Operation[Any, Any], arguments: Argumen
     return show(result, arguments)
 
 
-def _plain(result: Any, arguments: Arguments) -> Answer:  # noqa: ARG001 (because all functions in _SHOW have the same parameters)
+def _plain(result: Any, arguments: Arguments) -> Answer:  # noqa: ARG001 (because answer() calls all of _SHOW alike)
     content = to_json(result)
     return Answer(str(content), content if isinstance(content, dict) else {"result": content})
 
@@ -118,16 +117,9 @@ def _excerpt(excerpt: Excerpt, arguments: Arguments) -> Answer:  # noqa: ARG001 
     if size > MOST_CHARS and kept == 1:
         remarks.append(f"Line {last} is longer than {MOST_CHARS} characters; only its beginning is shown.")
     if kept < len(lines):
-        remarks.append(
-            f"There are more lines. To read them, ask for {printable(excerpt.path)}:{last + 1}-{excerpt.end_line}"
-        )
-    content = {
-        **to_json(excerpt),
-        "end_line": last,
-        "text": text,
-        "exists": True,
-        "is_cut": len(text) < len(excerpt.text),
-    }
+        remarks.append(f"To read the remaining lines, ask for {printable(excerpt.path)}:{last + 1}-{excerpt.end_line}")
+    is_cut = len(text) < len(excerpt.text)
+    content = {**to_json(excerpt), "end_line": last, "text": text, "exists": True, "is_cut": is_cut}
     return Answer(f"{head}\n\n{_quoted(text)}", content, tuple(remarks))
 
 
@@ -155,9 +147,8 @@ def _status(status: Status, arguments: Arguments) -> Answer:  # noqa: ARG001 (be
         lines.append("No daemon is running, so each search checks the files itself. Start one with: memsync start")
     else:
         daemon = status.daemon
-        lines.append(
-            f"A daemon keeps the index current ({printable(daemon.watcher)}); {daemon.pending_text} files are waiting."
-        )
+        watcher = printable(daemon.watcher)
+        lines.append(f"A daemon keeps the index current ({watcher}); {daemon.pending_text} files are waiting.")
         lines += [f"Warning: {printable(text)}" for text in filter(None, (daemon.reason, *daemon.errors))]
     lines += [f"Failed: {printable(failure.path)}: {printable(failure.reason)}" for failure in status.failures]
     if status.failures:

@@ -15,11 +15,8 @@ from memsync.operation import OPERATIONS, Operation, Tool
 
 def offered(*, read_only: bool) -> dict[str, Operation[Any, Any]]:
     """Return the operations that are tools, by tool name; with `read_only`, only operations that write nothing."""
-    return {
-        operation.tool.name: operation
-        for operation in OPERATIONS.values()
-        if operation.tool is not None and not (read_only and operation.writes)
-    }
+    allowed = [operation for operation in OPERATIONS.values() if not (read_only and operation.writes)]
+    return {operation.tool.name: operation for operation in allowed if operation.tool is not None}
 
 
 def tool_of(operation: Operation[Any, Any]) -> Tool:

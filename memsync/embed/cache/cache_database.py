@@ -14,17 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import apsw
 
 from memsync.index.sqlite.database_files import create_private
 from memsync.index.sqlite.vectors import NORM_TOLERANCE
 from memsync.model.query import EmbeddingSpace
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 HASH_BYTES = 32
 
@@ -45,8 +40,9 @@ def are_unit(values: Sequence[bytes], dimension: int) -> list[bool]:
 
     if not values:
         return []
+    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.linalg.norm(_matrix(values, dimension), axis=1)
+        norms = np.linalg.norm(matrix, axis=1)
     return [bool(near) for near in np.abs(norms - 1.0) < NORM_TOLERANCE]
 
 
@@ -56,15 +52,12 @@ def cosines(ours: Sequence[bytes], theirs: Sequence[bytes], dimension: int) -> l
 
     if not ours:
         return []
+    left, right = (
+        np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
+        for values in (ours, theirs)
+    )
     with np.errstate(over="ignore", invalid="ignore"):
-        return [float(cosine) for cosine in (_matrix(ours, dimension) * _matrix(theirs, dimension)).sum(axis=1)]
-
-
-def _matrix(values: Sequence[bytes], dimension: int) -> NDArray[np.float32]:
-    """Return float16 vectors as a float32 matrix of shape (len(values), dimension)."""
-    import numpy as np
-
-    return np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
+        return [float(cosine) for cosine in (left * right).sum(axis=1)]
 
 
 VERSION = 1

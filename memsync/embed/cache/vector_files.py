@@ -64,10 +64,7 @@ def cached_spaces(path: Path) -> tuple[list[CachedSpace], int]:
 
 
 def chosen(spaces: Sequence[CachedSpace], names: Sequence[str]) -> list[CachedSpace]:
-    """Return the spaces with these names or models, or all spaces if `names` is empty.
-
-    Raises UsageError for an unknown name.
-    """
+    """Return the spaces with these names or models; all if `names` is empty. Raises UsageError for an unknown name."""
     for name in names:
         if not any(name in (cached.space.name, cached.space.model) for cached in spaces):
             known = ", ".join(cached.space.name for cached in spaces)
@@ -303,9 +300,8 @@ def _opened(path: Path) -> Iterator[VectorDatabase]:
     except apsw.IOError as error:
         raise IndexFailure(f"the vector cache {path} cannot be used: {error}", hint="Check the disk.") from error
     except NewerVersion as error:
-        raise IndexTooNew(
-            f"a later version of memsync wrote the vector cache {path}", hint="Upgrade memsync."
-        ) from error
+        message = f"a later version of memsync wrote the vector cache {path}"
+        raise IndexTooNew(message, hint="Upgrade memsync.") from error
     except (apsw.Error, UnicodeDecodeError) as error:
         hint = "Remove that file; memsync sync makes a new one and fills it from the index."
         raise IndexDamaged(f"the vector cache {path} is damaged: {error}", hint=hint) from error
