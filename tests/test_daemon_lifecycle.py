@@ -62,7 +62,7 @@ def test_a_second_watch_is_refused_with_the_name_of_the_first(cli: Cli) -> None:
     refused = cli("watch")
     assert refused.returncode == 11
     assert f"process {process} (memsync " in refused.stderr
-    assert f"serves {cli.root} already" in refused.stderr
+    assert f"already serves {cli.root}" in refused.stderr
     assert "memsync stop" in refused.stderr
 
 
@@ -187,7 +187,7 @@ def test_a_broken_config_leaves_the_old_settings_and_is_told(cli: Cli, write: Wr
         config.write_text(good)
         os.kill(process, signal.SIGHUP)
         until(lambda: not errors(), "status is content again")
-    assert "config.toml is not taken over" in cli.log
+    assert "config.toml was not applied" in cli.log
 
 
 def test_a_killed_daemon_is_in_nobodys_way(cli: Cli, write: Write) -> None:

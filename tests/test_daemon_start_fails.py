@@ -94,7 +94,7 @@ def test_start_does_not_take_a_lock_for_an_answer(cli: Cli) -> None:
     with daemon_lock(cli.settings):
         done = cli("start", "--wait", "0.1")
     assert done.returncode == 11
-    assert f"process {os.getpid()} is the daemon and does not answer within 0.1 s" in done.stderr
+    assert f"process {os.getpid()} is the daemon but does not answer within 0.1 s" in done.stderr
 
 
 def test_a_start_that_failed_left_its_reason_in_the_log(cli: Cli) -> None:

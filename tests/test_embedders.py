@@ -182,7 +182,7 @@ def test_openai_failures_are_retried(endpoint: type[EmbeddingServer]) -> None:
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(401, "refused the API key"), (404, "has no embedding model"), (400, "answered 400"), (429, "rate or quota")],
+    [(401, "refused the API key"), (404, "has no embedding model"), (400, "answered 400"), (429, "rate limit")],
 )
 def test_each_openai_failure_says_what_it_is(endpoint: type[EmbeddingServer], status: int, message: str) -> None:
     """The message tells them apart, the hint what to do."""
@@ -206,7 +206,7 @@ def test_openai_without_a_server_or_key(endpoint: type[EmbeddingServer], monkeyp
     with pytest.raises(EmbedderError, match="no API key") as caught:
         make_embedder("openai:m", 0)
     assert "OPENAI_API_KEY" in caught.value.hint
-    with pytest.raises(EmbedderError, match="names no model"):
+    with pytest.raises(EmbedderError, match="the model after openai: is missing"):
         make_embedder("openai:", 0)
 
 
@@ -219,7 +219,7 @@ def test_openai_model_of_a_known_dimension_is_not_asked_for_it(endpoint: type[Em
 def test_openai_answer_with_too_few_vectors_is_refused(endpoint: type[EmbeddingServer]) -> None:
     """Passages would get the vectors of others."""
     endpoint.most = 1
-    with pytest.raises(EmbedderError, match="gave 1 vectors for 2 texts"):
+    with pytest.raises(EmbedderError, match="returned 1 vectors for 2 texts"):
         make_embedder("openai:text-embedding-3-small", 0).embed_passages(["heron", "alder"])
 
 

@@ -109,7 +109,7 @@ def test_context_keeps_to_its_budget_and_says_apart_what_it_lacks(own: MemoryApi
         result = await client.call_tool("memory_context", {"budget": 200})
         context, remarks = (one.text for one in result.content)  # type: ignore[union-attr]  # because both are text
         assert COUNTER.count([context]) == [result.structured_content["tokens"]]
-        assert "left out: the budget is used up" in remarks
+        assert "did not fit into the budget" in remarks
         assert "text" not in result.structured_content["parts"][0]["passages"][0]
 
     talk(own, say)

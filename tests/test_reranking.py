@@ -266,7 +266,7 @@ def test_model_that_cannot_be_had_leaves_the_answer_as_it_is(cli: Cli, write: Wr
     done = cli("search", "heron", "alder", "--mode", "keyword", "--rerank", environ=NO_NETWORK)
     assert (done.returncode, done.stdout) == (0, plain.stdout)
     assert f"the reranking model {RERANK_MODEL} cannot be fetched into" in done.stderr
-    assert "not reranked. Its 80 MB are fetched at the first use: check the network" in done.stderr
+    assert "not reranked. Its first use downloads 80 MB. Check the network" in done.stderr
 
 
 def test_model_that_could_not_be_had_is_not_tried_at_each_search(

@@ -240,7 +240,7 @@ def test_space_that_only_has_the_name_of_another_is_refused(there: Path) -> None
     same = EmbeddingSpace("a", "b|c", "1", 16)
     assert split.name == same.name
     filled(there, (split, random_vectors(3)))
-    refused(there, file_of((same, [])), "not described as those of the cache")
+    refused(there, file_of((same, [])), "describes its spaces differently from the cache")
 
 
 @pytest.mark.parametrize(
@@ -265,8 +265,8 @@ def test_header_of_any_kind_is_an_error_and_no_traceback(there: Path, header: by
 def test_files_of_another_version_and_of_other_kinds_are_told_apart(there: Path) -> None:
     """The one needs another memsync, the other another file."""
     refused(there, b"memsync vectors 2\n{}\n", "another version")
-    refused(there, b"PK\x03\x04" * 100, "no file of vectors")
-    refused(there, b"", "no file of vectors")
+    refused(there, b"PK\x03\x04" * 100, "not a file of vectors")
+    refused(there, b"", "not a file of vectors")
 
 
 def test_file_that_holds_more_than_the_cache_may_is_refused_before_it_fills_the_disk(there: Path) -> None:
@@ -290,7 +290,7 @@ def test_file_that_holds_more_than_the_cache_may_is_refused_before_it_fills_the_
             buffer[:count], self.given = self.given[:count], self.given[count:]
             return count
 
-    with pytest.raises(UsageError, match="more than the 2 MB") as caught:
+    with pytest.raises(UsageError, match="larger than the 2 MB") as caught:
         import_vectors(there, 2_000_000, io.BufferedReader(Endless()), 0, quiet)
     assert "index.vector_cache_mb" in caught.value.hint
     assert held(there) == {}

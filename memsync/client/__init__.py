@@ -1,1 +1,1 @@
-"""The daemon's client: what a message looks like, and a connection that sends requests."""
+"""The daemon's client: the format of messages, and a connection that sends requests."""

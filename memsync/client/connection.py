@@ -1,4 +1,4 @@
-"""A connection to the daemon: every request is a line on the socket, every answer a line back."""
+"""A connection to the daemon: each request and each answer is one line on the socket."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _BLOCK_BYTES = 262_144
 
 
 class Client:
-    """A connection to a daemon. RemoteMemory is one with a method for each operation.
+    """A connection to a daemon. RemoteMemory adds a method for each operation.
 
-    `daemon_settings` is the digest of the settings that only the daemon itself heeds.
+    `daemon_settings` is the digest of the settings under [daemon].
     """
 
     def __init__(self, socket_path: str, settings_digest: str) -> None:
-        """Connect and greet. Raises DaemonUnavailable when no daemon of this version has these settings."""
+        """Connect and greet. Raises DaemonUnavailable if no daemon of this version with these settings runs."""
         self._path = socket_path
         self._numbers = itertools.count(1)
         self._buffer = b""
@@ -59,10 +59,9 @@ class Client:
         self._socket.settimeout(ANSWER_SECONDS)
 
     def wait(self, *, generation: int = 0, vectors: bool = False, model: bool = False, seconds: float = 10.0) -> bool:
-        """Wait until the index has reached a state.
+        """Wait at most `seconds` until the index has reached `generation`; return whether it has.
 
-        With `vectors` also until nothing is left to embed, with `model` until the model is loaded or has failed.
-        Returns False when that has not happened within so many seconds.
+        With `vectors`, also wait until nothing is left to embed; with `model`, until the model is loaded or has failed.
         """
         params = {"generation": generation, "vectors": vectors, "model": model, "seconds": seconds}
         with self.patient(seconds + ANSWER_SECONDS):
@@ -73,12 +72,12 @@ class Client:
         self.call("shutdown", {})
 
     def call(self, method: str, params: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
-        """Send one request and return its result. Raises the error that the daemon answered with."""
+        """Send one request and return its result. Raises the error that the daemon returns."""
         return self._receive(self._send(method, params), progress)
 
     @contextmanager
     def patient(self, seconds: float | None) -> Iterator[None]:
-        """Wait for answers for so many seconds; None: as long as usual."""
+        """Wait at most `seconds` for each answer in this block (None: ANSWER_SECONDS)."""
         if seconds is not None:
             self._socket.settimeout(seconds)
         try:
@@ -105,7 +104,7 @@ class Client:
         number = next(self._numbers)
         request = wire.encode({"id": number, "method": method, "params": params})
         if len(request) > wire.MAX_REQUEST_BYTES:
-            raise UsageError("the question is over a megabyte", hint="Ask something shorter.")
+            raise UsageError("the question is larger than a megabyte", hint="Ask a shorter question.")
         try:
             self._socket.sendall(request)
         except OSError as error:
@@ -113,12 +112,12 @@ class Client:
         return number
 
     def _receive(self, number: int, progress: Progress | None) -> dict[str, Any]:
-        """Return the result of a request; an answer to an earlier one, which nobody waited for, is passed over."""
+        """Return the result of a request; skip answers to earlier requests, for which nobody waits any more."""
         while True:
             message = self._message()
             if message.get("method") == "progress" and progress is not None:
-                about = message["params"]
-                progress(about["what"], about["done"], about["total"])
+                report = message["params"]
+                progress(report["what"], report["done"], report["total"])
             if "method" in message or message.get("id") not in (number, None):
                 continue
             if "error" in message:
@@ -133,7 +132,7 @@ class Client:
             message = None
         if isinstance(message, dict) and message.keys() & {"method", "error", "result"}:
             return message
-        raise DaemonUnavailable(f"what answers at {self._path} is no daemon of memsync", hint="Run: memsync restart")
+        raise DaemonUnavailable(f"the process at {self._path} is not a memsync daemon", hint="Run: memsync restart")
 
     def _line(self) -> bytes:
         while b"\n" not in self._buffer:
@@ -152,10 +151,10 @@ class Client:
             return DaemonOutdated(str(message.get("message")), hint="Run: memsync restart")
         if message.get("code") == wire.STOPPING:
             return DaemonUnavailable("the daemon is stopping", hint="Try again.")
-        found = wire.error_of(message)
+        error = wire.error_of(message)
         if message.get("code") == wire.INVALID_PARAMS:
-            return UsageError(found.message, hint=found.hint)
-        return found
+            return UsageError(error.message, hint=error.hint)
+        return error
 
     def _lost(self, error: OSError | None) -> DaemonUnavailable:
         reason = "closed the connection" if error is None else f"does not answer: {error.strerror or error}"
@@ -163,7 +162,7 @@ class Client:
 
 
 def end(path: str) -> None:
-    """Ask the daemon at a socket to end; its settings and its version do not matter. Raises DaemonUnavailable."""
+    """Ask the daemon at a socket to end, whatever its settings and version. Raises DaemonUnavailable."""
     with _connected(path) as connection:
         try:
             connection.sendall(wire.encode({"id": 1, "method": "shutdown", "params": {}}))
@@ -173,25 +172,25 @@ def end(path: str) -> None:
 
 
 def _connected(path: str) -> socket.socket:
-    """Return a socket connected to a daemon that this same user runs. Raises DaemonUnavailable."""
+    """Return a socket that is connected to a daemon of this user. Raises DaemonUnavailable."""
     if os.path.dirname(path) == wire.runtime_folder():
         try:
             wire.require_private(os.path.dirname(path))
         except FileNotFoundError:
             raise _not_running() from None
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        found.settimeout(CONNECT_SECONDS)
-        found.connect(path)
+        connection.settimeout(CONNECT_SECONDS)
+        connection.connect(path)
     except (FileNotFoundError, ConnectionRefusedError):
-        found.close()
+        connection.close()
         raise _not_running() from None
     except OSError as error:
-        found.close()
+        connection.close()
         raise DaemonUnavailable(
             f"the daemon at {path} cannot be reached: {error}", hint="Run: memsync restart"
         ) from error
-    return found
+    return connection
 
 
 def _not_running() -> DaemonNotRunning:

@@ -1,7 +1,7 @@
-"""What daemon and client agree on: where the socket is, how a message looks, which error is which.
+"""What the daemon and its clients share: the path of the socket, the format of messages, the error codes.
 
-JSON-RPC 2.0, one message a line (docs/protocol.md). Only the standard library and only light parts of it are imported
-here: every command of the command line pays for them.
+The protocol is JSON-RPC 2.0 with one message per line (docs/protocol.md). This module imports only light parts of the
+standard library, because every command imports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memsync.system.user_folders import digest_of
 PROTOCOL = 2
 MAX_REQUEST_BYTES = 1_000_000
 MAX_SOCKET_PATH_BYTES = 100
-"""The system's own limit is 108 on Linux, 104 on macOS, with the ending NUL."""
+"""The system's limit is 108 bytes on Linux and 104 on macOS, with the final NUL."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -32,7 +32,7 @@ STOPPING = -32002
 
 
 def socket_path(index_dir: str) -> str:
-    """Return the path of the socket of the index in `index_dir`: inside it, or elsewhere if that would be too long."""
+    """Return the path of the index's socket: in `index_dir`, or in `runtime_folder()` if that path is too long."""
     path = os.path.join(index_dir, "daemon.sock")
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         return path
@@ -40,29 +40,29 @@ def socket_path(index_dir: str) -> str:
 
 
 def runtime_folder() -> str:
-    """Return a folder with a short name that only this user can write: the session's own, or one in /tmp."""
+    """Return a short path of a folder for this user's sockets: under XDG_RUNTIME_DIR, or in /tmp."""
     session = os.environ.get("XDG_RUNTIME_DIR", "")
     if session and len(os.fsencode(session)) < MAX_SOCKET_PATH_BYTES // 2:
         return os.path.join(session, "memsync")
-    return f"/tmp/memsync-{os.getuid()}"  # noqa: S108 (because require_private checks whose it is)
+    return f"/tmp/memsync-{os.getuid()}"  # noqa: S108 (because require_private checks its owner)
 
 
 def require_private(folder: str) -> None:
-    """Raise DaemonUnavailable unless `folder` is a real folder of this user's that nobody else can write."""
+    """Raise DaemonUnavailable unless `folder` is a real folder that belongs to this user and only they can write."""
     try:
-        found = os.lstat(folder)
+        status = os.lstat(folder)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise DaemonUnavailable(f"{folder} cannot be looked at: {error.strerror}", hint="Check its mode.") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise DaemonUnavailable(f"{folder} cannot be read: {error.strerror}", hint="Check its mode.") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise DaemonUnavailable(
             f"{folder} is not a folder that only you can write", hint="Remove it, or set its mode to 0700."
         )
 
 
 def settings_digest(settings: Any) -> str:
-    """Return what is equal for equal settings, those of the daemon and of the command line aside."""
+    """Return a digest of all settings except those under [daemon] and [cli]."""
     return _digest(
         [
             settings.root_name,
@@ -75,17 +75,16 @@ def settings_digest(settings: Any) -> str:
 
 
 def daemon_settings_digest(settings: Any) -> str:
-    """Return what is equal for equal settings of the daemon's own."""
+    """Return a digest of the settings under [daemon]."""
     return _digest({name: value for name, value in settings.values.items() if name.startswith("daemon.")})
 
 
 def _digest(relevant: Any) -> str:
-    text = json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass")
-    return digest_of(text)[:32]
+    return digest_of(json.dumps(relevant, sort_keys=True).encode("utf-8", "surrogatepass"))[:32]
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return one message as a line. Text that is no Unicode (a lone surrogate) is escaped."""
+    """Return one message as a line of JSON; escape text that is not valid Unicode (a lone surrogate)."""
     message = {"jsonrpc": "2.0", **message}
     try:
         return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
@@ -94,7 +93,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> Any:
-    """Return what a line holds. Raises ValueError with the reason, which quotes nothing of it, if that is not JSON."""
+    """Return the JSON value of a line. Raises ValueError if it is invalid; its message quotes nothing of the line."""
     try:
         return json.loads(line.decode(), parse_constant=_no_number, parse_float=_finite)
     except UnicodeDecodeError as error:
@@ -103,8 +102,8 @@ def decode(line: bytes) -> Any:
         raise ValueError(f"{error.msg} at character {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except ValueError:  # a whole number of thousands of digits, too
-        raise ValueError("a number that JSON does not have, or too large a one") from None
+    except ValueError:  # NaN, Infinity, or a number with too many digits
+        raise ValueError("a number that is too large or not allowed in JSON") from None
 
 
 def _no_number(name: str) -> float:
@@ -118,7 +117,7 @@ def _finite(digits: str) -> float:
 
 
 def error_message(error: MemsyncError) -> dict[str, Any]:
-    """Return an error of memsync's as JSON-RPC has it; its code is the command line's exit code."""
+    """Return a memsync error as a JSON-RPC error object; its code is the exit code of the command line."""
     return {
         "code": error.exit_code,
         "message": error.message,
@@ -127,14 +126,14 @@ def error_message(error: MemsyncError) -> dict[str, Any]:
 
 
 def failure(code: int, message: str, *, hint: str = "") -> dict[str, Any]:
-    """Return an error of the protocol's own as a reply has it."""
+    """Return a reply with an error of the protocol itself."""
     return {"error": {"code": code, "message": message, **({"data": {"hint": hint}} if hint else {})}}
 
 
 def error_of(message: Mapping[str, Any]) -> MemsyncError:
-    """Return the error that a reply tells of, as the class that was raised."""
-    about = message.get("data") or {}
-    kind = getattr(errors, str(about.get("type", "")), MemsyncError)
+    """Return the error of a reply as an exception of the class that the daemon raised."""
+    details = message.get("data") or {}
+    kind = getattr(errors, str(details.get("type", "")), MemsyncError)
     if not (isinstance(kind, type) and issubclass(kind, MemsyncError)):
         kind = MemsyncError
-    return kind(str(message.get("message", "the daemon failed")), hint=str(about.get("hint", "")))
+    return kind(str(message.get("message", "the daemon failed")), hint=str(details.get("hint", "")))

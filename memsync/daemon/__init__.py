@@ -1,1 +1,1 @@
-"""The daemon: one process a memory root that watches, indexes and answers; and how others speak to it."""
+"""The daemon: one process for each memory root. It watches the notes, indexes them and answers requests."""

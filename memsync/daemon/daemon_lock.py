@@ -1,4 +1,4 @@
-"""One daemon a memory root: the lock that a daemon holds for life, and who has it."""
+"""The lock that keeps a memory root to one daemon, and functions that find out which process holds it."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from memsync.system.user_folders import own_folder
 
 POLL_SECONDS = 0.02
 LOOK_SECONDS = 0.5
-"""How long a lock may be held by somebody who only looks whether a daemon has it."""
+"""How long to wait for a lock without a known holder: a process that checks for a daemon holds it for a moment."""
 
 
-# How `struct flock` begins: type, whence, start, length and process on Linux; start, length, process, type, whence on
-# macOS and the BSDs.
+# The first fields of `struct flock`. Linux: type, whence, start, length, process.
+# macOS and the BSDs: start, length, process, type, whence.
 _FLOCK, _FLOCK_PROCESS, _WRITE_LOCK = (
     ("hhqqi4x", 4, (fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     if sys.platform == "linux"
     else ("qqihh", 2, (0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET))
 )
 _LOCAL_PEERPID = 2
-"""The option of macOS's sockets, which Python does not name."""
+"""LOCAL_PEERPID, a socket option of macOS that Python has no name for."""
 
 
 class DaemonLock:
-    """A kernel lock on a file in the index's folder; what stands in the file is only for people.
+    """A kernel lock on daemon.lock in the index folder; the content of the file is only for people.
 
-    Two locks, in fact: flock() decides who is the daemon, and a record lock lets the kernel name its process. The
-    record lock is gone once this process closes any other descriptor of the file, so nothing else here may open it.
+    It consists of two locks: flock() decides which process is the daemon, and a record lock lets the kernel name that
+    process. A process loses its record lock when it closes any descriptor of the file, so it must not open it twice.
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Take the lock. Raises DaemonRunning with who has it, FilesystemError."""
+        """Take the lock. Raises DaemonRunning, which names the process that has it, and FilesystemError."""
         self._path = settings.index_dir / "daemon.lock"
         self._socket_path = wire.socket_path(str(settings.index_dir))
         self._root = str(settings.root)
         self._descriptor = self._taken()
 
     def is_in_place(self) -> bool:
-        """Tell whether the file that is locked is still where others look for it; True where that cannot be told."""
+        """Return whether the locked file is still at its path; True if that cannot be found out."""
         try:
             return os.stat(self._path).st_ino == os.fstat(self._descriptor).st_ino
         except FileNotFoundError:
@@ -59,13 +59,13 @@ class DaemonLock:
             return True
 
     def take_again(self) -> None:
-        """Lock the file that stands there now, or a new one. Raises DaemonRunning when another daemon was quicker."""
+        """Lock the file that is at the path now, or a new one. Raises DaemonRunning if another daemon was faster."""
         descriptor = self._taken()
         os.close(self._descriptor)
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let go of the lock; the file stays behind."""
+        """Release the lock; the empty file remains."""
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)
@@ -80,12 +80,12 @@ class DaemonLock:
             ) from error
         try:
             self._lock(descriptor)
-            with suppress(OSError):  # where record locks are not to be had, the socket tells the process
+            with suppress(OSError):  # without record locks, the socket names the process
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
-            about = {"process": os.getpid(), "version": __version__, "root": self._root}
-            with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
-                os.pwrite(descriptor, json.dumps(about).encode(), 0)
+            content = {"process": os.getpid(), "version": __version__, "root": self._root}
+            with suppress(OSError):  # on a full disk the file stays empty, but the lock is held
+                os.pwrite(descriptor, json.dumps(content).encode(), 0)
         except BaseException:
             os.close(descriptor)
             raise
@@ -104,12 +104,12 @@ class DaemonLock:
                     continue
                 who = f"process {holder.get('process', '?')} (memsync {holder.get('version', '?')})"
                 hint = "Stop it with: memsync stop"
-                raise DaemonRunning(f"{who} serves {self._root} already", hint=hint) from None
+                raise DaemonRunning(f"{who} already serves {self._root}", hint=hint) from None
 
 
 @contextmanager
 def daemon_lock(settings: Settings) -> Iterator[DaemonLock]:
-    """Hold the lock that only one daemon can. Raises DaemonRunning with who has it."""
+    """Hold the daemon's lock. Raises DaemonRunning, which names the process that has it."""
     lock = DaemonLock(settings)
     try:
         yield lock
@@ -118,9 +118,9 @@ def daemon_lock(settings: Settings) -> Iterator[DaemonLock]:
 
 
 def running(settings: Settings) -> dict[str, Any] | None:
-    """Return what is known of the daemon of this index, or None when there is none: the lock decides.
+    """Return what is known of the daemon of this index; None if nobody holds its lock.
 
-    `process` is what the kernel says; `version` and `root` are what it wrote about itself, if that could be written.
+    `process` comes from the kernel; `version` and `root` come from the lock file, if the daemon could write it.
     """
     try:
         descriptor = os.open(settings.index_dir / "daemon.lock", os.O_RDWR | os.O_CLOEXEC)
@@ -136,18 +136,18 @@ def running(settings: Settings) -> dict[str, Any] | None:
 
 
 def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
-    """Return what is known of the daemon of this index, once it takes connections; None when there is none.
+    """Wait until the daemon of this index accepts connections; return what is known of it, None if none runs.
 
-    Raises DaemonError when it does not within so many seconds.
+    Raises DaemonError if it does not accept connections within `wait_seconds`.
     """
     path = wire.socket_path(str(settings.index_dir))
     limit = time.monotonic() + wait_seconds
-    while (found := running(settings)) is not None:
-        if "process" in found and _takes_connections(path):
-            return found
+    while (daemon := running(settings)) is not None:
+        if "process" in daemon and _takes_connections(path):
+            return daemon
         if time.monotonic() >= limit:
             raise DaemonError(
-                f"process {found.get('process', '?')} is the daemon and does not answer within {wait_seconds:g} s",
+                f"process {daemon.get('process', '?')} is the daemon but does not answer within {wait_seconds:g} s",
                 hint="See: memsync logs",
             )
         time.sleep(POLL_SECONDS)
@@ -167,8 +167,8 @@ def _takes_connections(path: str) -> bool:
 def _holder(descriptor: int, socket_path: str) -> dict[str, Any]:
     """Return what is known of the process that holds the lock.
 
-    The file may be empty (the disk was full), or damaged, or old: a signal must not go to a process because of it. So
-    the kernel names the process, and the rest of the file counts only if it is of that process.
+    The file may be empty (a full disk), damaged or old, and must not direct a signal to the wrong process. So the
+    kernel names the process, and the file counts only if it names the same one.
     """
     process = _lock_owner(descriptor) or _socket_owner(socket_path)
     if process is None:
@@ -181,7 +181,7 @@ def _holder(descriptor: int, socket_path: str) -> dict[str, Any]:
 
 
 def _lock_owner(descriptor: int) -> int | None:
-    """Return the process with the record lock; None when nobody has it, or a process that cannot be seen from here."""
+    """Return the process that holds the record lock; None if no process that this one can see holds it."""
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(_FLOCK, *_WRITE_LOCK))
     except OSError:
@@ -191,7 +191,7 @@ def _lock_owner(descriptor: int) -> int | None:
 
 
 def _socket_owner(path: str) -> int | None:
-    """Return the process that listens on a socket; None when none does."""
+    """Return the process that listens on a socket; None if no process does."""
     level, name = (socket.SOL_SOCKET, socket.SO_PEERCRED) if sys.platform == "linux" else (0, _LOCAL_PEERPID)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)

@@ -1,4 +1,4 @@
-"""A memory with what keeps it live: what the daemon's requests are answered from."""
+"""The daemon's engine: a memory, and the threads that keep its index current."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOP_SECONDS = 1.5
 
 
 class Engine:
-    """One memory root, kept live. `on_change` is called, on other threads, whenever its state may have changed."""
+    """One memory root with a current index. It calls `on_change`, on other threads, when its state may have changed."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Engine:
         memory.daemon_status = self._with_daemon
 
     def start(self) -> None:
-        """Begin to watch, index and embed."""
+        """Start watching, indexing and embedding."""
         self.keeper.start()
         self.vectors.start()
 
@@ -66,16 +66,16 @@ class Engine:
                 self._unused.notify_all()
 
     def stop(self) -> bool:
-        """End within two seconds: what is being committed is, the rest is left to the next start.
+        """Stop within two seconds, after the current commit; the next start does the rest.
 
-        Returns False when a thread or a request hangs; the index is left open for it then.
+        Returns False if a thread or a request hangs; then the index stays open for it.
         """
         self.memory.syncer.gate.stop()
-        self.memory.models.close()  # whoever waits for one waits no longer
+        self.memory.models.close()  # requests that wait for a model end
         self.memory.reranking.close()
-        with self._unused:
-            idle = self._unused.wait_for(lambda: self._in_use == 0, STOP_SECONDS / 2)
         half = STOP_SECONDS / 2
+        with self._unused:
+            idle = self._unused.wait_for(lambda: self._in_use == 0, half)
         stoppers = [self.keeper.stop, self.vectors.stop]
         done: list[bool] = []
         threads = [threading.Thread(target=lambda stop=stop: done.append(stop(half))) for stop in stoppers]
@@ -96,10 +96,10 @@ class Engine:
         """Return how current the index is at this moment, without looking at the files."""
         return self.memory.answering.freshness(self.keeper.pending_text)
 
-    def _with_daemon(self, found: Status) -> Status:
-        """Return a status with how the daemon fares."""
+    def _with_daemon(self, status: Status) -> Status:
+        """Return the status with the daemon's part added."""
         watcher, reason = self.keeper.watching()
-        about = DaemonStatus(
+        daemon = DaemonStatus(
             process=os.getpid(),
             version=__version__,
             started_at=self._started_at,
@@ -114,25 +114,24 @@ class Engine:
                 filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.answering.silence()))
             ),
         )
-        last_sync = max(found.last_sync, about.scanned_at) if not about.pending_text else found.last_sync
-        return replace(found, last_sync=last_sync, daemon=about)
+        last_sync = status.last_sync if daemon.pending_text else max(status.last_sync, daemon.scanned_at)
+        return replace(status, last_sync=last_sync, daemon=daemon)
 
 
 def memory_bytes() -> int:
-    """Return what this process and the model's hold in memory now (on Linux), or this one held at most."""
+    """Return the bytes of memory that this process and its children use (Linux), or the peak of this one (others)."""
     if not Path("/proc/self/statm").exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     pages = 0
     for process in ["self", *_children()]:
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
 def _children() -> list[str]:
-    lists = Path("/proc/self/task").glob("*/children")
-    found: list[str] = []
-    for one in lists:
+    children: list[str] = []
+    for path in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
-            found += one.read_text().split()
-    return found
+            children += path.read_text().split()
+    return children

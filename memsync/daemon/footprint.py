@@ -1,4 +1,4 @@
-"""Memory that was freed and is still held: the C library keeps it, unless it is told otherwise (glibc)."""
+"""Keep memory use small: glibc holds memory that the program has freed, unless it is set up differently."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ARENAS = 2
 
 
 def keep_few_arenas() -> None:
-    """Let all threads share a few heaps: with one each, what one thread frees is of no use to the others."""
+    """Let all threads share a few heaps; otherwise one thread cannot use the memory that another has freed."""
     with suppress(OSError, AttributeError):
         _libc().mallopt(_M_ARENA_MAX, ARENAS)
 
@@ -26,5 +26,5 @@ def give_memory_back() -> None:
 
 def _libc() -> ctypes.CDLL:
     if sys.platform != "linux":
-        raise OSError("only glibc has these")
+        raise OSError("only glibc has these functions")
     return ctypes.CDLL("libc.so.6")

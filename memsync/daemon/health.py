@@ -1,4 +1,4 @@
-"""What is wrong at the moment, each fault under a name until it is mended; told in `status` and written to the log."""
+"""The daemon's current faults, each under a name until it is fixed. `status` shows them; the log records them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Health:
         self._faults: dict[str, tuple[str, float]] = {}
 
     def fault(self, name: str, reason: str | MemsyncError, *, longest_retry: float = LONGEST_RETRY_SECONDS) -> float:
-        """Note that something failed, and return in how many seconds to try it again: twice as long each time."""
+        """Record a failure; return in how many seconds to retry, which doubles with each failure in a row."""
         if isinstance(reason, MemsyncError):
             reason = reason.sentences()
         with self._guard:
@@ -33,18 +33,18 @@ class Health:
         return retry
 
     def mended(self, name: str) -> None:
-        """Note that something works."""
+        """Remove the fault of this name: it works again."""
         with self._guard:
             gone = self._faults.pop(name, None)
         if gone is not None:
             log.info("%s: works again", name)
 
     def reason(self, *names: str) -> str:
-        """Return what is wrong with the first of these that has a fault, or empty text."""
+        """Return the first fault among these names, or empty text."""
         with self._guard:
             return next((self._faults[name][0] for name in names if name in self._faults), "")
 
     def faults(self) -> tuple[str, ...]:
-        """Return every fault as one line."""
+        """Return each fault as one line, in the order of their names."""
         with self._guard:
             return tuple(f"{name}: {reason}" for name, (reason, _) in sorted(self._faults.items()))

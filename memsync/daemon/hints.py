@@ -1,18 +1,18 @@
-"""What was reported and not looked at yet: each path until it has stood still, a storm of them together. Pure."""
+"""Collect reported paths until they are due. Each path waits until its file settles; a storm is due as a whole."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 STORM_PATHS = 100
-"""So many paths at once are a checkout or a copy: they are looked at together, when it is over."""
+"""More waiting paths than this are a storm (a checkout or a copy); when it is over, all files are compared."""
 STORM_SETTLES = 3
-"""How many times longer than one file a storm must have been quiet."""
+"""A storm is over after this many settle times without a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be looked at now: everything, or these paths; neither when nothing is due."""
+    """What is due now: everything, some paths, or nothing."""
 
     everything: bool = False
     paths: frozenset[str] = frozenset()
@@ -22,10 +22,10 @@ class Due:
 
 
 class Hints:
-    """Reports waiting to be looked at. Times are seconds of a monotonic clock; not safe for several threads by itself.
+    """Reported paths that wait to be due. Times are seconds of a monotonic clock. Not thread-safe.
 
-    A path is due when nothing was reported of it for `settle` seconds, or `longest` seconds after its first report, so
-    that a file which is saved all the time is not starved.
+    A path is due `settle` seconds after its last report, but at most `longest` seconds after its first one, so that a
+    file that is saved all the time is indexed, too.
     """
 
     def __init__(self, settle: float, longest: float) -> None:
@@ -35,24 +35,24 @@ class Hints:
         self._everything_since: float | None = None
 
     def add(self, path: str, now: float) -> None:
-        """Note that something was reported of a path."""
+        """Record a report about a path."""
         first, _ = self._paths.get(path, (now, now))
         self._paths[path] = (first, now)
 
     def add_everything(self, now: float) -> None:
-        """Note that reports were lost: anything may have changed."""
+        """Make everything due: reports were lost, so any file may have changed."""
         if self._everything_since is None:
             self._everything_since = now
 
     def due_at(self) -> float | None:
-        """Return when something will be due if nothing more is reported; None when nothing waits."""
+        """Return when something will be due if no more reports come; None if nothing waits."""
         times = [self._storm_due()] if self._is_storm() else [self._due(*span) for span in self._paths.values()]
         if self._everything_since is not None:
             times.append(self._everything_since)
         return min(times, default=None)
 
     def take(self, now: float, *, at_once: bool = False) -> Due:
-        """Return what is due and forget it; with `at_once` also what has not settled yet."""
+        """Remove and return what is due; with `at_once` also paths that have not settled yet."""
         if self._everything_since is not None:
             self._everything_since = None
             self._paths.clear()

@@ -1,4 +1,4 @@
-"""A model in a process of its own: its memory can be given back whole, and it can hang or die alone."""
+"""Run a model in its own process: its memory can be freed completely, and it can hang or crash alone."""
 
 from __future__ import annotations
 
@@ -22,19 +22,16 @@ from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float32]
+    from memsync.ports import Vector
 
 LOAD_SECONDS = 900.0
-"""How long a model may take for its first answer: it may have to be downloaded."""
+"""How long a model may take for its first answer, which may include a download."""
 ANSWER_SECONDS = 60.0
-"""How long it may take for a later one, before its process is ended and a new one begun with the next text."""
+"""How long a model may take for a later answer. Then its process is killed; the next text starts a new one."""
 
 
 class _Isolated:
-    """A model's process: begun when it is first asked, begun anew after it has ended."""
+    """A model's process, started at the first request and restarted if it has ended."""
 
     def __init__(self, model: str, threads: int) -> None:
         self._model = model
@@ -44,14 +41,14 @@ class _Isolated:
         self._is_closed = False
 
     def unload(self) -> None:
-        """End the process; the next text begins another."""
+        """End the process; the next request starts another."""
         with self._guard:
             child, self._child = self._child, None
         if child is not None:
             child.end()
 
     def close(self) -> None:
-        """End the process, and begin no other."""
+        """End the process and start no other."""
         with self._guard:
             self._is_closed = True
         self.unload()
@@ -64,15 +61,15 @@ class _Isolated:
                 self._child = _Child(self._model, self._threads)
             return self._child
 
-    def _answered(self, child: _Child, asked: Future[dict[str, Any]]) -> dict[str, Any]:
-        """Return an answer; a process that gives none for too long is ended. Raises EmbedderError."""
+    def _answered(self, child: _Child, future: Future[dict[str, Any]]) -> dict[str, Any]:
+        """Wait for an answer and return it; kill a process that takes too long. Raises EmbedderError."""
         seconds = ANSWER_SECONDS if child.has_answered else LOAD_SECONDS
         try:
-            answer = asked.result(seconds)
+            answer = future.result(seconds)
         except FutureTimeout:
             child.end()
             raise EmbedderError(
-                f"the model has not answered for {seconds:.0f} s and was ended", hint="It is tried again."
+                f"the model has not answered for {seconds:.0f} s and was stopped", hint="memsync will try again."
             ) from None
         if "error" in answer:
             raise error_of(answer["error"])
@@ -80,7 +77,7 @@ class _Isolated:
 
 
 class IsolatedEmbedder(_Isolated):
-    """The model that `[embedder] model` names, as an Embedder, with the model itself elsewhere."""
+    """The model that `[embedder] model` names, as an Embedder that runs in another process."""
 
     def __init__(self, model: str, threads: int) -> None:
         super().__init__(model, threads)
@@ -89,7 +86,7 @@ class IsolatedEmbedder(_Isolated):
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that all its vectors lie in; asked once, without loading the model. Raises EmbedderError."""
+        """The space of all its vectors. The process is asked once, and loads no model for it. Raises EmbedderError."""
         if self._space is None:
             child = self._running()
             self._space = EmbeddingSpace(**self._answered(child, child.ask("space", ""))["space"])
@@ -98,17 +95,17 @@ class IsolatedEmbedder(_Isolated):
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in order, each of shape (dimension,).
 
-        `pause` is called before each text, and may raise to end the work. Raises EmbedderError.
+        `pause` is called before each text and may raise to stop the work. Raises EmbedderError.
         """
         vectors: list[Vector] = []
-        asked: deque[tuple[_Child, Future[dict[str, Any]]]] = deque()
+        waiting: deque[tuple[_Child, Future[dict[str, Any]]]] = deque()
         for text in texts:
-            if len(asked) >= self._at_once:
-                vectors.append(self._answered(*asked.popleft())["vector"])
-            pause()  # before a process is begun: the work may be over
+            if len(waiting) >= self._at_once:
+                vectors.append(self._answered(*waiting.popleft())["vector"])
+            pause()  # before a process is started, since the work may be over
             child = self._running()
-            asked.append((child, child.ask("passage", text)))
-        return [*vectors, *(self._answered(*one)["vector"] for one in asked)]
+            waiting.append((child, child.ask("passage", text)))
+        return [*vectors, *(self._answered(*request)["vector"] for request in waiting)]
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question. Raises EmbedderError."""
@@ -118,9 +115,9 @@ class IsolatedEmbedder(_Isolated):
 
 
 class IsolatedReranker(_Isolated):
-    """The model that `[search] rerank_model` names, as a Reranker, in a process apart from the embedding model's.
+    """The model that `[search] rerank_model` names, as a Reranker.
 
-    So whatever becomes of it, questions are embedded as before.
+    Its process is not the embedding model's, so a fault in one does not affect the other.
     """
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -131,17 +128,17 @@ class IsolatedReranker(_Isolated):
 
 
 class _Child:
-    """One run of a model's process. `has_answered` is True once the model itself has answered."""
+    """One run of a model's process. `has_answered` is True once the model has returned a vector or a relevance."""
 
     def __init__(self, model: str, threads: int) -> None:
-        # -P: nothing of the folder it is started in, which may be a stranger's, is taken for a module.
+        # -P: do not import modules from the current folder, which may contain other people's files.
         command = [sys.executable, "-P", "-m", "memsync.daemon.model_process", model, str(threads)]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 (because it is this same program)
+            self._process = subprocess.Popen(  # noqa: S603 (because this is the same program)
                 command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         except OSError as error:
-            hint = "It is tried again; free memory or processes."
+            hint = "memsync will try again; free some memory or end some processes."
             raise EmbedderError(f"the model's process cannot be started: {error.strerror}", hint=hint) from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -158,24 +155,24 @@ class _Child:
         self._thread.start()
 
     def ask(self, kind: str, text: str, texts: Sequence[str] = ()) -> Future[dict[str, Any]]:
-        """Send a request and return what will be its answer; `vector` in it is a float32 array.
+        """Send a request and return the future answer; its `vector` is a float32 array.
 
-        `texts` are those that a question is to be read with.
+        `texts` are the texts to compare with the question `text`, for the kind `relevance`.
         """
-        asked: Future[dict[str, Any]] = Future()
+        future: Future[dict[str, Any]] = Future()
         number = next(self._numbers)
         line = json.dumps({"id": number, "kind": kind, "text": text, "texts": texts}).encode() + b"\n"
         with self._guard:
             if self.has_ended:
-                asked.set_exception(EmbedderError("the model's process has ended", hint="It is tried again."))
-                return asked
-            self._asked[number] = asked
-        with contextlib.suppress(OSError, ValueError):  # it has just ended: the reader says so
+                future.set_exception(EmbedderError("the model's process has ended", hint="memsync will try again."))
+                return future
+            self._asked[number] = future
+        with contextlib.suppress(OSError, ValueError):  # the process has just ended; _finish sets the exception
             self._write(line)
-        return asked
+        return future
 
     def _write(self, line: bytes) -> None:
-        """Send a line; a process that does not take it is ended."""
+        """Send a line; kill the process if it does not read it in time."""
         assert self._process.stdin is not None
         if not self._writing.acquire(timeout=ANSWER_SECONDS):
             self._process.kill()
@@ -197,7 +194,7 @@ class _Child:
         self._thread.join()
 
     def _read(self) -> None:
-        """Pass answers on until there are no more; half an answer is the end, too."""
+        """Read answers until the output ends or an answer is incomplete."""
         import numpy as np
 
         try:
@@ -208,8 +205,8 @@ class _Child:
                     answer["vector"] = np.frombuffer(content, dtype=np.float32, count=answer["bytes"] // 4)
                 self.has_answered = self.has_answered or "vector" in answer or "relevance" in answer
                 with self._guard:
-                    asked = self._asked.pop(answer["id"])
-                asked.set_result(answer)
+                    future = self._asked.pop(answer["id"])
+                future.set_result(answer)
         except (ValueError, KeyError, OSError):
             pass
         finally:
@@ -217,7 +214,7 @@ class _Child:
             self._finish()
 
     def _finish(self) -> None:
-        """Let go of the process, and tell whoever still waits."""
+        """Close the pipes, and raise an error in everybody who still waits for an answer."""
         code = self._process.wait()
         with self._guard:
             self.has_ended = True
@@ -226,9 +223,6 @@ class _Child:
             assert self._process.stdin is not None
             self._process.stdin.close()
         self._answers.close()
-        for asked in waiting:
-            asked.set_exception(EmbedderError(f"the model's process ended ({_told(code)})", hint="It is tried again."))
-
-
-def _told(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+        for future in waiting:
+            future.set_exception(EmbedderError(f"the model's process ended ({reason})", hint="memsync will try again."))

@@ -1,4 +1,4 @@
-"""Keeps one index live: what was reported is looked at, everything is compared now and then, text before vectors."""
+"""Keep the text of one index current: index reported changes, and compare all files from time to time."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from memsync.sync.indexer import TextReport
 log = logging.getLogger("memsync.daemon")
 
 TICK_SECONDS = 5.0
-"""How often the watching and the root are looked after."""
+"""How often the watcher and the root are checked."""
 REPORT_SECONDS = 3.0
-"""What changed longer ago than this and was not reported shows that reports get lost."""
+"""If a file changed longer ago than this and no report came, reports get lost."""
 ROOT_RETRY_SECONDS = 5.0
 WATCH_RETRY_SECONDS = 60.0
 SHORTEST_PAUSE_IN_LOOKS = 20
-"""Looking at all files may take so small a share of the time, however many there are."""
+"""After a comparison of all files the keeper pauses at least this many times as long as the comparison took."""
 SET_SECONDS = 1.0
-"""By so much the wall clock and the monotonic one drift apart only when the wall clock is set, or the machine slept."""
+"""The wall clock and the monotonic clock differ by more only if the wall clock was set or the machine slept."""
 WATCH_FAULTS = ("root", "watcher")
 
 
 class Keeper:
-    """Keeps the text of one memory's index live, on a thread of its own; see Live for what searches ask of it.
+    """Keeps the text of one memory's index current, on its own thread. Searches use it as `Live` (memsync/ports.py).
 
-    `on_text` is called after each commit with its number of files, so that vectors can follow.
+    `on_text` is called after each commit with its number of files, so that their passages can be embedded.
     """
 
     def __init__(
@@ -65,19 +65,19 @@ class Keeper:
         self._remote = file_system.type if file_system.is_remote else ""
         self._watches = False
         self._has_just_started = False
-        self._failed = 0  # the newest turn of work, when it failed
+        self._failed = 0  # the newest turn if it failed, otherwise 0
         self._ahead_seconds = self._wall_clock_ahead()
         self._next_tick = self._next_scan = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
 
     def start(self) -> None:
-        """Begin: the first thing it does is to compare everything, and a search that takes its word waits for that."""
+        """Start the thread. It first compares all files; a search with bounded freshness waits for that."""
         self.notice()
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End, after the commit that is under way; return whether it did in time. The gate must be closed before."""
+        """Stop after the current commit; return whether the thread ended in time. Close the gate first."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
@@ -89,7 +89,7 @@ class Keeper:
     # -------------------------------------------------------------------------------------------- Live
 
     def watching(self) -> tuple[WatcherState, str]:
-        """Return how changes are learned of, and why that is not `live`, or else empty text."""
+        """Return how the daemon learns of changes, and the reason if that is not `live` (otherwise empty text)."""
         if not self._thread.is_alive() and not self._stopping and self._thread.ident is not None:
             return WatcherState.DEGRADED, "the thread that indexes changes has died: run memsync restart"
         reason = self._health.reason(*WATCH_FAULTS)
@@ -100,9 +100,9 @@ class Keeper:
         return WatcherState.LIVE, ""
 
     def catch_up(self, seconds: float) -> bool:
-        """Index what was reported up to now without letting it settle, for at most so many seconds.
+        """Index everything reported so far, without waiting until the files settle.
 
-        Return whether all of it is in the index now. Only within a search.
+        Wait at most `seconds`; return whether all of it is in the index now. Call this only during a search.
         """
         with self._memory.syncer.gate.awaiting(), self._condition:
             turn = self.hasten()
@@ -110,7 +110,7 @@ class Keeper:
             return self.has_finished(turn)
 
     def hasten(self) -> int:
-        """Let what was reported up to now be due at once, and return the turn of work that it is indexed in."""
+        """Make everything reported so far due at once; return the number of the turn that will index it."""
         has_new_head = self._has_new_head()
         with self._condition:
             if has_new_head:
@@ -122,11 +122,11 @@ class Keeper:
             return self._taken + 1
 
     def has_finished(self, turn: int) -> bool:
-        """Tell whether a turn of work is done, and went well."""
+        """Return whether a turn is done, no turn has failed since and no file waits to be indexed."""
         return self._finished >= turn and not self._failed and self.pending_text == 0
 
     def notice(self) -> None:
-        """Be told that a comparison found more than a search could index itself."""
+        """Schedule a comparison of all files: a search found more changes than it could index itself."""
         with self._condition:
             self._hints.add_everything(self._clock.monotonic())
             self._condition.notify_all()
@@ -143,8 +143,8 @@ class Keeper:
             self._condition.notify_all()
 
     def _lost(self, reason: str) -> None:
-        """Compare everything, and check the watches once that is done."""
-        log.warning("watcher: %s; everything is compared", reason)
+        """Schedule a comparison of all files and a check of the watcher."""
+        log.warning("watcher: %s; comparing all files", reason)
         with self._condition:
             self._hints.add_everything(self._clock.monotonic())
             self._next_tick = self._clock.monotonic()
@@ -166,7 +166,7 @@ class Keeper:
             raise
 
     def _wait(self) -> Due:
-        """Return what is to be looked at next, once it is time."""
+        """Wait until something is due and return it; return an empty Due when stopping."""
         with self._condition:
             while not self._stopping:
                 due = self.take()
@@ -176,7 +176,7 @@ class Keeper:
             return Due()
 
     def take(self) -> Due | None:
-        """Return what is to be looked at now, nothing when only the watching is; None while it is not yet time."""
+        """Return what is due now: an empty Due if only a check or a full comparison is due, None if nothing is."""
         with self._condition:
             now = self._clock.monotonic()
             due = self._hints.take(now, at_once=self._hurry > 0)
@@ -187,22 +187,22 @@ class Keeper:
             return due
 
     def due_at(self) -> float:
-        """Return when there will be something to do (monotonic clock)."""
+        """Return when something will be due, in seconds of the monotonic clock."""
         with self._condition:
             hint = self._hints.due_at()
             return min(self._next_tick, self._next_scan, hint if hint is not None else float("inf"))
 
     def step(self, due: Due) -> None:
-        """Do one thing: look at what is due, or compare everything, or look after the watching.
+        """Do what is due: index the reported files, compare all files, check the watcher.
 
-        Whatever goes wrong is a fault that is told, and tried again: what keeps an index live must outlive it.
+        An error becomes a fault in the status and leads to a retry: no error may end this thread.
         """
         try:
             self._do(due)
         except Stopped:
             raise
-        except Exception as error:  # noqa: BLE001 (because of what the docstring says)
-            log.error("looking after the memory root failed: %s", type(error).__name__)
+        except Exception as error:  # noqa: BLE001 (because no error may end this thread)
+            log.error("indexing failed: %s", type(error).__name__)
             self._failed = self._taken
             retry = self._health.fault("index", f"indexing failed: {type(error).__name__}", longest_retry=60.0)
             self._next_scan = self._clock.monotonic() + retry
@@ -225,10 +225,10 @@ class Keeper:
             self._refresh(None if full else Places(due.paths), periodic=periodic)
 
     def _has_new_head(self) -> bool:
-        """Tell whether git's HEAD is another than the index is dated by; nothing reports that."""
+        """Return whether git's HEAD moved since the index took its dates; the watcher does not report that."""
         try:
             return not self._memory.syncer.has_current_dates()
-        except MemsyncError:  # of the index; the next comparison finds it, and knows what to do about it
+        except MemsyncError:  # the index has a fault; the next comparison finds and handles it
             return False
 
     def _refresh(self, places: Places | None, *, periodic: bool) -> None:
@@ -237,7 +237,7 @@ class Keeper:
         try:
             try:
                 report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
-            except IndexDamaged as damage:  # it was begun anew: everything is missing now
+            except IndexDamaged as damage:  # the index was replaced by an empty one, so index all files
                 log.warning("%s", damage)
                 places = None
                 report = self._memory.syncer.refresh(on_commit=self._committed)
@@ -248,14 +248,14 @@ class Keeper:
         else:
             self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
             pause = SHORTEST_PAUSE_IN_LOOKS * report.look_seconds
-            self._on_text(0)  # what a search or another process committed waits for vectors, too
+            self._on_text(0)  # a search or another process may have committed passages without vectors
             self._health.mended("index")
             self._health.mended("root")
             if places is None:
                 self._judge_reports(report if periodic else None)
         self._failed = self._taken if retry is not None else 0
         if retry is not None:
-            self._has_just_started = True  # what is found next was reported, if it was, before this failed
+            self._has_just_started = True  # the changes found next may have been reported before this failure
         if places is None or retry is not None:
             usual = self._poll_seconds if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
             self._next_scan = self._clock.monotonic() + (retry or max(usual, pause))
@@ -267,7 +267,7 @@ class Keeper:
     # ---------------------------------------------------------------------------------------- watching
 
     def _look_after_watching(self) -> None:
-        """Start what does not watch, or watches what is no longer there."""
+        """Start the watcher if it is not running or has a fault."""
         if self._remote:
             return
         fault = self._watcher.fault() if self._watches else "not started"
@@ -276,7 +276,7 @@ class Keeper:
         if self._watches:
             self._watcher.stop()
             self._watches = False
-            log.warning("watcher: %s; it is started again", fault)
+            log.warning("watcher: %s; restarting it", fault)
         try:
             self._watcher.start()
         except OSError as error:
@@ -284,11 +284,14 @@ class Keeper:
             self._next_scan = min(self._next_scan, self._clock.monotonic() + self._poll_seconds)
             return
         self._watches = self._has_just_started = True
-        self._next_scan = self._clock.monotonic()  # what changed while nobody watched
+        self._next_scan = self._clock.monotonic()  # files may have changed while nobody watched
 
     def _judge_reports(self, periodic: TextReport | None) -> None:
-        """Judge, after everything was compared, whether each folder is watched and each change found was reported."""
-        was_set = self._was_clock_set()  # then a file's stamp does not tell how long ago it changed
+        """After a full comparison, check that every folder is watched and every change was reported.
+
+        `periodic` is the comparison's report if nothing but the schedule caused it, otherwise None.
+        """
+        was_set = self._was_clock_set()  # if so, a file's timestamp does not show how long ago it changed
         if self._remote or not self._watches:
             return
         unwatched = self._watcher.unwatched(self._memory.syncer.folder_inodes())
@@ -302,7 +305,7 @@ class Keeper:
             self._health.mended("watcher")
 
     def _was_clock_set(self) -> bool:
-        """Tell whether the wall clock was set since this was last asked."""
+        """Return whether the wall clock was set since the last call."""
         before, self._ahead_seconds = self._ahead_seconds, self._wall_clock_ahead()
         return abs(self._ahead_seconds - before) > SET_SECONDS
 
@@ -310,7 +313,7 @@ class Keeper:
         return self._clock.time_ns() / 1e9 - self._clock.monotonic()
 
     def _restart_watcher(self, fault: str) -> None:
-        """Watch anew, after a pause that grows: each start compares everything, and too few watches stay too few."""
+        """Restart the watcher after a growing pause: each start compares all files, and it may fail again."""
         retry = self._health.fault("watcher", fault, longest_retry=WATCH_RETRY_SECONDS)
         self._watcher.stop()
         self._watches = False

@@ -1,4 +1,4 @@
-"""Where the daemon's log goes: to stderr in the foreground, else to a file that is private and kept small."""
+"""The daemon's log: to stderr in the foreground, otherwise to a private file of limited size."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ LOG_BYTES, LOG_FILES = 1_000_000, 3
 
 
 def log_path(settings: Settings) -> Path:
-    """Return where the daemon of these settings writes its log."""
+    """Return the path of the daemon's log file."""
     return settings.index_dir / "daemon.log"
 
 
 def log_to(handler: logging.Handler) -> None:
-    """Send what the daemon has to say to `handler`."""
+    """Send the daemon's log records to `handler`."""
     handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
     watchdog = logging.getLogger("watchdog")
     watchdog.propagate = False
-    watchdog.addHandler(logging.NullHandler())  # or what it says while it is stopped goes to stderr
+    watchdog.addHandler(logging.NullHandler())  # otherwise its warnings go to stderr while the daemon stops
 
 
 class _OneLine(logging.Formatter):
-    """Writes each record on one line: a file's name cannot end it and begin one that looks like the log's own."""
+    """Writes each record on one line, so that a line break in a file name cannot forge a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
 
 class _PrivateLog(logging.handlers.RotatingFileHandler):
-    """Each of its files, those begun by rotation too, is the user's alone."""
+    """A rotating log; only the user can read its files, including those that rotation creates."""
 
     def _open(self) -> TextIOWrapper:
         os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
@@ -50,7 +50,7 @@ class _PrivateLog(logging.handlers.RotatingFileHandler):
 
 
 def file_handler(settings: Settings) -> logging.Handler:
-    """Return a handler for a log file that is kept small, and private to the user."""
+    """Return a handler for the log file. Raises FilesystemError."""
     path = log_path(settings)
     try:
         own_folder(path.parent)

@@ -1,4 +1,4 @@
-"""The daemon's methods: every operation, and what only a daemon answers (docs/protocol.md)."""
+"""The daemon's methods: every operation, and the methods that only a daemon has (docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 600.0
 LATEST_GENERATION = 2**63 - 1
 OWN: dict[str, Operation[Any, dict[str, Any]]] = {}
-"""The methods that are not operations of a memory."""
+"""The daemon's own methods, which are not operations of a memory, by name."""
 
 
 RunCommand = Callable[[Memory, Mapping[str, Any]], dict[str, Any]]
-"""Runs a command line on a memory, and returns what it prints."""
+"""Runs a command line on a memory and returns its output."""
 
 
 def no_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 (because nothing is run)
-    """Decline: the client runs the command itself."""
+    """Decline, so that the client runs the command itself."""
     return {}
 
 
 class RequestError(MemsyncError):
-    """A request that the protocol does not know; `code` is JSON-RPC's."""
+    """The request breaks the protocol; `code` is the JSON-RPC error code."""
 
     exit_code = 2
     code = wire.INVALID_PARAMS
@@ -57,7 +57,7 @@ class OtherProtocol(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class DaemonAbout:
-    """What the daemon says of itself, how it is stopped, and what runs a command line for a client."""
+    """The daemon's description, and functions that stop it and run a command line for a client."""
 
     settings: Settings
     stop: Callable[[], None]
@@ -77,7 +77,7 @@ class DaemonAbout:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request to an engine: `notify` sends a notification meanwhile, `is_over` tells that nobody waits any more."""
+    """A request to an engine; `notify` sends its client a notification, `is_over` returns whether nobody waits."""
 
     daemon: DaemonAbout
     engine: Engine
@@ -89,17 +89,16 @@ class Request:
     def result(self) -> dict[str, Any]:
         """Return the result, freshness included. Raises MemsyncError."""
         with self.engine.in_use():
-            found = self._own() if self.method in OWN else {"answer": self._answer(OPERATIONS[self.method])}
-            if "freshness" not in found:
-                found["freshness"] = freshness_of(self.engine)
-            return found
-
-    def _own(self) -> dict[str, Any]:
-        method = OWN[self.method]
-        return method.function(self, **_arguments(method, self.params))
+            if (method := OWN.get(self.method)) is not None:
+                result = method.function(self, **_arguments(method, self.params))
+            else:
+                result = {"answer": self._answer(OPERATIONS[self.method])}
+            if "freshness" not in result:
+                result["freshness"] = freshness_of(self.engine)
+            return result
 
     def _answer(self, operation: Operation[Any, Any]) -> Any:
-        """Run an operation. `progress` and `agent` are the request's own: they ask for reports, and say who asks."""
+        """Run an operation. Each also takes `progress` (send progress reports) and `agent` (an agent is asking)."""
         params = dict(self.params)
         own = {
             name: params.pop(name) for name in ("agent", "progress") if name not in operation.values and name in params
@@ -113,23 +112,23 @@ class Request:
         with for_agent() if own.get("agent") else nullcontext():
             answer = to_json(self.engine.memory.run(operation, **arguments))
         if operation.name == "sync":
-            self.engine.keeper.notice()  # what it embedded and compared is the keeper's affair, too
+            self.engine.keeper.notice()  # so that the keeper compares all files and embeds what is missing
         return answer
 
     def _progress(self) -> Callable[[str, int, int], None]:
-        told = 0.0
+        reported_at = 0.0
 
         def progress(what: str, done: int, total: int) -> None:
-            nonlocal told
-            if done == total or time.monotonic() - told >= PROGRESS_SECONDS:
-                told = time.monotonic()
+            nonlocal reported_at
+            if done == total or time.monotonic() - reported_at >= PROGRESS_SECONDS:
+                reported_at = time.monotonic()
                 self.notify("progress", {"what": what, "done": done, "total": total})
 
         return progress
 
 
 def is_method(name: str) -> bool:
-    """Tell whether the daemon answers a method."""
+    """Return whether the daemon has a method of this name."""
     return name in OWN or (name in OPERATIONS and not OPERATIONS[name].is_local)
 
 
@@ -139,19 +138,19 @@ def method_names() -> list[str]:
 
 
 def takes_long(name: str, params: Mapping[str, Any]) -> bool:
-    """Tell whether a method may take minutes: it gets a thread of its own, so that it holds nobody else up."""
+    """Return whether a method may take minutes; it then runs on its own thread and delays no other request."""
     if name == "search":
         return "generation" in params
     return name == "wait" or (name not in OWN and name not in ("get", "status"))
 
 
 def freshness_of(engine: Engine) -> dict[str, Any] | None:
-    """Return how current the index is; None when it cannot be read, which need not fail the request."""
+    """Return how current the index is; None if it cannot be read, since that need not fail the request."""
     try:
-        found: dict[str, Any] = to_json(engine.freshness())
+        freshness: dict[str, Any] = to_json(engine.freshness())
     except MemsyncError:
         return None
-    return found
+    return freshness
 
 
 def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +161,7 @@ def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dic
 
 
 def _method(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
-    """Declare a method of the daemon's own."""
+    """Add a method of the daemon's own to OWN."""
     declared: Operation[P, dict[str, Any]] = Operation(function, (), None, writes=False, is_slow=False, is_local=False)
     OWN[declared.name] = declared
     return declared
@@ -173,9 +172,9 @@ def hello(
     request: Request,
     *,
     protocol: Annotated[int | None, Meta(ge=0, le=2**31, description="The protocol's version.")] = None,
-    version: Annotated[str, Meta(description="The client's own version.")] = "",  # noqa: ARG001 (because clients name theirs)
+    version: Annotated[str, Meta(description="The client's own version.")] = "",  # noqa: ARG001 (because clients send it)
 ) -> dict[str, Any]:
-    """Greet: say which daemon this is."""
+    """Return which daemon this is; refuse a client that speaks another version of the protocol."""
     if protocol not in (None, wire.PROTOCOL):
         raise OtherProtocol(
             f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
@@ -188,17 +187,17 @@ def hello(
 def wait(
     request: Request,
     *,
-    generation: Annotated[int, Meta(ge=0, le=LATEST_GENERATION, description="The state to wait for.")] = 0,
-    vectors: Annotated[bool, Meta(description="Wait until nothing is left to embed.")] = False,
-    model: Annotated[bool, Meta(description="Wait until the model is loaded, or could not be.")] = False,
+    generation: Annotated[int, Meta(ge=0, le=LATEST_GENERATION, description="The generation to wait for.")] = 0,
+    vectors: Annotated[bool, Meta(description="Also wait until nothing is left to embed.")] = False,
+    model: Annotated[bool, Meta(description="Also wait until the model is loaded or has failed.")] = False,
     seconds: Annotated[float, Meta(ge=0, description="How long to wait at most, up to 600.")] = WAIT_SECONDS,
 ) -> dict[str, Any]:
-    """Wait until the index has reached a state."""
+    """Wait until the index has reached a generation and, if asked, until all is embedded and the model is loaded."""
     limit = time.monotonic() + min(seconds, LONGEST_WAIT_SECONDS)
     keeper = request.engine.keeper
     turn = keeper.hasten() if vectors else 0
     while True:
-        indexed = keeper.has_finished(turn)  # before the freshness that is to show it
+        indexed = keeper.has_finished(turn)  # read this before the freshness, which must include it
         now = request.engine.freshness()
         embedded = not vectors or (indexed and now.pending_vectors == 0 and now.pending_text == 0)
         warm = not model or request.engine.vectors.has_warmed
@@ -217,18 +216,18 @@ def command(
     arguments: Annotated[tuple[str, ...], Meta(description="The command line, after `memsync`.")],
     folder: Annotated[str, Meta(description="The current folder.")] = "",
     is_terminal: Annotated[bool, Meta(description="Whether standard output is a terminal.")] = False,
-    has_colour: Annotated[bool, Meta(description="Whether to colour what is printed.")] = False,
+    has_colour: Annotated[bool, Meta(description="Whether to colour the output.")] = False,
     width: Annotated[int, Meta(ge=0, le=10_000, description="The columns of the terminal; 0: no limit.")] = 0,
     open_with: Annotated[str, Meta(description="Where links lead: the setting cli.open_with.")] = "",
 ) -> dict[str, Any]:
-    """Run a command line and return what it prints: for memsync's own command, which so loads less."""
+    """Run a command line and return its output. The memsync command uses this to start faster."""
     look = {"is_terminal": is_terminal, "has_colour": has_colour, "width": width, "open_with": open_with}
     params = {"arguments": arguments, "folder": folder, **look}
     return request.daemon.run_command(request.engine.memory, params)
 
 
 @_method
-def subscribe(request: Request) -> dict[str, Any]:  # noqa: ARG001 (because the server itself knows whom to tell)
+def subscribe(request: Request) -> dict[str, Any]:  # noqa: ARG001 (because the server keeps the list of subscribers)
     """Send a notification whenever the freshness of the index changes."""
     return {"subscribed": True}
 

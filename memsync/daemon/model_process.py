@@ -1,11 +1,11 @@
-"""The process that runs a daemon's model: texts in, vectors or numbers out, on its standard input and output.
+"""The process that runs a daemon's model. It reads texts from stdin and writes vectors or numbers to stdout.
 
     python -m memsync.daemon.model_process MODEL THREADS
 
-A request is one line of JSON, `{"id", "kind": "space" | "query" | "passage" | "relevance", "text", "texts"}`; an answer
-is one line of JSON with its id and either `error` (as daemon/wire.py has it), `space`, `relevance` (one number for each
-of `texts`), or `bytes`: the length of the float32 vector that follows. MODEL reranks if it is asked for relevance, and
-otherwise embeds.
+A request is one line of JSON: `{"id", "kind": "space" | "query" | "passage" | "relevance", "text", "texts"}`.
+An answer is one line of JSON with the request's id and one of: `error` (see client/wire.py), `space`, `relevance`
+(one number for each of `texts`), or `bytes` (the length of the float32 vector that follows the line).
+For `relevance`, MODEL names a reranking model; for the other kinds, an embedding model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ModelProcess:
-    """Answers requests about one model, several at once."""
+    """Answers requests to one model; several threads may call it at once."""
 
     def __init__(self, model: str, threads: int, output: BinaryIO) -> None:
         self._model = model
@@ -56,7 +56,7 @@ class ModelProcess:
             self._write({"id": request["id"], "bytes": len(content)}, content)
         except MemsyncError as error:
             self._write({"id": request["id"], "error": error_message(error)})
-        except Exception as error:  # noqa: BLE001 (because whatever a model raises is the answer to one text)
+        except Exception as error:  # noqa: BLE001 (because a model may raise any error, and it must fail only this request)
             failure = EmbedderError(f"the model failed: {type(error).__name__}")
             self._write({"id": request["id"], "error": error_message(failure)})
 
@@ -79,16 +79,16 @@ class ModelProcess:
 
 
 def main() -> None:
-    """Answer until the input ends, which it does when the daemon does, however that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is for the daemon to act on
+    """Answer requests until the input ends. It ends when the daemon ends, even if the daemon was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not get between the answers
+    os.dup2(2, 1)  # libraries that print to stdout would corrupt the answers
     model, threads = sys.argv[1], int(sys.argv[2])
     process = ModelProcess(model, threads, output)
     with ThreadPoolExecutor((threads or os.cpu_count() or 1) + 1) as pool:
         for line in sys.stdin.buffer:
             pool.submit(process.answer, json.loads(line))
-        os._exit(0)  # nobody waits for what is still being embedded
+        os._exit(0)  # nobody waits for the remaining answers
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One peer of the daemon: lines in, lines out, and nothing it does or fails to do holds anybody else up."""
+"""One client's connection to the daemon: it reads lines and writes lines, and never delays another client."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from memsync.client import wire
 log = logging.getLogger("memsync.daemon")
 
 SLOW_SECONDS = 20.0
-"""How long a request may take to arrive, and an answer to be taken."""
+"""How long a peer may take to send a request or to read an answer."""
 LINGER_SECONDS = 2.0
-"""How long a peer may go on sending once it is told why it is hung up on: cut off at once, it might not read that."""
+"""How long a connection stays open after its last error message; if it closed at once, the peer might not read it."""
 HANGUP_SECONDS = 1.0
-"""How often it is looked whether a peer that has stopped sending is still there."""
+"""How often to check whether a peer that stopped sending is still there."""
 QUEUED_REQUESTS = 16
 MAX_ANSWER_BUFFER_BYTES = 8_000_000
 
@@ -31,9 +31,9 @@ Respond = Callable[[dict[str, Any], "Connection"], Awaitable[dict[str, Any] | No
 
 
 class Connection(asyncio.Protocol):
-    """Answers one peer's requests in the order in which they come; `respond` gives the answer to a message.
+    """Answers one peer's requests in the order in which they arrive; `respond` returns the answer to a message.
 
-    `is_gone` tells that nobody reads the answers any more; it may be read on any thread.
+    `is_gone` is True once nobody reads the answers; any thread may read it.
     """
 
     def __init__(self, respond: Respond, peers: set[Connection], most_peers: int) -> None:
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
     # ----------------------------------------------------------------------------------- asyncio's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse another user, and one peer too many."""
+        """Refuse processes of other users, and more than `most_peers` peers."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         if not is_own_user(transport.get_extra_info("socket")):
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             self.fail(wire.INVALID_REQUEST, f"more than {self._most_peers} connections at once")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (because asyncio fixes the name)
-        """Forget the peer; what it asked and was not begun yet is not answered."""
+        """Forget the peer and drop its waiting requests."""
         self._peers.discard(self)
         self._stop_timer()
         self._can_write.set()
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
         self.is_gone = True
 
     def data_received(self, data: bytes) -> None:
-        """Take in lines; one that is too long or takes too long to come ends the connection."""
+        """Collect lines; a line that is too long or too slow ends the connection."""
         if self._ended:
             return
         self._buffer += data
@@ -99,7 +99,7 @@ class Connection(asyncio.Protocol):
         self._start_timer()
 
     def eof_received(self) -> bool:
-        """Answer what was asked before the peer stopped sending, then hang up."""
+        """Answer the requests that the peer sent before it stopped sending, then hang up."""
         if self._buffer.strip() and not self._ended:
             self._lines.append(bytes(self._buffer))  # a last request without its newline
             self._buffer.clear()
@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        """Hold the next answer until the peer has taken what is there."""
+        """Hold the next answer until the peer has read the earlier ones."""
         self._can_write.clear()
 
     def resume_writing(self) -> None:
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
     # -------------------------------------------------------------------------------------------- work
 
     def send(self, message: dict[str, Any]) -> None:
-        """Queue one message for the peer; one that takes none of them is cut off."""
+        """Queue one message for the peer; cut the connection if too much is already waiting."""
         if self._transport is None or self._transport.is_closing() or self._said_all:
             return
         if self._transport.get_write_buffer_size() > MAX_ANSWER_BUFFER_BYTES:
@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(wire.encode(message))
 
     def fail(self, code: int, reason: str) -> None:
-        """Take no more requests; tell the peer why once the earlier ones are answered, and hang up."""
+        """Take no more requests, answer the earlier ones, tell the peer the reason, and hang up."""
         self._ended = True
         self._buffer.clear()
         self._stop_timer()
@@ -137,19 +137,19 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def close(self) -> None:
-        """Hang up once everything is sent, or cannot be within a while."""
+        """Hang up once everything is sent, but after SLOW_SECONDS at the latest."""
         self._ended = True
         if self._transport is not None:
             self._transport.close()
             self._loop.call_later(SLOW_SECONDS, self._abort)
 
     async def finish(self) -> None:
-        """Wait until the requests that have come are answered."""
+        """Wait until all requests that have arrived are answered."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def _work(self) -> None:
-        """See to it that what waits is answered, and that no more comes meanwhile than can be kept."""
+        """Answer the waiting requests; stop reading while too many wait."""
         if self._transport is not None and len(self._lines) >= QUEUED_REQUESTS and not self._ended:
             self._transport.pause_reading()
         if self._task is None and self._lines:
@@ -181,12 +181,12 @@ class Connection(asyncio.Protocol):
         except ValueError as error:
             return {"id": None, **wire.failure(wire.PARSE_ERROR, f"the line is not JSON: {error}")}
         if not isinstance(message, dict):
-            reason = "a request is one JSON object a line; batches are not taken"
+            reason = "a request must be one JSON object per line; batches are not supported"
             return {"id": None, **wire.failure(wire.INVALID_REQUEST, reason)}
         return await self._respond(message, self)
 
     def _end(self) -> None:
-        """Hang up; after last words only on sending, until the peer has had time to read them."""
+        """Hang up. After a last error message, close only the sending side first, so that the peer can read it."""
         if self._transport is None or self._last_words is None:
             self.close()
             return
@@ -195,13 +195,13 @@ class Connection(asyncio.Protocol):
         if self._peer_ended:
             self.close()
             return
-        with suppress(OSError):  # it has hung up itself
+        with suppress(OSError):  # the peer has hung up
             self._transport.write_eof()
         self._transport.resume_reading()
         self._loop.call_later(LINGER_SECONDS, self.close)
 
     def _look_for_hangup(self) -> None:
-        """Find out whether a peer that stopped sending has closed its end, which only Linux tells apart."""
+        """Check whether a peer that stopped sending has closed the connection; only Linux can tell."""
         if sys.platform != "linux" or self._transport is None or self._transport.is_closing():
             return
         poll = select.poll()
@@ -213,18 +213,16 @@ class Connection(asyncio.Protocol):
     def _too_long(self) -> None:
         self.fail(wire.INVALID_REQUEST, f"the request is over {wire.MAX_REQUEST_BYTES:,} bytes")
 
-    def _too_slow(self) -> None:
-        self.fail(wire.INVALID_REQUEST, f"the request did not arrive within {SLOW_SECONDS:g} s")
-
     def _abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     def _start_timer(self) -> None:
-        """Give half a request its time to be completed, but not while nothing is read."""
+        """Limit how long the rest of a request may take to arrive; do not count time in which nothing is read."""
         reads = self._transport is not None and not self._ended and self._transport.is_reading()
         if self._buffer and self._slow is None and reads:
-            self._slow = self._loop.call_later(SLOW_SECONDS, self._too_slow)
+            reason = f"the request did not arrive within {SLOW_SECONDS:g} s"
+            self._slow = self._loop.call_later(SLOW_SECONDS, self.fail, wire.INVALID_REQUEST, reason)
 
     def _stop_timer(self) -> None:
         if self._slow is not None:
@@ -233,7 +231,7 @@ class Connection(asyncio.Protocol):
 
 
 def is_own_user(peer: socket.socket) -> bool:
-    """Tell whether the process at the other end belongs to the user of this one."""
+    """Return whether the process at the other end runs as the same user."""
     if sys.platform == "linux":
         _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     elif sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""The daemon as a process: one a memory root, started, told apart from others, stopped."""
+"""The daemon as a process: run it, start it in the background, stop it, and compare it with the settings."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ log = logging.getLogger("memsync.daemon")
 
 STOP_SECONDS = 10.0
 SWITCH_SECONDS = 0.001
-"""How soon a thread that waits for Python gets its turn: a search beside a long parse waits for it many times."""
+"""Python's thread switch interval. A search that runs next to a long parse waits for many switches."""
 POLL_SECONDS = 0.02
 STDERR = 2
 CARE_SECONDS = 5.0
-"""How often the daemon looks whether others can still find it."""
+"""How often the daemon checks that its lock and its socket are still in place."""
 
 
 # ---------------------------------------------------------------------------------------- the daemon
 
 
 class Daemon:
-    """One run of the daemon. `reload` gives the settings anew when it is told to read them again."""
+    """One run of the daemon. It calls `reload` to read the settings again."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Daemon:
         self._had_terminal = os.isatty(STDERR)
 
     async def run(self, ready: Callable[[], None]) -> bool:
-        """Serve until told to stop; return whether everything ended in time."""
+        """Serve until a signal or a request ends the daemon; return whether all threads ended in time."""
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._until.set)
@@ -85,11 +85,11 @@ class Daemon:
         finally:
             care.cancel()
             stopped = await asyncio.to_thread(server.engine.stop)
-            log.info("stopped" if stopped else "stopped; a thread was left hanging")
+            log.info("stopped" if stopped else "stopped; a thread still hangs")
         return stopped
 
     async def _look_after_itself(self, server: Server) -> None:
-        """Put back the lock and the socket when somebody removed them, or end when another daemon came in between."""
+        """Restore the lock and the socket if somebody removed them; end if another daemon has taken over."""
         while True:
             await asyncio.sleep(CARE_SECONDS)
             if self._until_idle and server.idle_seconds() > 60.0 * self._settings["daemon.idle_exit_minutes"]:
@@ -99,13 +99,13 @@ class Daemon:
             try:
                 if not self._lock.is_in_place():
                     self._lock.take_again()
-                    log.warning("the lock was removed or replaced; it is taken again")
+                    log.warning("the lock was removed or replaced; locked again")
                 if not server.is_reachable():
                     await server.listen_again()
-                    log.warning("the socket was removed or replaced; it is there again")
+                    log.warning("the socket was removed or replaced; restored")
                 server.engine.health.mended("socket")
             except DaemonRunning as error:
-                log.error("%s: this one ends", error.message)
+                log.error("%s; this daemon ends", error.message)
                 self._until.set()
                 return
             except MemsyncError as error:
@@ -126,7 +126,7 @@ class Daemon:
         self._loop.call_soon_threadsafe(self._until.set)
 
     def _hang_up(self) -> None:
-        """Read config.toml again; but when the signal means that the terminal is gone, end, as what ran in it does."""
+        """On SIGHUP, read config.toml again; but end if the signal came because the terminal was closed."""
         if self._had_terminal and not os.isatty(STDERR):
             self._until.set()
         else:
@@ -139,28 +139,28 @@ class Daemon:
             self._reloading = self._loop.create_task(self._reread_all())
 
     async def _reread_all(self) -> None:
-        """Read config.toml as often as told to, one time after the other."""
+        """Read config.toml again until no further signal has come meanwhile."""
         while self._is_to_reread:
             self._is_to_reread = False
             await self._exchange()
 
     async def _exchange(self) -> None:
-        """Read config.toml again and go on with what it says; with the old settings if it cannot be used."""
+        """Read config.toml again and use it; keep the old settings if it has an error."""
         assert self._server is not None
         server = self._server
         try:
             settings = self._reload()
             if (settings.root, settings.index_dir) != (self._settings.root, self._settings.index_dir):
-                raise DaemonError("the root or the index moved", hint="Run: memsync restart")
+                raise DaemonError("the memory root or the index folder has changed", hint="Run: memsync restart")
             engine = await asyncio.to_thread(self._engine, settings)
             engine.start()
         except MemsyncError as error:
-            log.error("config.toml is not taken over: %s", error.sentences())
+            log.error("config.toml was not applied: %s", error.sentences())
             server.engine.health.fault("settings", error.message)
             return
-        except Exception as error:  # noqa: BLE001 (because what serves now must go on whatever is wrong with the new)
-            log.error("config.toml is not taken over: %s", where(error))
-            server.engine.health.fault("settings", f"config.toml is not taken over: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001 (because no error in the new settings may end the daemon)
+            log.error("config.toml was not applied: %s", where(error))
+            server.engine.health.fault("settings", f"config.toml was not applied: {type(error).__name__}")
             return
         old, server.engine, server.daemon = server.engine, engine, DaemonAbout(settings, self._stop, self._run_command)
         self._settings = settings
@@ -176,14 +176,14 @@ def serve(
     *,
     until_idle: bool = False,
 ) -> None:
-    """Run the daemon of a memory root until told to stop; `run_command` runs command lines for clients.
+    """Run the daemon of a memory root until it is stopped; `run_command` runs command lines for clients.
 
-    With `until_idle` it also ends when nobody has asked anything for `daemon.idle_exit_minutes`. Raises DaemonRunning
-    when there is one.
+    With `until_idle` it also ends if nobody has asked anything for `daemon.idle_exit_minutes`. Raises DaemonRunning
+    if this root already has a daemon.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     keep_few_arenas()
-    # watchdog warns of a folder that came while it was listed; stderr is for what a person can do something about
+    # watchdog warns about folders created while it lists their parent; a person can do nothing about that
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\.")
     threading.excepthook = _thread_died
     with daemon_lock(settings) as lock:
@@ -196,7 +196,7 @@ def serve(
             raise
     if not stopped:
         logging.shutdown()
-        os._exit(0)  # a hanging thread would keep the process: the index is crash-safe, and its lock is let go of
+        os._exit(0)  # a hanging thread would keep the process alive; ending it is safe, since the index is crash-safe
 
 
 async def _run(
@@ -210,24 +210,24 @@ async def _run(
     return await Daemon(settings, reload, lock, run_command, until_idle=until_idle).run(ready)
 
 
-def _thread_died(about: threading.ExceptHookArgs) -> None:
-    """Log of what a thread died, without the message, which may quote a note; who needs the thread misses it."""
-    if about.exc_value is not None:
-        log.error("a thread died of %s", where(about.exc_value))
+def _thread_died(failure: threading.ExceptHookArgs) -> None:
+    """Log the error that ended a thread, without its message, which may quote a note."""
+    if failure.exc_value is not None:
+        log.error("a thread died of %s", where(failure.exc_value))
 
 
 # ------------------------------------------------------------------------------------ start and stop
 
 
 def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
-    """Start `memsync ARGUMENTS watch` in the background and wait until it answers; return what it says of itself.
+    """Start `memsync ARGUMENTS watch` in the background and wait until it is ready; return its description.
 
-    Raises DaemonError with what it said when it did not come up.
+    Raises the error that the new process reports, or DaemonError if it ends early or is not ready in time.
     """
     reading, writing = os.pipe()
     command = [sys.executable, "-P", "-m", "memsync", *arguments, "watch", "--background", str(writing)]
     try:
-        child = subprocess.Popen(  # noqa: S603 (because it is this same program)
+        child = subprocess.Popen(  # noqa: S603 (because this is the same program)
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -262,53 +262,52 @@ def start_unasked(arguments: Sequence[str]) -> None:
 def _await_ready(reading: int, child: subprocess.Popen[bytes], wait_seconds: float) -> dict[str, Any]:
     os.set_blocking(reading, False)
     limit = time.monotonic() + wait_seconds
-    said = b""
+    output = b""
     while time.monotonic() < limit:
         with suppress(BlockingIOError):
             block = os.read(reading, 10_000)
-            said += block
+            output += block
             if not block:
                 break
-        if said.endswith(b"\n"):
+        if output.endswith(b"\n"):
             break
         time.sleep(POLL_SECONDS)
     else:
         child.kill()
         raise DaemonError(f"the daemon did not answer within {wait_seconds:g} s", hint="See: memsync logs")
-    message = json.loads(said) if said.strip() else {}
+    message: dict[str, Any] = json.loads(output) if output.strip() else {}
     if "error" in message:
         child.wait()
         raise wire.error_of(message["error"])
     if "process" not in message:
         raise DaemonError("the daemon ended before it was ready", hint="See: memsync logs")
-    found: dict[str, Any] = message
-    return found
+    return message
 
 
 def outdated(settings: Settings) -> str:
-    """Return why the daemon that runs is not what these settings and this version ask for; empty if it is."""
+    """Return why the running daemon does not fit these settings and this version; empty text if it fits."""
     try:
         with Client(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings)) as client:
             is_same = client.daemon_settings == wire.daemon_settings_digest(settings)
             return "" if is_same else "the daemon runs with other settings under [daemon]"
     except DaemonOutdated as error:
         return error.message
-    except DaemonUnavailable:  # it is busy, or hangs: no reason to end what it does
+    except DaemonUnavailable:  # it may only be busy, which is no reason to replace it
         return ""
 
 
 def stop(settings: Settings) -> dict[str, Any] | None:
-    """Stop the daemon of this index and wait until it has ended; return what it was, None when there was none.
+    """Stop the daemon of this index and wait until it has ended; return its description, None if none ran.
 
-    Raises DaemonError when it does not end.
+    Raises DaemonError if its process is not known yet or does not end.
     """
-    found = running(settings)
-    if found is None:
+    daemon = running(settings)
+    if daemon is None:
         return None
-    process = found.get("process")
+    process = daemon.get("process")
     if not isinstance(process, int):
         raise DaemonError(
-            "a daemon runs, and its process cannot be told yet",
+            "a daemon is running, but its process is not known yet",
             hint=f"Try again in a moment; otherwise end the process that has {settings.index_dir}/daemon.lock open.",
         )
     with suppress(ProcessLookupError):
@@ -316,6 +315,6 @@ def stop(settings: Settings) -> dict[str, Any] | None:
     limit = time.monotonic() + STOP_SECONDS
     while time.monotonic() < limit:
         if running(settings) is None:
-            return found
+            return daemon
         time.sleep(POLL_SECONDS)
     raise DaemonError(f"process {process} does not end", hint=f"End it with: kill -9 {process}")

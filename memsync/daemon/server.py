@@ -1,4 +1,4 @@
-"""The daemon's socket: connections in, requests to an engine, progress out."""
+"""The daemon's socket server: it accepts connections, passes requests to an engine and sends notifications."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ log = logging.getLogger("memsync.daemon")
 
 MOST_CONNECTIONS = 256
 WORKERS = 4
-"""Requests answered at once. More would not be quicker on few processors, and each keeps a connection to the index."""
+"""How many searches run at once. More are not faster on few processors, and each keeps a connection to the index."""
 CHEAP_WORKERS = 2
-"""For what takes no time and must not wait behind searches: a greeting that comes late sends a client away."""
+"""Threads for quick requests, which must not wait for searches: a client that gets no greeting soon gives up."""
 STOP_SECONDS = 0.5
 ACCEPT_TURNS = 3
-"""Turns of the event loop after which a connection that was just accepted is one of the peers."""
+"""Turns of the event loop after which a connection that was just accepted is in the set of peers."""
 TELL_SECONDS = 0.5
-"""How often it is looked, for those who subscribed, whether something has changed that is not a commit of text."""
+"""How often to check, for subscribers, whether the freshness has changed without a commit of text."""
 
 
 class Server:
-    """Serves one engine on one socket. The engine can be exchanged while it runs."""
+    """Serves one engine on one socket. The engine can be replaced while the server runs."""
 
     def __init__(self, path: str, daemon: DaemonAbout, engine: Engine) -> None:
         self._path = path
         self.daemon = daemon
         self.engine = engine
         self._peers: set[Connection] = set()
-        self._subscribers: dict[Connection, _Told] = {}
+        self._subscribers: dict[Connection, _Subscription] = {}
         self._telling: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
@@ -58,15 +58,15 @@ class Server:
         self._inode = 0
 
     async def serve(self, until: asyncio.Event, ready: Callable[[], None]) -> None:
-        """Answer until the event is set; `ready` is called once clients can connect."""
+        """Answer requests until the event is set; call `ready` once clients can connect."""
         self._loop = asyncio.get_running_loop()
-        await self._listen(self._loop)
+        await self._listen()
         try:
             ready()
             await until.wait()
         finally:
             self._stopping = True
-            self.engine.memory.syncer.gate.stop()  # a sync under way ends, and its peer is told
+            self.engine.memory.syncer.gate.stop()  # a running sync ends, and its client gets an error
             reachable = self.is_reachable()
             if self._listener is not None:
                 self._listener.close()
@@ -76,7 +76,7 @@ class Server:
             await self._hang_up()
 
     def is_reachable(self) -> bool:
-        """Tell whether the socket that is listened on still stands where clients look for it."""
+        """Return whether the server's socket is still at the path where clients look for it."""
         try:
             return os.lstat(self._path).st_ino == self._inode
         except OSError:
@@ -87,21 +87,21 @@ class Server:
         return 0.0 if self._peers else time.monotonic() - self._last_request
 
     async def listen_again(self) -> None:
-        """Put the socket back. Raises DaemonError when something else stands there."""
+        """Create the socket again. Raises DaemonError if something else is at its path."""
         old = self._listener
-        await self._listen(asyncio.get_running_loop())
+        await self._listen()
         if old is not None:
             old.close()
 
-    async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+    async def _listen(self) -> None:
         listening = bound(self._path)
         self._inode = os.lstat(self._path).st_ino
-        self._listener = await loop.create_unix_server(
+        self._listener = await asyncio.get_running_loop().create_unix_server(
             lambda: Connection(self._respond, self._peers, MOST_CONNECTIONS), sock=listening
         )
 
     async def _hang_up(self) -> None:
-        """Let requests that are nearly answered be, then close every connection."""
+        """Give running requests STOP_SECONDS to finish, then close every connection."""
         for _ in range(ACCEPT_TURNS):
             await asyncio.sleep(0)
         peers = list(self._peers)
@@ -116,21 +116,21 @@ class Server:
     # ---------------------------------------------------------------------------------------- requests
 
     async def _respond(self, message: dict[str, Any], peer: Connection) -> dict[str, Any] | None:
-        """Return the response to one request; None to a notification, which gets none."""
+        """Return the response to one request; None for a notification, which gets no response."""
         self._last_request = time.monotonic()
         number, method, params = message.get("id"), message.get("method"), message.get("params")
         if isinstance(number, (dict, list, bool)) or not isinstance(method, str):
             known = None if isinstance(number, (dict, list, bool)) else number
-            reason = "a request has a method, which is text, and an id, which is text, a number or null"
+            reason = "a request needs a method, which is text, and an id, which is text, a number or null"
             return {"id": known, **wire.failure(wire.INVALID_REQUEST, reason)}
         if not is_method(method):
             answer = wire.failure(
                 wire.METHOD_NOT_FOUND,
                 f"no such method: {method[:100]}",
-                hint=f"Known are: {', '.join(method_names())}.",
+                hint=f"Known methods: {', '.join(method_names())}.",
             )
         elif params is not None and not isinstance(params, dict):
-            answer = wire.failure(wire.INVALID_PARAMS, "params is an object: parameters are given by name")
+            answer = wire.failure(wire.INVALID_PARAMS, "params must be an object with parameters by name")
         else:
             answer = await self._call(method, params or {}, number, peer)
         return {"id": number, **answer} if "id" in message else None
@@ -139,7 +139,7 @@ class Server:
         while not self._stopping:
             engine = self.engine
             try:
-                # From the loop's own thread, on which engines are exchanged: none is closed that a request is to use.
+                # On the loop's thread, which also replaces engines: no engine is closed before its request begins.
                 with engine.in_use():
                     result = await self._work(engine, method, params, number, peer)
             except RequestError as error:
@@ -148,14 +148,14 @@ class Server:
                 return {"error": wire.error_message(error)}
             except Stopped:
                 if self.engine is engine:
-                    break  # it is another one when the settings were read again meanwhile
+                    break  # otherwise new settings replaced the engine: ask the new one
             except Exception as error:  # noqa: BLE001 (because one bad request must not end the daemon)
                 log.error("%s failed: %s", method, where(error))
                 reason = f"{method} failed: {type(error).__name__}"
                 return wire.failure(wire.INTERNAL_ERROR, reason, hint="See memsync logs.")
             else:
                 if method == "subscribe":
-                    self._subscribe(peer, _Told(number, result["freshness"]))
+                    self._subscribe(peer, _Subscription(number, result["freshness"]))
                 return {"result": result}
         return wire.failure(wire.STOPPING, "the daemon is stopping")
 
@@ -165,9 +165,9 @@ class Server:
         assert self._loop is not None
         loop = self._loop
 
-        def notify(name: str, about: dict[str, Any]) -> None:
+        def notify(name: str, values: dict[str, Any]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **about}})
+                loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **values}})
 
         def is_over() -> bool:
             return peer.is_gone or self._stopping or self.engine is not engine
@@ -180,53 +180,54 @@ class Server:
     # ------------------------------------------------------------------------------------ subscriptions
 
     def changed(self) -> None:
-        """Tell whoever subscribed that the index may have changed. Called on any thread."""
+        """Notify subscribers soon if the freshness has changed. Any thread may call this."""
         if self._loop is not None and self._subscribers:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._change.set)
 
-    def _subscribe(self, peer: Connection, told: _Told) -> None:
+    def _subscribe(self, peer: Connection, subscription: _Subscription) -> None:
         assert self._loop is not None
-        self._subscribers[peer] = told
+        self._subscribers[peer] = subscription
         if self._telling is None or self._telling.done():
             self._telling = self._loop.create_task(self._tell())
 
     async def _tell(self) -> None:
-        """Send each change of freshness to whoever subscribed, as long as anybody does."""
+        """Send each change of freshness to all subscribers, until there are none."""
         assert self._loop is not None
         while not self._stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
             self._change.clear()
-            self._subscribers = {peer: told for peer, told in self._subscribers.items() if peer in self._peers}
+            self._subscribers = {
+                peer: subscription for peer, subscription in self._subscribers.items() if peer in self._peers
+            }
             if not self._subscribers:
                 return
             engine = self.engine
             with engine.in_use():
                 freshness = await self._loop.run_in_executor(self._cheap, freshness_of, engine)
-            for peer, told in self._subscribers.items():
-                if told.differs(freshness):
-                    told.freshness = freshness
-                    peer.send({"method": "changed", "params": {"id": told.number, "freshness": freshness}})
+            for peer, subscription in self._subscribers.items():
+                if subscription.differs(freshness):
+                    subscription.freshness = freshness
+                    peer.send({"method": "changed", "params": {"id": subscription.number, "freshness": freshness}})
 
 
 @dataclass(slots=True)
-class _Told:
-    """The number of a subscription, and what its peer was last told."""
+class _Subscription:
+    """A subscription: the id of its request, and the freshness that was sent last."""
 
     number: object
     freshness: dict[str, Any] | None
 
     def differs(self, freshness: dict[str, Any] | None) -> bool:
-        """Tell whether anything but the time of the last comparison is another."""
-        before, now = ({**(one or {}), "scanned_at": ""} for one in (self.freshness, freshness))
-        return before != now
+        """Return whether anything but the time of the last comparison has changed."""
+        return {**(self.freshness or {}), "scanned_at": ""} != {**(freshness or {}), "scanned_at": ""}
 
 
 def bound(path: str) -> socket.socket:
-    """Return a socket listening at `path`, 0600 in a folder of 0700; a dead one that stands there is replaced.
+    """Return a socket bound to `path`, with mode 0600 in a folder of mode 0700; replace a dead socket there.
 
-    The caller holds the daemon's lock. Raises DaemonRunning when something answers there, DaemonError.
+    The caller must hold the daemon's lock. Raises DaemonRunning if something answers at `path`, and DaemonError.
     """
     folder = os.path.dirname(path)
     try:
@@ -235,20 +236,20 @@ def bound(path: str) -> socket.socket:
         _remove_dead(path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(path)
-        Path(path).chmod(0o600)  # nobody can connect yet: that takes listen()
+        Path(path).chmod(0o600)  # nobody can connect before listen()
         return listening
     except OSError as error:
         raise DaemonError(
-            f"no socket can be made at {path}: {error.strerror or error}", hint="Check that folder."
+            f"cannot create a socket at {path}: {error.strerror or error}", hint="Check that folder."
         ) from error
 
 
 def _remove_dead(path: str) -> None:
     try:
-        found = os.lstat(path)
+        mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(mode):
         raise DaemonError(f"{path} is in the way of the daemon's socket", hint="Move it away.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
@@ -259,10 +260,10 @@ def _remove_dead(path: str) -> None:
             return
         except FileNotFoundError:
             return
-    raise DaemonRunning(f"something answers at {path} already", hint="Stop it first.")
+    raise DaemonRunning(f"another process already answers at {path}", hint="Stop it first.")
 
 
 def where(error: BaseException) -> str:
-    """Return an unexpected error's type and place, and not its message, which may quote a note."""
+    """Return the type and the place of an unexpected error, without its message, which may quote a note."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return " < ".join([type(error).__name__, *(f"{os.path.basename(f.filename)}:{f.lineno}" for f in reversed(frames))])

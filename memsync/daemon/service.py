@@ -1,4 +1,4 @@
-"""The daemon as a service of the session: a systemd user unit on Linux, a launchd agent on macOS."""
+"""Run the daemon as a user service: a systemd user unit on Linux, a launchd agent on macOS."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WantedBy=default.target
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The file that tells the system of the daemon: where it stands, what is in it, and how to take it up or let go."""
+    """A service file: its path, its content, and the commands that enable and disable the service."""
 
     name: str
     path: Path
@@ -47,13 +47,13 @@ class Service:
 
 
 def service_of(settings: Settings, platform: str = sys.platform) -> Service:
-    """Return the service of a memory root. Raises DaemonError where there is no such thing."""
+    """Return the service of a memory root. Raises DaemonError on a system without user services."""
     digest = hashlib.sha256(os.fsencode(settings.root)).hexdigest()[:32]
     if platform == "linux":
         return _systemd(settings, f"memsync-{digest}.service")
     if platform == "darwin":
         return _launchd(settings, f"memsync.{digest}")
-    raise DaemonError(f"no services are known on {platform}", hint="Run memsync watch by other means.")
+    raise DaemonError(f"memsync cannot install a service on {platform}", hint="Start memsync watch in another way.")
 
 
 def _command(settings: Settings) -> list[str]:
@@ -78,19 +78,19 @@ def _systemd(settings: Settings, name: str) -> Service:
 
 
 def _quoted(part: str) -> str:
-    """Return one word of a command line as systemd reads it: as `_setting` does, and without variables."""
+    """Quote one word of a command line for systemd; `$` is escaped, so that systemd expands no variables."""
     return _setting(part.replace("$", "$$"))
 
 
 def _setting(value: str) -> str:
-    """Return a value as systemd reads it: quoted, with its own signs made plain."""
-    plain = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
-    return f'"{plain}"'
+    """Quote a value for systemd and escape the characters that are special to it."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _launchd(settings: Settings, label: str) -> Service:
     path = Path.home() / "Library" / "LaunchAgents" / f"{label}.plist"
-    about = {
+    content = {
         "Label": label,
         "ProgramArguments": _command(settings),
         "EnvironmentVariables": deciding_variables(os.environ),
@@ -103,14 +103,14 @@ def _launchd(settings: Settings, label: str) -> Service:
     return Service(
         label,
         path,
-        plistlib.dumps(about, sort_keys=False).decode(),
+        plistlib.dumps(content, sort_keys=False).decode(),
         enable=(["launchctl", "bootstrap", domain, str(path)],),
         disable=(["launchctl", "bootout", f"{domain}/{label}"],),
     )
 
 
 def install(service: Service) -> list[str]:
-    """Write the file and take it up; return what could not be done, each with its reason."""
+    """Write the service file and enable the service; return the commands that failed, each with its reason."""
     try:
         service.path.parent.mkdir(parents=True, exist_ok=True)
         service.path.write_text(service.text, encoding="utf-8")
@@ -122,7 +122,7 @@ def install(service: Service) -> list[str]:
 
 
 def uninstall(service: Service) -> list[str]:
-    """Let go of the service and remove its file; return what could not be done."""
+    """Disable the service and remove its file; return the commands that failed, each with its reason."""
     complaints = _run_all(service.disable[:1])
     try:
         service.path.unlink(missing_ok=True)
@@ -134,17 +134,17 @@ def uninstall(service: Service) -> list[str]:
 
 
 def verify(service: Service) -> str:
-    """Return what systemd finds wrong with the file as it stands, or empty text; also where systemd is not there."""
+    """Return what systemd-analyze finds wrong with the file; empty if nothing, or if systemd-analyze is missing."""
     if service.path.suffix != ".service" or shutil.which("systemd-analyze") is None:
         return ""
-    with tempfile.TemporaryDirectory() as folder:  # without a session's own it refuses to look at anything
+    with tempfile.TemporaryDirectory() as folder:  # systemd-analyze needs a runtime folder
         runtime = os.environ.get("XDG_RUNTIME_DIR") or folder
         done = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
     return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()
 
 
 def is_active(service: Service) -> bool:
-    """Tell whether the system runs the service now."""
+    """Return whether the service is running now."""
     if service.path.suffix == ".service":
         return _run(["systemctl", "--user", "is-active", "--quiet", service.name]).returncode == 0
     return _run(["launchctl", "print", f"gui/{os.getuid()}/{service.name}"]).returncode == 0
@@ -161,7 +161,7 @@ def _run_all(commands: Sequence[Sequence[str]]) -> list[str]:
 
 def _run(command: Sequence[str], **environ: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(  # noqa: S603 (because the commands are this module's own)
+        return subprocess.run(  # noqa: S603 (because all commands come from this module)
             command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **environ}
         )
     except FileNotFoundError:

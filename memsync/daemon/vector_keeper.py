@@ -1,4 +1,4 @@
-"""The vectors of a live index: embedded in the background, tried again when the model fails, unloaded when unused."""
+"""Embed the passages of an index in the background; retry if the model fails; unload a model that is not used."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ BUSY_RETRY_SECONDS = 1.0
 HANGING_SECONDS = 60.0
 REST_SECONDS = 5.0
 TIDY_NOTES = 100
-"""After so many changed notes the index is compacted at once, after fewer when nothing has happened for a while."""
+"""After this many changed notes the index is compacted at once; after fewer, once the daemon is idle."""
 TIDY_IDLE_SECONDS = 600.0
+"""How long the daemon must be idle before it compacts the index after fewer changes."""
 
 
 class VectorKeeper:
-    """Gives every passage its vector soon after its text was committed, on a thread of its own.
+    """Embeds passages on its own thread soon after their text was committed.
 
-    `has_warmed`: the model is loaded, or could not be.
+    `has_warmed` is True once the model is loaded or has failed to load.
     """
 
     def __init__(self, memory: Memory, health: Health, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -47,11 +48,11 @@ class VectorKeeper:
         self._thread = threading.Thread(target=self._run, name="vectors", daemon=True)
 
     def start(self) -> None:
-        """Begin: load the model, and embed what waits."""
+        """Start the thread: load the model and embed the passages that have no vector."""
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """End; return whether that happened in time: a model that hangs cannot be stopped."""
+        """Stop; return whether the thread ended in time. A model that hangs cannot be stopped."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
@@ -59,16 +60,16 @@ class VectorKeeper:
         return not self._thread.is_alive()
 
     def text_committed(self, notes: int) -> None:
-        """Be told that so many notes were changed: their passages may wait for vectors."""
+        """Schedule embedding after a commit that changed `notes` notes."""
         with self._condition:
             self._untidy += notes
             self._wanted = True
-            if not self._has_failed:  # what waits then is texts that got no vector; new ones need not wait with them
+            if not self._has_failed:  # after a failure keep the retry time; otherwise new texts need not wait
                 self._retry_at = None
             self._condition.notify_all()
 
     def hanging(self) -> str:
-        """Return for how long the model has not answered, if too long, or that nobody asks it; else empty text."""
+        """Return a message if the thread has died or the model has not answered for too long; otherwise empty text."""
         if self._thread.ident is not None and not self._thread.is_alive() and not self._stopping:
             return "model: the thread that embeds has died: run memsync restart"
         since = self._working_since
@@ -85,7 +86,7 @@ class VectorKeeper:
                 self.step()
 
     def _wait(self) -> bool:
-        """Wait until there may be something to embed, unloading the model meanwhile; False when it is to end."""
+        """Wait until there may be something to embed, and unload idle models meanwhile; return False when stopping."""
         while not self._stopping:
             if self.take():
                 return True
@@ -97,21 +98,21 @@ class VectorKeeper:
         return False
 
     def take(self) -> bool:
-        """Tell whether there may be something to embed now; whoever is told so does it."""
+        """Return whether there may be something to embed now; if so, the caller must embed it."""
         with self._condition:
             is_due = self._clock.monotonic() >= self.due_at()
             self._wanted = self._wanted and not is_due
             return is_due
 
     def due_at(self) -> float:
-        """Return when there may be something to embed (monotonic clock); infinity when nothing is known to wait."""
+        """Return when there may be something to embed (monotonic clock); infinity if nothing waits."""
         with self._condition:
             if not self._wanted:
                 return float("inf")
-            return self._retry_at if self._retry_at is not None else float("-inf")  # a clock read now is past "now"
+            return self._retry_at if self._retry_at is not None else float("-inf")  # -inf: due now
 
     def _rest(self, now: float) -> None:
-        """Do what is for quiet times."""
+        """Unload models that nobody has used for a while, and compact the index if the daemon is idle."""
         for name, model in (("model", self._memory.models), ("reranking model", self._memory.reranking)):
             if self._idle_seconds and model.is_loaded and model.idle_seconds() >= self._idle_seconds:
                 model.unload()
@@ -121,15 +122,15 @@ class VectorKeeper:
             self._tidy()
 
     def step(self) -> None:
-        """Embed what waits, and note how that went. Raises Stopped when the gate is closed."""
+        """Embed what waits and record faults. Raises Stopped if the gate is closed."""
         self._working_since = self._clock.monotonic()
         try:
             self._embed()
         except Stopped:
             raise
-        except IndexBusy:  # another process syncs and embeds the same
+        except IndexBusy:  # another process syncs and embeds the same passages
             self._again(BUSY_RETRY_SECONDS)
-        except IndexDamaged as damage:  # it was begun anew: its text comes first
+        except IndexDamaged as damage:  # the index was replaced by an empty one: index the text first
             log.warning("%s", damage)
             if self._memory.answering.live is not None:
                 self._memory.answering.live.notice()
@@ -137,7 +138,7 @@ class VectorKeeper:
         except MemsyncError as error:
             self._has_failed = True
             self._failed(error.message)
-        except Exception as error:  # noqa: BLE001 (because words must go on being found whatever a model does)
+        except Exception as error:  # noqa: BLE001 (because keyword search must work even if the model fails in an unknown way)
             self._has_failed = True
             self._failed(f"embedding failed: {type(error).__name__}")
         finally:
@@ -159,11 +160,11 @@ class VectorKeeper:
             self._tidy()
 
     def _warm(self) -> None:
-        """Load the model before the first question needs it; whatever fails here fails again where it is told."""
+        """Load the model before the first question needs it. If it fails, embedding fails too and reports the fault."""
         try:
             self._memory.models.configured().embed_query("warm")
             self._memory.models.note_use()
-        except Exception as error:  # noqa: BLE001 (because whatever a model raises, this thread must go on)
+        except Exception as error:  # noqa: BLE001 (because no error of a model may end this thread)
             log.info("the model is not loaded yet: %s", type(error).__name__)
         finally:
             self.has_warmed = True
@@ -180,5 +181,5 @@ class VectorKeeper:
 
     def _tidy(self) -> None:
         bulk, self._untidy = self._untidy >= TIDY_NOTES, 0
-        with suppress(MemsyncError):  # it is only space
+        with suppress(MemsyncError):  # compacting only saves disk space
             self._memory.syncer.tidy(bulk=bulk)

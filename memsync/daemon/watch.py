@@ -1,7 +1,7 @@
-"""Reports of changed files, by watchdog, and whether they can be relied on.
+"""Watch a memory root with watchdog, and detect when its reports of changes are no longer reliable.
 
-A report is a hint: it says where to look, never what is there. That reports can get lost (an overflowing queue, too
-few watches, a dead thread, a replaced root) raises no error anywhere, so this module looks for the signs.
+A report only says where to look, not what changed. Reports can get lost: the queue overflows, the system has too few
+watches, a thread dies, the root is replaced. None of these raises an error, so this module checks for each of them.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from watchdog.utils import BaseThread
 
 
 class Watching(Protocol):
-    """Reports where something may have changed."""
+    """Reports the paths of files that may have changed."""
 
     def start(self) -> None:
-        """Begin to watch. Raises OSError."""
+        """Start watching. Raises OSError."""
 
     def stop(self) -> None:
-        """End watching."""
+        """Stop watching."""
 
     def fault(self) -> str:
-        """Return why reports can no longer be relied on, or empty text."""
+        """Return why reports are no longer reliable; empty text if they are."""
 
     def unwatched(self, folder_inodes: list[int]) -> int | None:
-        """Return how many folders no watch is on."""
+        """Return how many of these folders are not watched; None if the system cannot tell."""
 
 
 MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
-"""Given where to report a path to, and where to tell why reports were lost."""
+"""Makes a watcher of two callbacks: one takes each reported path, the other the reason why reports were lost."""
 
 
 _EVENTS: list[type[FileSystemEvent]] = [
@@ -71,9 +71,10 @@ STOP_SECONDS = 2.0
 
 
 class Watcher:
-    """Watches one memory root: `on_path` is called with each root-relative path, `on_lost` when reports were lost.
+    """Watches one memory root.
 
-    The path of the root itself is empty. Both are called on watchdog's threads and must return at once.
+    `on_path` is called with each root-relative path that may have changed (empty for the root itself); `on_lost` is
+    called with the reason when reports were lost. Both run on watchdog's threads and must return at once.
     """
 
     def __init__(self, root: Path, on_path: Callable[[str], None], on_lost: Callable[[str], None]) -> None:
@@ -84,7 +85,7 @@ class Watcher:
         self._identity: tuple[int, int] | None = None
 
     def start(self) -> None:
-        """Begin to watch. Raises OSError when the system refuses: the root is gone, or there are no watches left."""
+        """Start watching. Raises OSError if the root is gone or the system has no watches left."""
         self._identity = _identity_of(self._root)
         observer = Observer()
         observer.schedule(
@@ -95,12 +96,12 @@ class Watcher:
             observer.start()
         except BaseException:
             logging.getLogger("watchdog").removeHandler(self._complaints)
-            _end(observer)  # it has opened and started things already
+            _end(observer)  # it may already have started threads
             raise
         self._observer = observer
 
     def stop(self) -> None:
-        """End watching; a thread that hangs is left behind."""
+        """Stop watching; do not wait longer than STOP_SECONDS for a thread that hangs."""
         logging.getLogger("watchdog").removeHandler(self._complaints)
         observer, self._observer = self._observer, None
         if observer is not None:
@@ -109,7 +110,7 @@ class Watcher:
             ending.join(STOP_SECONDS)
 
     def fault(self) -> str:
-        """Return why reports can no longer be relied on, or empty text."""
+        """Return why reports are no longer reliable; empty text if they are."""
         observer = self._observer
         if observer is None:
             return "nothing watches the memory root"
@@ -120,21 +121,21 @@ class Watcher:
         return ""
 
     def unwatched(self, folder_inodes: Iterable[int]) -> int | None:
-        """Return how many of these folders no watch is on; None where the system does not tell."""
+        """Return how many of these folders are not watched; None if the system cannot tell."""
         watched = _watched_inodes()
         return None if watched is None else sum(inode not in watched for inode in folder_inodes)
 
 
 class _Handler(FileSystemEventHandler):
-    """Passes on where something happened, and leaves out what no note can be beneath: hidden files and folders."""
+    """Passes on the path of each event, except hidden files and folders: they contain no notes."""
 
     def __init__(self, root: str, on_path: Callable[[str], None]) -> None:
         self._prefix = root.rstrip("/") + "/"
         self._on_path = on_path
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        for place in (event.src_path, event.dest_path):
-            path = os.fsdecode(place)
+        for event_path in (event.src_path, event.dest_path):
+            path = os.fsdecode(event_path)
             if path.startswith(self._prefix):
                 relative = path[len(self._prefix) :]
                 folder, _, name = relative.rpartition("/")
@@ -144,7 +145,7 @@ class _Handler(FileSystemEventHandler):
 
 
 class _Complaints(logging.Handler):
-    """Takes whatever watchdog warns of for a loss: that is all it does when the system's queue overflows."""
+    """Treats each warning of watchdog as lost reports: a warning is its only sign of an overflowing queue."""
 
     def __init__(self, on_lost: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -155,26 +156,26 @@ class _Complaints(logging.Handler):
 
 
 def _threads(observer: BaseObserver) -> list[BaseThread]:
-    """Return the threads that must live for reports to come: who takes them from the kernel, sorts and delivers them.
+    """Return the threads that read reports from the kernel, sort them and deliver them; all of them must be alive.
 
-    The first dies unseen when watchdog loses count of the folders that were moved to one path; no public name leads to
-    it. On macOS there is none.
+    The reader has no public name, and macOS has none. It dies silently when watchdog loses track of folders that were
+    moved to the same path.
     """
     reader = getattr(observer, "_inotify_fd", None)
     return [*([reader] if isinstance(reader, BaseThread) else []), *observer.emitters, observer]
 
 
 def _end(observer: BaseObserver) -> None:
-    """Stop every thread of an observer, also when watchdog fails on its own books (KeyError) while it does."""
+    """Stop every thread of an observer, even if watchdog's own tables are wrong and it raises KeyError."""
     threads = _threads(observer)
-    books = [found for found in (getattr(thread, "_inotify", None) for thread in threads) if found is not None]
+    tables = [table for table in (getattr(thread, "_inotify", None) for thread in threads) if table is not None]
     for thread in threads:
         with suppress(KeyError):
             thread.stop()
-    for book in books:
-        while True:  # each failure takes one wrong entry out; only at the end are those who wait for reports let go
+    for table in tables:
+        while True:  # each KeyError removes one wrong entry; only the call that succeeds releases waiting threads
             with suppress(KeyError):
-                book.deactivate()
+                table.deactivate()
                 break
     for thread in threads:
         if thread.ident is not None:
@@ -183,20 +184,20 @@ def _end(observer: BaseObserver) -> None:
 
 def _identity_of(root: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(root)
+        status = os.stat(root)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _watched_inodes() -> set[int] | None:
-    """Return the inodes that this process has inotify watches on, as the kernel tells it; None on other systems."""
+    """Return the inodes that this process watches through inotify, read from /proc; None if they cannot be read."""
     if sys.platform != "linux":
         return None
     watched: set[int] = set()
     try:
         names = os.listdir("/proc/self/fd")
-    except OSError:  # no descriptor left to look with
+    except OSError:  # the process has no file descriptor left
         return None
     for name in names:
         try:
@@ -205,6 +206,6 @@ def _watched_inodes() -> set[int] | None:
                 watched.update(
                     int(inode, 16) for inode in re.findall(r"^inotify wd:\S+ ino:(\w+)", lines, re.MULTILINE)
                 )
-        except OSError:  # closed meanwhile
+        except OSError:  # closed in the meantime
             continue
     return watched

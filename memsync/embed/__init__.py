@@ -1,1 +1,1 @@
-"""Text -> vectors, one file a provider."""
+"""Models that embed and rerank texts: one module for each provider."""

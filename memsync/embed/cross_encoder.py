@@ -1,4 +1,4 @@
-"""Cross-encoders run by fastembed: the model reads question and text together and says how well they fit."""
+"""Rerank with fastembed's cross-encoders, which read a question and a text together and score how well they fit."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
 RETRY_SECONDS = 60.0
-"""A model that could not be fetched or loaded is not tried again sooner: each search would wait for the network."""
+"""How long to wait before a model that failed to load is tried again. Otherwise every search would wait for it."""
 MOST_CHARS = 32_000
-"""Of a question or a text: more than the largest window holds, so that no tokenizer reads a megabyte for nothing."""
+"""How much of a question or a text is read: more than the largest model window holds, to save tokenizing the rest."""
 
 
 class CrossEncoder:
     """One cross-encoder of fastembed as a Reranker.
 
-    Pairs are read one at a time, on as many threads as asked: a text's relevance then depends on nothing else, and no
-    text is padded to the length of another.
+    Each thread reads one pair at a time, without a batch. So a text's relevance does not depend on the other texts,
+    and no text is padded to the length of another.
     """
 
     def __init__(self, model: Mapping[str, Any], *, threads: int) -> None:
@@ -42,37 +42,35 @@ class CrossEncoder:
 
     @property
     def name(self) -> str:
-        """The name that fastembed knows the model under."""
+        """The model's name in fastembed."""
         name: str = self._model["model"]
         return name
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how relevant each text is to a question, in the same order: from 0 to 1, the logistic of the logit.
 
-        Raises EmbedderError when the model cannot be fetched or fails.
+        Raises EmbedderError if the model cannot be fetched or fails.
         """
         model, pool = self._load()
-        asked = question[:MOST_CHARS]
+        question = question[:MOST_CHARS]
 
         def logit(text: str) -> float:
-            return float(next(iter(model.rerank(asked, [text[:MOST_CHARS]]))))
+            return float(next(iter(model.rerank(question, [text[:MOST_CHARS]]))))
 
         try:
             logits = list(pool.map(logit, texts))
         except Exception as error:
             raise EmbedderError(f"the reranking model {self.name} failed: {_reason(error)}") from error
-        if any(math.isnan(one) for one in logits):
-            raise EmbedderError(f"the reranking model {self.name} gave a value that is not a number")
-        return [_logistic(one) for one in logits]
+        if any(map(math.isnan, logits)):
+            raise EmbedderError(f"the reranking model {self.name} returned a value that is not a number")
+        return [_logistic(value) for value in logits]
 
     def unload(self) -> None:
-        """Give back the model's memory; what is being read keeps it until it is done."""
+        """Release the model's memory, once the running requests are done."""
         with self._lock:
             self._loaded = None
 
-    def close(self) -> None:
-        """Do as `unload` does: there is nothing else to give back."""
-        self.unload()
+    close = unload
 
     def _load(self) -> tuple[TextCrossEncoder, ThreadPoolExecutor]:
         with self._lock:
@@ -88,9 +86,9 @@ class CrossEncoder:
             return self._loaded
 
     def _folder(self) -> Path:
-        """Return the folder of the model's files: in fastembed's cache, or fetched into it now. Raises EmbedderError.
+        """Return the folder of the model's files; fetch them into fastembed's cache if needed. Raises EmbedderError.
 
-        fastembed itself would try three times and wait 39 s in between, and would not say why it failed.
+        fastembed itself would try three times, wait 39 s in between, and not say why it failed.
         """
         from fastembed.rerank.cross_encoder import TextCrossEncoder
         from huggingface_hub.utils.tqdm import enable_progress_bars
@@ -104,19 +102,19 @@ class CrossEncoder:
             cached = Path(fetch(local_files_only=True))
             if all((cached / file).exists() for file in files):
                 return cached
-        except OSError:  # it is not there
+        except OSError:  # not in the cache
             pass
-        except ValueError:  # a file has another size than it had when it was fetched
+        except ValueError:  # a file's size has changed since the download
             is_damaged = True
         if sys.stderr.isatty():
-            enable_progress_bars()  # which the look into the cache has switched off
+            enable_progress_bars()  # local_files_only has disabled them
         try:
             return Path(fetch(force_download=is_damaged))
         except Exception as error:
             size = f"{self._model['size_in_GB'] * 1000:.0f} MB"
             raise EmbedderError(
                 f"the reranking model {self.name} cannot be fetched into {cache_dir()}: {_reason(error)}",
-                hint=f"Its {size} are fetched at the first use: check the network and search again.",
+                hint=f"Its first use downloads {size}. Check the network and search again.",
             ) from error
 
     def _load_model(self, folder: Path) -> TextCrossEncoder:
@@ -125,7 +123,7 @@ class CrossEncoder:
         try:
             return TextCrossEncoder(
                 self.name,
-                threads=1,  # one session thread a pair; the pool runs several pairs at once
+                threads=1,  # for each pair; the pool reads several pairs at once
                 providers=["CPUExecutionProvider"],
                 cache_dir=cache_dir(),
                 specific_model_path=str(folder),
@@ -133,21 +131,21 @@ class CrossEncoder:
         except Exception as error:
             raise EmbedderError(
                 f"the reranking model {self.name} cannot be loaded: {_reason(error)}",
-                hint=f"Remove {folder.parents[1]} to have it fetched again.",
+                hint=f"Remove {folder.parents[1]} so that memsync fetches it again.",
             ) from error
 
 
 def load(name: str, threads: int) -> CrossEncoder:
-    """Return the cross-encoder with this name, not loaded yet. Raises UnknownModel with the nearest names."""
+    """Return the cross-encoder with this name without loading it. Raises UnknownModel, which suggests similar names."""
     from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-    advice = "See [search] rerank_model; without it the default model is used."
+    advice = "See [search] rerank_model; without it, memsync uses the default model."
     models = TextCrossEncoder.list_supported_models()
     return CrossEncoder(supported(name, models, what="reranking model", advice=advice), threads=threads)
 
 
 def _reason(error: Exception) -> str:
-    """Return what an error says on one line: some of the network's have several."""
+    """Return an error's message as one line; network errors may have several lines."""
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""Local models run by fastembed: the built-in one from its folder, any other by the name fastembed knows it under."""
+"""Embed with fastembed's local models: memsync's own from a folder, any other by its name in fastembed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from memsync.model.query import EmbeddingSpace
 from memsync.system.user_folders import cache_folder
 
 if TYPE_CHECKING:
-    import numpy as np
     from fastembed import TextEmbedding
-    from numpy.typing import NDArray
 
-    Vector = NDArray[np.float32]
+    from memsync.ports import Vector
 
 OWN_MODELS = ("minilm", "multilingual")
 _ENGLISH_QUERY = "Represent this sentence for searching relevant passages: "
@@ -35,14 +33,14 @@ PREFIXES: dict[str, tuple[str, str]] = {
         "",
     ),
 }
-"""What each family's model card asks to be written before a query and a passage, by the beginning of the name."""
+"""The prefixes of a query and of a passage that a family's model card asks for, by the beginning of the name."""
 
 
 class FastembedEmbedder:
     """One fastembed model as an Embedder.
 
-    Texts are embedded one at a time, on as many threads as asked: a text's vector then depends on nothing else, and
-    on CPUs this is as fast as any batch (docs/benchmarks.md), with neither padding nor a batch's memory.
+    Each thread embeds one text at a time, without a batch. So a text's vector does not depend on the other texts, and
+    nothing is padded. On CPUs this is as fast as batches and uses less memory (docs/benchmarks.md).
     """
 
     def __init__(
@@ -55,9 +53,10 @@ class FastembedEmbedder:
         max_tokens: int | None = None,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        """`folder` holds the model's files, else fastembed fetches them; texts within `max_tokens` are not checked.
+        """`folder` holds the model's files; without it, fastembed fetches them.
 
-        `check` is called each time before the model is loaded.
+        With `max_tokens`, the caller passes only texts that fit into the model's window, and their length is not
+        checked. `check` is called each time before the model is loaded.
         """
         self._space = space
         self._name = name
@@ -79,32 +78,30 @@ class FastembedEmbedder:
 
         def embed(text: str) -> Vector:
             pause()
-            return self._embed(self._space.passage_prefix + text, is_query=False)
+            return self._embed_passage(self._space.passage_prefix + text)
 
         return list(pool.map(embed, texts))
 
     def embed_query(self, text: str) -> Vector:
-        """Return one unit-length float32 vector for a question; what exceeds the model's window is not read."""
+        """Return one unit-length float32 vector for a question; the model ignores what exceeds its window."""
         return self._embed_once(self._space.query_prefix + text, is_query=True)
 
     def unload(self) -> None:
-        """Give back the model's memory; texts that are being embedded keep it until they are done."""
+        """Release the model's memory, once the running requests are done."""
         with self._lock:
             self._loaded = None
 
-    def close(self) -> None:
-        """Do as `unload` does: there is nothing else to give back."""
-        self.unload()
+    close = unload
 
-    def _embed(self, text: str, *, is_query: bool) -> Vector:
-        """Embed a passage of any length: one that exceeds the window is the mean of its two halves."""
+    def _embed_passage(self, text: str) -> Vector:
+        """Embed a passage of any length; if it exceeds the window, return the mean of its two halves' vectors."""
         import numpy as np
 
         if self._fits or self._window_holds(text) or len(text) < 2:
-            return self._embed_once(text, is_query=is_query)
+            return self._embed_once(text, is_query=False)
         middle = text.rfind(" ", 1, len(text) // 2 + 1)
         middle = middle if middle > 0 else len(text) // 2
-        halves = [self._embed(half, is_query=is_query) for half in (text[:middle], text[middle:])]
+        halves = [self._embed_passage(half) for half in (text[:middle], text[middle:])]
         mean = np.mean(halves, axis=0)
         unit: Vector = (mean / np.linalg.norm(mean)).astype(np.float32)
         return unit
@@ -138,7 +135,7 @@ class FastembedEmbedder:
 
 
 def load(name: str, threads: int) -> FastembedEmbedder:
-    """Return the fastembed model with this name. Raises UnknownModel with the nearest names."""
+    """Return the fastembed model with this name. Raises UnknownModel, which suggests similar names."""
     from fastembed import TextEmbedding
 
     advice = "The built-in model is called minilm."
@@ -153,10 +150,10 @@ def load(name: str, threads: int) -> FastembedEmbedder:
 def supported(
     name: str, models: Iterable[Mapping[str, Any]], *, what: str, advice: str, own: Sequence[str] = ()
 ) -> Mapping[str, Any]:
-    """Return fastembed's description of the model with this name, in upper or lower case.
+    """Return fastembed's description of the model with this name; the case of letters does not matter.
 
-    Raises UnknownModel, which says that no `what` has the name, names the nearest ones, of these and of memsync's
-    `own`, and gives the advice.
+    Raises UnknownModel if there is none. Its message calls the model a `what`, suggests similar names among `models`
+    and memsync's `own`, and ends with `advice`.
     """
     known = {model["model"].lower(): model for model in models}
     if name.lower() not in known:
@@ -166,7 +163,7 @@ def supported(
 
 
 def cache_dir() -> str:
-    """Return the folder in which fastembed looks for the files of models, and into which it fetches them."""
+    """Return the folder in which fastembed keeps the files of the models that it fetches."""
     return os.environ.get("FASTEMBED_CACHE_PATH") or str(Path(cache_folder()) / "models")
 
 
@@ -182,14 +179,13 @@ def _load_model(name: str, folder: Path | None) -> TextEmbedding:
     try:
         return TextEmbedding(
             name,
-            threads=1,  # one session thread a text; the pool runs several texts at once
+            threads=1,  # for each text; the pool embeds several texts at once
             providers=["CPUExecutionProvider"],
             cache_dir=None if folder else cache_dir(),
             specific_model_path=str(folder) if folder else None,
             local_files_only=folder is not None,
         )
     except Exception as error:
-        hint = (
-            "Reinstall memsync." if folder else "It is downloaded at its first use: check the network, or use minilm."
-        )
+        fetch_hint = "fastembed downloads it at the first use. Check the network, or use minilm."
+        hint = "Reinstall memsync." if folder else fetch_hint
         raise EmbedderError(f"the model {name} cannot be loaded: {error}", hint=hint) from error

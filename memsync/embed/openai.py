@@ -1,7 +1,7 @@
-"""An endpoint that speaks OpenAI's embeddings protocol, through the official client (`pip install memsync[openai]`).
+"""Embed with a server that has OpenAI's embeddings API, through the official client (`pip install memsync[openai]`).
 
 The base URL and the key come from the environment (OPENAI_BASE_URL, OPENAI_API_KEY), never from config.toml. The client
-retries with growing pauses, as the server asks, before a failure is reported.
+retries with backoff, as the server asks, before it reports a failure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float32]
+    from memsync.ports import Vector
 
 BATCH_TEXTS = 64
 MAX_RETRIES = 4
@@ -26,7 +23,7 @@ _DIMENSIONS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "
 
 
 class OpenAIEmbedder:
-    """One model of one endpoint as an Embedder."""
+    """One model of one server as an Embedder."""
 
     def __init__(self, model: str, client: Any) -> None:
         self._model = model
@@ -36,7 +33,7 @@ class OpenAIEmbedder:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that all its vectors lie in; a model not known here is asked once for its dimension."""
+        """The space of all its vectors. The dimension of an unknown model comes from a first request."""
         with self._lock:
             if self._space is None:
                 dimension = _DIMENSIONS.get(self._model) or len(self._request(["dimension"])[0])
@@ -56,7 +53,7 @@ class OpenAIEmbedder:
         return self._request([text])[0]
 
     def unload(self) -> None:
-        """Do nothing: the model is somebody else's."""
+        """Do nothing: the model runs on the server."""
 
     def close(self) -> None:
         """Close the connections to the server."""
@@ -71,13 +68,13 @@ class OpenAIEmbedder:
         except openai.OpenAIError as error:
             raise _explained(error, self._model, str(self._client.base_url)) from error
         if len(answer.data) != len(texts):
-            raise EmbedderError(f"{self._client.base_url} gave {len(answer.data)} vectors for {len(texts)} texts")
+            raise EmbedderError(f"{self._client.base_url} returned {len(answer.data)} vectors for {len(texts)} texts")
         vectors = [np.asarray(item.embedding, np.float32) for item in sorted(answer.data, key=lambda item: item.index)]
         return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
 
 
 def load(model: str) -> OpenAIEmbedder:
-    """Return an embedder for `model` at the endpoint that the environment names."""
+    """Return an embedder for `model` on the server that the environment names. Raises EmbedderError."""
     try:
         import openai
     except ImportError as error:
@@ -85,7 +82,9 @@ def load(model: str) -> OpenAIEmbedder:
             "the model openai:… needs the openai package", hint="Run: pip install 'memsync[openai]'"
         ) from error
     if not model:
-        raise EmbedderError("openai: names no model", hint="Write for example openai:text-embedding-3-small.")
+        raise EmbedderError(
+            "the model after openai: is missing", hint="Write for example openai:text-embedding-3-small."
+        )
     try:
         client = openai.OpenAI(max_retries=MAX_RETRIES, timeout=TIMEOUT_SECONDS)
     except openai.OpenAIError as error:
@@ -96,7 +95,7 @@ def load(model: str) -> OpenAIEmbedder:
 
 
 def _explained(error: Exception, model: str, url: str) -> EmbedderError:
-    """Return what went wrong at the endpoint, in words that say what to do."""
+    """Return the server's error as an EmbedderError that says what to do."""
     import openai
 
     if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
@@ -107,7 +106,7 @@ def _explained(error: Exception, model: str, url: str) -> EmbedderError:
         )
     if isinstance(error, openai.RateLimitError):
         return EmbedderError(
-            f"{url} answers that the rate or quota is used up", hint="Wait, then sync again: nothing is lost."
+            f"{url} reports that the rate limit or quota is used up", hint="Wait, then sync again: nothing is lost."
         )
     if isinstance(error, openai.APITimeoutError):
         return EmbedderError(

@@ -1,1 +1,1 @@
-"""The memory for MCP clients (Model Context Protocol): tools and resources over what `memsync.memory_api` offers."""
+"""The MCP server (Model Context Protocol): it offers a memory's operations as tools and its notes as resources."""

@@ -1,4 +1,4 @@
-"""How common MCP clients are told of the memory: their configuration as text, to be pasted where it belongs."""
+"""Write the configuration that common MCP clients need, as text that a person pastes into the right place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "memsync"
 
 
 class Target(NamedTuple):
-    """What a client is to reach: a command to start, or the address of a running server with its token."""
+    """The server that a client connects to: a command to start, or the URL and token of a running server."""
 
     command: Sequence[str] = ()
     url: str = ""
@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A client: where its configuration stands, and what to put there."""
+    """An MCP client: its name, the place of its configuration, and a function that writes the configuration."""
 
     title: str
     place: str
@@ -49,7 +49,7 @@ def _claude_code(target: Target) -> str:
 
 def _claude_desktop(target: Target) -> str:
     if target.url:
-        return "# It starts its servers itself, without HTTP: memsync mcp install claude-desktop"
+        return "# Claude Desktop starts its servers itself, without HTTP. Run: memsync mcp install claude-desktop"
     return _json("mcpServers", target)
 
 
@@ -75,6 +75,6 @@ CLIENTS = {
 
 
 def described(name: str, target: Target) -> str:
-    """Return what to do for one client, by its name in `CLIENTS`."""
+    """Return the configuration for the client of this name in `CLIENTS`, under a line that says where it belongs."""
     client = CLIENTS[name]
     return f"# {client.title}: {client.place}\n{client.configuration(target)}\n"

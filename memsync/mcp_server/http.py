@@ -1,8 +1,8 @@
-"""The same over HTTP, for clients that cannot start a process: on loopback only, behind a token.
+"""Serve MCP over HTTP, on loopback only and with a token, for clients that cannot start a process.
 
-A web page in the person's browser can reach loopback, too. So a request needs the token, which no page knows, the Host
-must be this machine by name (another name that resolves here is refused), and an Origin, which browsers send along,
-must be this server itself. No header allows any page to read an answer.
+Web pages in the user's browser can reach loopback, too. So each request needs the token, which no page knows. The Host
+header must be 127.0.0.1 or localhost, so that other names that resolve here are refused. An Origin header, which
+browsers send, must name this server. The server sends no header that lets a page read an answer.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PATH = "/mcp"
 STOP_SECONDS = 2
 LOCK_SECONDS = 5.0
 REQUEST_SECONDS = 20.0
-"""How long a connection may wait for its client: for a whole request, or for an answer to be taken."""
+"""How long a client may take to send a whole request or to read an answer."""
 IDLE_SECONDS = 5
-"""How long one stays open for a further request."""
+"""How long a connection stays open without a request."""
 MOST_CONNECTIONS = 128
 ACCEPTED_AT_ONCE = 32
-"""Connections taken from the system's queue before the first of them is counted."""
+"""How many connections are accepted at once, before MOST_CONNECTIONS is checked."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -48,7 +48,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def token_of(keep: Path) -> str:
-    """Return the token that clients send, which is made at its first use, for its owner's eyes only.
+    """Return the token that clients must send; create it at the first use. Only its owner can read the file.
 
     Raises FilesystemError.
     """
@@ -64,12 +64,12 @@ def token_of(keep: Path) -> str:
     except UnicodeDecodeError:
         token = ""
     if not re.fullmatch(r"[\w-]{32,200}", token, re.ASCII):
-        raise FilesystemError(f"{path} holds no token", hint="Remove it; a new one is made.")
+        raise FilesystemError(f"{path} does not contain a valid token", hint="Remove it; memsync makes a new one.")
     return token
 
 
 def _make_token(path: Path) -> None:
-    """Write a token, all of it or nothing, unless there is one by now."""
+    """Write a new token in one step, unless another process has just written one."""
     if path.exists():
         return
     aside = path.with_name("mcp-token.new")
@@ -82,24 +82,24 @@ def _make_token(path: Path) -> None:
 
 
 def _busy(holder: str) -> FilesystemError:
-    return FilesystemError(f"{holder} is making the token", hint="Try again.")
+    return FilesystemError(f"{holder} is creating the token", hint="Try again.")
 
 
 def listening(port: int) -> socket.socket:
-    """Return a socket on loopback. Raises UsageError when the port is taken."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    """Return a socket that listens on loopback. Raises UsageError if the port is taken."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((HOST, port))
-        found.listen()
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((HOST, port))
+        bound.listen()
     except OSError as error:
-        found.close()
-        raise UsageError(f"port {port} cannot be had: {error.strerror}", hint="Name another with --port.") from error
-    return found
+        bound.close()
+        raise UsageError(f"port {port} cannot be used: {error.strerror}", hint="Set another with --port.") from error
+    return bound
 
 
 def serve_http(link: Link, bound: socket.socket, token: str, *, read_only: bool) -> None:
-    """Serve clients on a socket until the process is told to end."""
+    """Serve clients on a socket until SIGINT or SIGTERM."""
     port = bound.getsockname()[1]
     names = [f"{name}:{port}" for name in (HOST, "localhost")]
     app = make_server(link, read_only=read_only).streamable_http_app(
@@ -125,11 +125,11 @@ def serve_http(link: Link, bound: socket.socket, token: str, *, read_only: bool)
 
 
 class _Server(uvicorn.Server):
-    """Ends when it is told to, and does not die of the signal afterwards: what was counted is still written down."""
+    """Ends at a signal, but does not raise it again afterwards: memsync still writes its usage counts."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the two signals that end a server for as long as it runs."""
+        """Handle SIGINT and SIGTERM while the server runs."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -139,10 +139,10 @@ class _Server(uvicorn.Server):
 
 
 class _Patient(H11Protocol):
-    """A connection that is closed when its client is silent or slow, and for a newer one when there are too many.
+    """A connection that is closed if its client is too slow, or to make room for a newer connection.
 
-    Anybody on this machine can connect, token or not, and open descriptors are few: connections that nobody uses must
-    not lock others out. One whose request is being answered is left alone, however long that takes.
+    Every process on this machine can connect, even without a token, and file descriptors are few, so idle connections
+    must not lock others out. A connection whose request is being answered stays open, however long that takes.
     """
 
     _waits_since = 0.0
@@ -150,37 +150,37 @@ class _Patient(H11Protocol):
     _watch: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # because asyncio's stub names the base of all transports
-        """Begin to watch the client, and make room for it."""
+        """Start the client's time limit; if there are too many connections, close the one that has waited longest."""
         super().connection_made(transport)
         self._waits_since = self.loop.time()
         self._watch = self.loop.call_later(REQUEST_SECONDS, self._look)
         if len(self.connections) > MOST_CONNECTIONS:
-            waiting = [one for one in self.connections if isinstance(one, _Patient) and one._is_waiting()]
-            min(waiting, key=lambda one: one._waits_since).close_now()  # this one waits, too
+            waiting = [other for other in self.connections if isinstance(other, _Patient) and other._is_waiting()]
+            min(waiting, key=lambda other: other._waits_since).close_now()  # never empty: this one waits, too
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Watch no longer."""
+        """Stop the time limit."""
         if self._watch is not None:
             self._watch.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Note since when the client may send its next request."""
+        """Restart the client's time limit for its next request."""
         self._waits_since = self.loop.time()
         super().on_response_complete()
 
     def close_now(self) -> None:
-        """Close the connection, whatever is still unsent."""
+        """Close the connection and drop what is still unsent."""
         self.connections.discard(self)
         self.transport.abort()
 
     def _is_waiting(self) -> bool:
-        """Tell whether it is the client's turn: no request has come in whole that is not answered."""
+        """Return whether the connection waits for its client: no whole request is unanswered."""
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete or cycle.more_body
 
     def _look(self) -> None:
-        """Close the connection if its client had its time."""
+        """Close the connection if its client took too long; otherwise check again later."""
         unsent_bytes = self.transport.get_write_buffer_size()
         takes_nothing = unsent_bytes > 0 and unsent_bytes == self._unsent_bytes
         self._unsent_bytes = unsent_bytes
@@ -192,7 +192,7 @@ class _Patient(H11Protocol):
 
 
 class _Guarded:
-    """Lets nobody in without the token."""
+    """Refuses every HTTP request without the token, with status 401."""
 
     def __init__(self, app: App, token: str) -> None:
         self._app = app

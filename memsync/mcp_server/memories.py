@@ -1,4 +1,4 @@
-"""Which memory answers a call: the daemon's where one serves this root now, else one in this process."""
+"""Choose the memory that answers a call: the daemon's if one serves this root now, otherwise one in this process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """Opens a memory for each call: daemons come and go, and config.toml changes, while a client stays.
+    """Opens a memory for each call, since the daemon and config.toml may change while a client stays connected.
 
-    `load` returns the settings as they are now. Calls in this process are answered one at a time.
+    `load` returns the current settings. The memory in this process answers one call at a time.
     """
 
     def __init__(self, load: Callable[[], Settings]) -> None:
@@ -38,7 +38,7 @@ class Link:
             except DaemonUnavailable:
                 pass
             else:
-                self.close()  # a model in this process is not needed any more
+                self.close()  # the daemon has the model, so this process no longer needs one
                 with remote:
                     yield remote
                 return
@@ -50,12 +50,12 @@ class Link:
         if self._here is None or digest != self._settings:
             if self._here is not None:
                 self._here.close()
-                self._here = None  # or else, when the next cannot be opened, this one would be asked again
+                self._here = None  # otherwise the next call would use it if the new one cannot be opened
             self._here, self._settings = connect_here(settings), digest
         return self._here
 
     def close(self) -> None:
-        """Let go of the memory in this process, if there is one that nobody is asking."""
+        """Close the memory in this process, unless a call is using it."""
         if self._here is not None and self._lock.acquire(blocking=False):
             try:
                 if self._here is not None:

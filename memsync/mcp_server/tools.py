@@ -1,6 +1,6 @@
-"""The MCP tools: each is an operation, with the text that tells a model when to use it.
+"""The MCP tools. Each is an operation with a text that tells a model when to use it.
 
-Nothing here knows the protocol.
+This module does not depend on the MCP protocol.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from memsync.operation import OPERATIONS, Operation, Tool
 
 
 def offered(*, read_only: bool) -> dict[str, Operation[Any, Any]]:
-    """Return the operations that are offered as tools, by the tool's name; with `read_only` only those that read."""
-    tools = [(one.tool, one) for one in OPERATIONS.values()]
-    return {tool.name: one for tool, one in tools if tool is not None and not (read_only and one.writes)}
+    """Return the operations that are tools, by tool name; with `read_only`, only operations that write nothing."""
+    allowed = [operation for operation in OPERATIONS.values() if not (read_only and operation.writes)]
+    return {operation.tool.name: operation for operation in allowed if operation.tool is not None}
 
 
 def tool_of(operation: Operation[Any, Any]) -> Tool:
-    """Return how an operation is offered as a tool."""
+    """Return an operation's tool, which must exist."""
     assert operation.tool is not None
     return operation.tool
 
 
 def schema_of(operation: Operation[Any, Any]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments; it refuses names that it does not know."""
+    """Return the JSON schema of a tool's arguments; it allows no other names."""
     tool = tool_of(operation)
     properties = {}
     for name in tool.parameters:
@@ -40,9 +40,9 @@ def schema_of(operation: Operation[Any, Any]) -> dict[str, Any]:
 
 
 def arguments_of(operation: Operation[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a model gives. Raises UsageError, which names the tool's parameters."""
+    """Return the checked arguments of a call. Raises UsageError, which names the tool's parameters."""
     tool = tool_of(operation)
-    whole = {  # JSON Schema takes 3.0 for a whole number
+    whole = {  # in JSON Schema, 3.0 is an integer
         name: int(value)
         for name, value in given.items()
         if name in operation.values and operation.values[name].value_type is int

@@ -1,1 +1,1 @@
-"""Vectors that all of a user's memory roots share, and the files that carry them to another machine."""
+"""The vector cache, which all memory roots of a user share, and its export and import files."""

@@ -1,7 +1,7 @@
-"""The cache of vectors as syncs and searches use it: whatever is wrong with it costs time, never an answer.
+"""The vector cache as syncs and searches use it. A fault in the cache costs time, but no sync or search fails.
 
-A damaged database is set aside and begun anew. One that cannot be written now (a full disk, a lock) is left alone for a
-while. Both are told once, as warnings.
+A damaged database is moved aside and replaced by an empty one. A database that cannot be used now (a full disk) is
+left alone for a while. Each fault gives one warning; a lock of another process gives none.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 BUSY_MS = 250
 REST_SECONDS = 10.0
-"""How long the cache is left alone after a fault, and not written to after another process held its lock: an import
-may take as long."""
+"""How long the cache is not used after a fault, and not written after another process held its lock (an import may
+hold it that long)."""
 KEPT_DAMAGED = 1
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError)
-"""What SQLite raises for a database that is damaged, or whose tables are not as they were made."""
+"""The errors of SQLite if a database is damaged or its tables are not the cache's."""
 
 _Result = TypeVar("_Result")
 
 
 class SqliteVectorCache:
-    """The vectors of every memory root of a user, in the database at `path`, of about `most_bytes` at most.
+    """The vectors of all memory roots of a user, in a database at `path` of at most about `most_bytes`.
 
-    Opened at its first use. Safe for several threads and processes.
+    It opens the database at the first use. Safe for several threads and processes.
     """
 
     def __init__(self, path: Path, most_bytes: int) -> None:
@@ -53,22 +53,22 @@ class SqliteVectorCache:
         self._last_fault = ""
 
     def identity(self) -> str:
-        """Return what tells this cache from one that takes its place; empty while it cannot be used."""
+        """Return an id of this database, which a replacement does not have; empty text if it cannot be used now."""
         return self._asked(lambda database: database.identity(), "")
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the float16 vectors that are known of these content hashes."""
+        """Return the cached float16 vectors of these content hashes."""
 
         def find(database: VectorDatabase) -> dict[bytes, bytes]:
-            found, old, broken = database.find(space, hashes)
+            vectors, old, broken = database.find(space, hashes)
             if old or broken:
                 self._touch(database, old, broken)
-            return found
+            return vectors
 
         return self._asked(find, {}) if hashes else {}
 
     def _touch(self, database: VectorDatabase, old: Sequence[int], broken: Sequence[int]) -> None:
-        """Write down what was used, if that can be done now: what was found is of use in any case."""
+        """Record which vectors were used; skip it if the database cannot be written, since reading has worked."""
         try:
             with database.writing():
                 database.touch(old, broken)
@@ -78,9 +78,9 @@ class SqliteVectorCache:
     def put(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
     ) -> bool:
-        """Store vectors by content hash, as computed or as float16; what is no vector is left out.
+        """Store vectors by content hash, given as float32 arrays or as float16 bytes; skip invalid vectors.
 
-        Those that are there stay, unless `replace`. Returns False when nothing could be stored.
+        Cached vectors stay, unless `replace`. Returns False if the cache cannot be written now.
         """
         values = _usable(space, vectors)
 
@@ -92,11 +92,11 @@ class SqliteVectorCache:
         return self._asked(add, False, writes=True) if values else True
 
     def trim(self) -> None:
-        """Forget the vectors that were used longest ago where they have become too many."""
+        """Delete the least recently used vectors if the cache has become too large."""
         self._asked(lambda database: database.trim(self._most_bytes), None, writes=True)
 
     def take_warnings(self) -> list[str]:
-        """Return what was wrong with the cache since this was last asked."""
+        """Return the warnings since the last call."""
         warnings, self._warnings = self._warnings, []
         return warnings
 
@@ -108,14 +108,14 @@ class SqliteVectorCache:
     # ----------------------------------------------------------------------------------------- faults
 
     def _asked(self, work: Callable[[VectorDatabase], _Result], otherwise: _Result, *, writes: bool = False) -> _Result:
-        """Return what `work` gives, or `otherwise` when the cache cannot be used now."""
+        """Return the result of `work`, or `otherwise` if the cache cannot be used now."""
         with self._guard:
             now = time.monotonic()
             if now < self._rest_until or (writes and now < self._busy_until):
                 return otherwise
             try:
                 return work(self._opened())
-            except (apsw.BusyError, apsw.LockedError):  # another process writes; that is no fault
+            except (apsw.BusyError, apsw.LockedError):  # another process writes, which is not a fault
                 self._busy_until = time.monotonic() + REST_SECONDS
             except (*_DAMAGE, UnicodeDecodeError) as error:
                 self._begin_anew(str(error))
@@ -128,7 +128,7 @@ class SqliteVectorCache:
             return otherwise
 
     def _opened(self) -> VectorDatabase:
-        """Return the database at the path: another than before if that was removed or replaced."""
+        """Return the database at the path; open it again if the file was removed or replaced."""
         if self._database is not None and self._database.inode != _inode(self.path):
             self._close()
         if self._database is None:
@@ -136,7 +136,7 @@ class SqliteVectorCache:
         return self._database
 
     def _begin_anew(self, damage: str) -> None:
-        """Move a damaged database out of the way. The next use makes an empty one."""
+        """Move a damaged database aside. The next use creates an empty one."""
         self._close()
         try:
             aside = set_aside(self.path, kept=KEPT_DAMAGED)
@@ -146,7 +146,7 @@ class SqliteVectorCache:
         self._warnings.append(f"the vector cache {self.path} was damaged ({damage}); it was set aside as {aside.name}")
 
     def _fault(self, reason: str) -> None:
-        """Leave the cache alone for a while, and say why, once for each reason."""
+        """Stop using the cache for REST_SECONDS, and warn unless the last fault had the same reason."""
         if reason != self._last_fault:
             self._warnings.append(f"the vector cache {self.path} cannot be used: {reason}")
         self._last_fault = reason
@@ -160,7 +160,7 @@ class SqliteVectorCache:
 
 
 def _usable(space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]]) -> dict[bytes, bytes]:
-    """Return those that are vectors of the space, as float16 by hash; what is wrong with the others, the index says."""
+    """Return the valid vectors of the space as float16 bytes by hash; the index reports the invalid ones."""
     values: dict[bytes, bytes] = {}
     for digest, vector in vectors:
         with suppress(EmbedderError):

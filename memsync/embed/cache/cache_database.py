@@ -1,7 +1,7 @@
-"""The database of cached vectors: its tables, its transactions, and what each of them reads and writes.
+"""The database of cached vectors: its tables, queries and transactions.
 
-One file for each user, in WAL mode, so that reading never waits for another process. Writers wait only a moment for
-each other: what is not cached now is cached later, or computed again.
+Each user has one file, in WAL mode, so that reading never waits for another process. Writers wait only a moment for
+each other: a vector that is not cached now is cached later or computed again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ HASH_BYTES = 32
 
 
 def checksum(content_hash: bytes, value: bytes) -> int:
-    """Return the CRC-32 of a hash and its vector: a digit that changes on the disk, or a wrong hash, changes it."""
+    """Return the CRC-32 of a hash and its vector, which reveals damage to either of them."""
     return zlib.crc32(value, zlib.crc32(content_hash))
 
 
 def value_bytes(dimension: int) -> int:
-    """Return the size of a float16 vector."""
+    """Return the size of a float16 vector in bytes."""
     return 2 * dimension
 
 
 def are_unit(values: Sequence[bytes], dimension: int) -> list[bool]:
-    """Tell of each float16 vector whether it is finite and of unit length; all have the size of `dimension`."""
+    """Return for each float16 vector whether it is finite and of unit length; each has `dimension` numbers."""
     import numpy as np
 
     if not values:
@@ -52,19 +52,19 @@ def cosines(ours: Sequence[bytes], theirs: Sequence[bytes], dimension: int) -> l
 
     if not ours:
         return []
-    one, other = (
+    left, right = (
         np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
         for values in (ours, theirs)
     )
     with np.errstate(over="ignore", invalid="ignore"):
-        return [float(value) for value in (one * other).sum(axis=1)]
+        return [float(cosine) for cosine in (left * right).sum(axis=1)]
 
 
 VERSION = 1
 PAGE_BYTES = 8_192
-"""A page of SQLite's usual 4,096 bytes would hold four vectors of 384 dimensions and a fifth of it nothing."""
+"""SQLite's usual page of 4,096 bytes holds four vectors of 384 dimensions and wastes a fifth of its space."""
 KEPT_SHARE = 0.8
-"""What trimming leaves of the bound, so that it is seldom needed."""
+"""The share of the size limit that remains after trimming, so that trimming is rare."""
 _DAY_SECONDS = 86_400
 
 _SCHEMA = """
@@ -98,21 +98,22 @@ _COUNT = "SELECT count(*) FROM vector WHERE space = ?"
 
 
 class NewerVersion(Exception):
-    """The database was written by a later version of memsync, which this one leaves alone."""
+    """A later version of memsync wrote the database, so this version does not change it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedSpace:
-    """A space of the cache, and how many vectors it has."""
+    """A space of the cache, and its number of vectors."""
 
     space: EmbeddingSpace
     vectors: int
 
 
 class VectorDatabase:
-    """One connection to the database at `path`, which is made if it is not there.
+    """One connection to the database at `path`, which is created if it does not exist.
 
-    Methods raise apsw's errors, and CorruptError for rows that make no sense; FilesystemError where none can be made.
+    Methods raise apsw's errors, including CorruptError for invalid rows. The constructor also raises NewerVersion, and
+    FilesystemError if the file cannot be created.
     """
 
     def __init__(self, path: Path, busy_ms: int) -> None:
@@ -141,7 +142,7 @@ class VectorDatabase:
         if version == VERSION:
             return
         with self.writing():
-            if self._db.pragma("user_version") == 0:  # another process may have been quicker
+            if self._db.pragma("user_version") == 0:  # another process may have created the tables
                 if self._db.execute("SELECT count(*) FROM sqlite_schema").get:
                     raise apsw.CorruptError("its tables are not the cache's")
                 for _ in self._db.execute(_SCHEMA):
@@ -150,26 +151,26 @@ class VectorDatabase:
                 self._db.pragma("user_version", VERSION)
 
     def close(self) -> None:
-        """Close the connection; what the last checkpoint fails at is still in the log."""
+        """Close the connection. If its last checkpoint fails, the write-ahead log still has the data."""
         with suppress(apsw.Error):
             self._db.close(True)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Make one write transaction of the body, which is kept if it raises nothing."""
+        """Run the body in one write transaction; commit it, or roll it back if the body raises."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            if self._db.in_transaction:  # some errors end it by themselves
+            if self._db.in_transaction:  # some errors roll back by themselves
                 self._db.execute("ROLLBACK")
-            self._numbers = {}  # of a space that was added, perhaps
+            self._numbers = {}  # it may contain a space that was rolled back
             raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Let all that the body reads be of one moment."""
+        """Run the body in one read transaction, so that all its queries see the same state."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -178,29 +179,29 @@ class VectorDatabase:
                 self._db.execute("ROLLBACK")
 
     def identity(self) -> str:
-        """Return what tells this database from one that takes its place."""
+        """Return this database's random id, which a replacement does not have."""
         return str(self._db.execute("SELECT value FROM about WHERE key = 'identity'").get or "")
 
     # ---------------------------------------------------------------------------------------- spaces
 
     def spaces(self) -> list[CachedSpace]:
-        """Return every space, in the order in which they came."""
+        """Return all spaces, in the order in which they were added."""
         return [
             CachedSpace(space, int(str(self._db.execute(_COUNT, (number,)).get))) for number, _, space in self._spaces()
         ]
 
     def _spaces(self) -> list[tuple[int, str, EmbeddingSpace]]:
-        """Return (number, name, space) of each. Raises CorruptError for a description that does not give the name."""
-        found = []
+        """Return (number, name, space) of each. Raises CorruptError if a description does not fit its name."""
+        spaces = []
         for number, name, description in self._db.execute("SELECT id, name, description FROM space ORDER BY id"):
             try:
                 space = EmbeddingSpace(**json.loads(str(description)))
             except (TypeError, ValueError, RecursionError):
                 space = None
             if space is None or space.name != name:
-                raise apsw.CorruptError(f"space {number} is not as it is described")
-            found.append((int(str(number)), space.name, space))
-        return found
+                raise apsw.CorruptError(f"the description of space {number} does not fit its name")
+            spaces.append((int(str(number)), space.name, space))
+        return spaces
 
     def _number(self, space: EmbeddingSpace) -> int | None:
         if space.name not in self._numbers:
@@ -218,7 +219,7 @@ class VectorDatabase:
     # --------------------------------------------------------------------------------------- vectors
 
     def find(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> tuple[dict[bytes, bytes], list[int], list[int]]:
-        """Return the vectors of these hashes, the ids of those last used on another day, and the ids of broken ones."""
+        """Return the vectors of these hashes, the ids of vectors not used today yet, and the ids of broken vectors."""
         number = self._number(space)
         if number is None:
             return {}, [], []
@@ -226,32 +227,31 @@ class VectorDatabase:
         values: dict[bytes, bytes] = {}
         ids: dict[bytes, int] = {}
         old, broken = [], []
-        for row_id, digest, used, check, value in self._db.executemany(_FIND, [(number, one) for one in hashes]):
+        for row_id, digest, used, check, value in self._db.executemany(_FIND, [(number, hash_) for hash_ in hashes]):
             if not _is_sound(digest, check, value, size):
                 broken.append(row_id)
                 continue
             values[digest], ids[digest] = value, row_id
             if used != today:
                 old.append(row_id)
-        wrong = [
-            one for one, good in zip(values, are_unit(list(values.values()), space.dimension), strict=True) if not good
-        ]
-        for digest in wrong:
-            del values[digest]
-            broken.append(ids[digest])
+        are_sound = are_unit(list(values.values()), space.dimension)
+        for digest, is_sound in zip(list(values), are_sound, strict=True):
+            if not is_sound:
+                del values[digest]
+                broken.append(ids[digest])
         return values, old, broken
 
     def touch(self, used: Sequence[int], broken: Sequence[int]) -> None:
-        """Note that vectors were used today, and forget broken ones; in a write transaction."""
+        """Record that vectors were used today, and delete broken ones. Call this in a write transaction."""
         if used:
             self._db.execute(_TOUCH, (_today(), json.dumps(list(used))))
         if broken:
             self._db.execute(_FORGET, (json.dumps(list(broken)),))
 
     def add(self, space: EmbeddingSpace, values: Mapping[bytes, bytes], *, replace: bool = False) -> int:
-        """Store float16 vectors by hash, in a write transaction; return how many are new.
+        """Store float16 vectors by hash; return how many rows were written. Call this in a write transaction.
 
-        With `replace` they take the place of those that are there.
+        A vector that is already there stays, unless `replace`.
         """
         number, today = self._number_made(space), _today()
         before = self._db.total_changes()
@@ -260,7 +260,7 @@ class VectorDatabase:
         return self._db.total_changes() - before
 
     def all_of(self, space: EmbeddingSpace) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (hash, vector) of every sound vector of a space."""
+        """Yield (hash, vector) of every intact vector of a space."""
         size = value_bytes(space.dimension)
         for digest, check, value in self._db.execute(_ALL, (self._number(space),)):
             if _is_sound(digest, check, value, size):
@@ -274,7 +274,7 @@ class VectorDatabase:
         return pages * int(str(self._db.pragma("page_size")))
 
     def trim(self, most_bytes: int) -> None:
-        """Forget the vectors that were used longest ago, if the file has come to use more than `most_bytes`."""
+        """Delete the least recently used vectors if the file uses more than `most_bytes`."""
         if self.used_bytes() <= most_bytes:
             return
         with self.writing():
@@ -286,7 +286,7 @@ class VectorDatabase:
 
 
 def _is_sound(digest: object, check: object, value: object, size: int) -> bool:
-    """Tell whether a row is as it was written."""
+    """Return whether a row is unchanged since it was written."""
     return (
         isinstance(digest, bytes)
         and len(digest) == HASH_BYTES

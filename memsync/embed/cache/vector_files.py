@@ -1,12 +1,12 @@
-"""Files of vectors: what the cache holds, carried to another machine.
+"""Export the vector cache to a file and import it on another machine.
 
-    memsync vectors 1                                             (a line: what this is, and the version of its form)
+    memsync vectors 1                                             (a line: the name and version of the format)
     {"spaces": [{"name": "...", "description": {...}}, ...]}      (a line of JSON: the spaces, in order)
-    for each space: blocks of (number of records: 4 bytes, little-endian; records), ended by a block of 0 records
-    SHA-256 of all before (32 bytes)
+    for each space: blocks of (number of records: 4 bytes, little-endian; records); the last block has 0 records
+    SHA-256 of everything before it (32 bytes)
 
-A record is the SHA-256 of a passage (32 bytes) and its vector (float16, little-endian). There is no text and no path in
-it. A file is read in blocks, whatever its size, and nothing of it is kept unless all of it is right.
+A record is the SHA-256 of a passage (32 bytes) and its vector (float16, little-endian). The file contains no text and
+no paths. It is read in blocks, and imported only if all of it is valid.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ MAX_SPACES = 100
 MAX_DIMENSION = 65_536
 BLOCK_BYTES = 1_000_000
 LEAST_COSINE = 0.99
-"""How alike two vectors of one text must be. Another processor rounds differently, by less than this."""
+"""The least similarity of two vectors of the same text. Processors round differently, but differ less than this."""
 BUSY_MS = 10_000
 _COUNT = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """How many vectors of one space were written or read, and how many of these were new."""
+    """How many vectors of one space were exported or imported, and how many of these were new."""
 
     space: str
     vectors: int
@@ -56,7 +56,7 @@ class Exchanged:
 
 
 def cached_spaces(path: Path) -> tuple[list[CachedSpace], int]:
-    """Return the spaces of the cache at `path`, and the size of its file in bytes; nothing where there is no cache."""
+    """Return the spaces of the cache at `path` and how many bytes it uses; ([], 0) if there is no cache."""
     if not path.exists():
         return [], 0
     with _opened(path) as database, database.reading():
@@ -64,63 +64,64 @@ def cached_spaces(path: Path) -> tuple[list[CachedSpace], int]:
 
 
 def chosen(spaces: Sequence[CachedSpace], names: Sequence[str]) -> list[CachedSpace]:
-    """Return the spaces of these names, or of these models, or all. Raises UsageError for a name that none has."""
+    """Return the spaces with these names or models; all if `names` is empty. Raises UsageError for an unknown name."""
     for name in names:
-        if not any(name in (one.space.name, one.space.model) for one in spaces):
-            known = ", ".join(one.space.name for one in spaces)
+        if not any(name in (cached.space.name, cached.space.model) for cached in spaces):
+            known = ", ".join(cached.space.name for cached in spaces)
             raise UsageError(
                 f"the vector cache has no space {name}", hint=f"It has: {known}" if known else "It is empty."
             )
-    return [one for one in spaces if not names or one.space.name in names or one.space.model in names]
+    return [cached for cached in spaces if not names or cached.space.name in names or cached.space.model in names]
 
 
 def export_vectors(path: Path, names: Sequence[str], stream: BinaryIO, progress: Progress) -> list[Exchanged]:
-    """Write the vectors of the cache at `path` to a stream: of the spaces of these names, or of all.
+    """Write the vectors of the chosen spaces (see `chosen`) of the cache at `path` to a stream.
 
-    Raises UsageError for an unknown space or an empty cache, IndexFailure, OSError of the stream.
+    Raises UsageError for an unknown space or an empty cache, IndexFailure, and the stream's OSError.
     """
     if not path.exists():
         raise _empty()
     with _opened(path) as database, database.reading():
         spaces = chosen(database.spaces(), names)
-        total = sum(one.vectors for one in spaces)
+        total = sum(cached.vectors for cached in spaces)
         if not total:
             raise _empty()
         target = _Summed(stream)
         target.write(MAGIC + _header(spaces))
         done: list[Exchanged] = []
-        for one in spaces:
-            written, count = sum(before.vectors for before in done), 0
-            for records in _blocks(database.all_of(one.space), _block_records(one.space)):
+        for cached in spaces:
+            written, count = sum(exported.vectors for exported in done), 0
+            for records in _blocks(database.all_of(cached.space), _block_records(cached.space)):
                 target.write(_COUNT.pack(len(records)) + b"".join(digest + value for digest, value in records))
                 count += len(records)
                 progress("writing vectors", written + count, total)
             target.write(_COUNT.pack(0))
-            done.append(Exchanged(one.space.name, count, 0))
+            done.append(Exchanged(cached.space.name, count, 0))
         stream.write(target.digest())
         return done
 
 
 def import_vectors(path: Path, most_bytes: int, stream: BinaryIO, size: int, progress: Progress) -> list[Exchanged]:
-    """Put the vectors of a file into the cache at `path`, all of them in one transaction, or none.
+    """Add the vectors of a file to the cache at `path` in one transaction: all of them or none.
 
-    `size` is the file's in bytes, 0 if it is not known; `most_bytes` is what the cache may hold. Raises UsageError for
-    a file that is not whole or not right, IndexFailure, FilesystemError.
+    `size` is the file's size in bytes, 0 if unknown; `most_bytes` is the size limit of the cache. Raises UsageError for
+    a file that is incomplete or invalid, IndexFailure, and FilesystemError.
     """
     source = _Summed(stream)
     spaces = _spaces(source)
     with _opened(path) as database:
         with database.writing():
-            if any(one.space.name == new.name and one.space != new for one in database.spaces() for new in spaces):
-                raise _refused("its spaces are not described as those of the cache are")
+            known = {cached.space.name: cached.space for cached in database.spaces()}
+            if any(known.get(space.name, space) != space for space in spaces):
+                raise _refused("it describes its spaces differently from the cache")
             done = [_read_space(database, space, source, most_bytes, size, progress) for space in spaces]
             digest = source.digest()
             if _exactly(stream, len(digest)) != digest or stream.read(1):
                 raise _refused("its SHA-256 does not fit its content: it was damaged or changed on the way")
             _check(done)
-        with suppress(apsw.Error):  # another time
+        with suppress(apsw.Error):  # a later sync trims it
             database.trim(most_bytes)
-    return [Exchanged(space.name, one.vectors, one.added) for space, one in zip(spaces, done, strict=True)]
+    return [Exchanged(space.name, read.vectors, read.added) for space, read in zip(spaces, done, strict=True)]
 
 
 # ------------------------------------------------------------------------------------------- reading
@@ -128,7 +129,7 @@ def import_vectors(path: Path, most_bytes: int, stream: BinaryIO, size: int, pro
 
 @dataclass(slots=True)
 class _Read:
-    """What was found in one space of a file."""
+    """Counts of one space of a file: its vectors, the new ones, the invalid ones, and those unlike the cache's."""
 
     vectors: int = 0
     added: int = 0
@@ -139,48 +140,48 @@ class _Read:
 def _read_space(
     database: VectorDatabase, space: EmbeddingSpace, source: _Summed, most_bytes: int, size: int, progress: Progress
 ) -> _Read:
-    found = _Read()
+    read = _Read()
     record_bytes = HASH_BYTES + value_bytes(space.dimension)
     while count := _COUNT.unpack(source.exactly(_COUNT.size))[0]:
         if count > _block_records(space):
             raise _refused(f"it has a block of {count:,} vectors")
         if source.bytes_read + count * record_bytes > most_bytes:
             raise _refused(
-                f"it holds more than the {most_bytes // 1_000_000:,} MB that the cache may",
+                f"it is larger than the {most_bytes // 1_000_000:,} MB that the cache may use",
                 "Set index.vector_cache_mb to a larger number.",
             )
         content = source.exactly(count * record_bytes)
         records = [content[start : start + record_bytes] for start in range(0, len(content), record_bytes)]
-        _take(database, space, {record[:HASH_BYTES]: record[HASH_BYTES:] for record in records}, found)
-        found.vectors += count
+        _add_block(database, space, {record[:HASH_BYTES]: record[HASH_BYTES:] for record in records}, read)
+        read.vectors += count
         progress("reading vectors", source.bytes_read, max(size, source.bytes_read))
-    return found
+    return read
 
 
 def _check(done: Sequence[_Read]) -> None:
-    """Raise UsageError if any vector is none, or another than the one that the cache has for the same text."""
-    if wrong := sum(one.not_vectors for one in done):
+    """Raise UsageError if any vector is invalid or differs from the cache's vector for the same text."""
+    if wrong := sum(read.not_vectors for read in done):
         raise _refused(f"{wrong:,} of its vectors are not finite or not of unit length")
-    if differing := sum(one.differing for one in done):
+    if differing := sum(read.differing for read in done):
         raise _refused(f"{differing:,} of its vectors differ from those that the cache has for the same texts")
 
 
-def _take(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], found: _Read) -> None:
-    """Add one block to the cache, and count what is wrong with it: then none of it is kept in the end."""
-    found.not_vectors += are_unit(list(values.values()), space.dimension).count(False)
+def _add_block(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], read: _Read) -> None:
+    """Add one block to the cache and count its faults; `_check` refuses the whole file if there are any."""
+    read.not_vectors += are_unit(list(values.values()), space.dimension).count(False)
     known = database.find(space, list(values))[0]
     alike = cosines(list(known.values()), [values[digest] for digest in known], space.dimension)
-    found.differing += sum(not cosine > LEAST_COSINE for cosine in alike)
-    found.added += database.add(space, values)
+    read.differing += sum(not cosine > LEAST_COSINE for cosine in alike)
+    read.added += database.add(space, values)
 
 
 def _spaces(source: _Summed) -> list[EmbeddingSpace]:
-    """Return the spaces that the file begins with. Raises UsageError for what is no such file."""
+    """Read the file's header and return its spaces. Raises UsageError if the file has another format."""
     magic = source.some(len(MAGIC))
     if magic != MAGIC:
         if magic.startswith(MAGIC[:-2]):
             raise _refused("it was written by another version of memsync", "Upgrade memsync, or export it again.")
-        raise _refused("it is no file of vectors", "Name a file that memsync vectors export wrote.")
+        raise _refused("it is not a file of vectors", "Name a file that memsync vectors export wrote.")
     line = source.line(MAX_HEADER_BYTES)
     try:
         entries = json.loads(line)["spaces"]
@@ -204,7 +205,7 @@ def _spaces(source: _Summed) -> list[EmbeddingSpace]:
 
 
 class _Summed:
-    """A stream, and the SHA-256 of what went through it."""
+    """A stream that computes the SHA-256 of everything read or written."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -216,18 +217,18 @@ class _Summed:
         self._stream.write(content)
 
     def exactly(self, count: int) -> bytes:
-        """Return so many bytes. Raises UsageError if the file ends before."""
+        """Read `count` bytes. Raises UsageError if the file ends before."""
         return self._noted(_exactly(self._stream, count))
 
-    def some(self, most: int) -> bytes:
-        """Return so many bytes, fewer only at the file's end."""
-        return self._noted(_some(self._stream, most))
+    def some(self, count: int) -> bytes:
+        """Read `count` bytes, or fewer at the end of the file."""
+        return self._noted(_some(self._stream, count))
 
-    def line(self, most: int) -> bytes:
-        """Return a line of at most so many bytes. Raises UsageError for a longer one."""
-        line = self._noted(self._stream.readline(most))
+    def line(self, max_bytes: int) -> bytes:
+        """Read a line of at most `max_bytes`. Raises UsageError if it is longer or has no end."""
+        line = self._noted(self._stream.readline(max_bytes))
         if not line.endswith(b"\n"):
-            raise _refused("its spaces cannot be read" if len(line) == most else "it is cut off")
+            raise _refused("its spaces cannot be read" if len(line) == max_bytes else "it is cut off")
         return line
 
     def digest(self) -> bytes:
@@ -239,8 +240,8 @@ class _Summed:
         return content
 
 
-def _some(stream: BinaryIO, most: int) -> bytes:
-    parts, missing = [], most
+def _some(stream: BinaryIO, count: int) -> bytes:
+    parts, missing = [], count
     while missing and (part := stream.read(missing)):
         parts.append(part)
         missing -= len(part)
@@ -255,20 +256,20 @@ def _exactly(stream: BinaryIO, count: int) -> bytes:
 
 
 def _header(spaces: Sequence[CachedSpace]) -> bytes:
-    entries = [{"name": one.space.name, "description": asdict(one.space)} for one in spaces]
+    entries = [{"name": cached.space.name, "description": asdict(cached.space)} for cached in spaces]
     return json.dumps({"spaces": entries}).encode() + b"\n"
 
 
 def _block_records(space: EmbeddingSpace) -> int:
-    """Return how many records are read and written at once."""
+    """Return how many records a block has at most."""
     return max(1, BLOCK_BYTES // (HASH_BYTES + value_bytes(space.dimension)))
 
 
-def _blocks(records: Iterator[tuple[bytes, bytes]], most: int) -> Iterator[list[tuple[bytes, bytes]]]:
+def _blocks(records: Iterator[tuple[bytes, bytes]], max_records: int) -> Iterator[list[tuple[bytes, bytes]]]:
     block: list[tuple[bytes, bytes]] = []
     for record in records:
         block.append(record)
-        if len(block) == most:
+        if len(block) == max_records:
             yield block
             block = []
     if block:
@@ -285,7 +286,7 @@ def _empty() -> UsageError:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[VectorDatabase]:
-    """Yield the database, and turn its errors into ours, each with what to do."""
+    """Yield the database; turn its errors into memsync errors with a hint."""
     database: VectorDatabase | None = None
     try:
         database = VectorDatabase(path, BUSY_MS)
@@ -299,9 +300,10 @@ def _opened(path: Path) -> Iterator[VectorDatabase]:
     except apsw.IOError as error:
         raise IndexFailure(f"the vector cache {path} cannot be used: {error}", hint="Check the disk.") from error
     except NewerVersion as error:
-        raise IndexTooNew(f"the vector cache {path} is of a later memsync", hint="Upgrade memsync.") from error
+        message = f"a later version of memsync wrote the vector cache {path}"
+        raise IndexTooNew(message, hint="Upgrade memsync.") from error
     except (apsw.Error, UnicodeDecodeError) as error:
-        hint = "Remove that file: memsync sync makes a new one, and fills it from the index."
+        hint = "Remove that file; memsync sync makes a new one and fills it from the index."
         raise IndexDamaged(f"the vector cache {path} is damaged: {error}", hint=hint) from error
     finally:
         if database is not None:

