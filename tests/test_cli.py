@@ -88,7 +88,7 @@ def test_no_match_exits_with_one_and_tells_freshness(
         (["search", "x", "--after", "someday"], 2, "'someday' is not a date"),
         (["search", "x", "--mode", "magic"], 2, "magic"),
         (["search", "--", "-x"], 2, "only says what to leave out"),
-        (["get", "../secret"], 5, "not a path under the memory root"),
+        (["get", "../secret"], 5, "not a path beneath the memory root"),
         (["get", "absent.md"], 5, "does not exist"),
         (["get", "a.md:99"], 5, "has 1 lines"),
         (["nosuchcommand"], 2, "No such command"),
