@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, Tail, joined, read_tail
@@ -41,7 +42,10 @@ class Replaced(Exception):
     """Another process replaced the note while it was being written."""
 
 
-def tried(path: NotePath, attempt: Callable[[], Done]) -> Done:
+Result = TypeVar("Result")
+
+
+def tried(path: NotePath, attempt: Callable[[], Result]) -> Result:
     """Repeat `attempt` until it does not raise Replaced, for up to TRY_SECONDS. Raises WriteRefused after that."""
     limit = time.monotonic() + TRY_SECONDS
     while time.monotonic() < limit:

@@ -36,18 +36,18 @@ def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
     Staged changes of other files stay staged and out of the commit. A note with staged changes is not committed,
     because its staged version would then seem to revert the commit.
     """
-    return _guarded(lambda: _commit(root, [path], path, message))
+    return _commit_or_reason(root, [path], path, message)
 
 
 def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message: str) -> tuple[str, str]:
     """Commit moved notes, each as (from, to), like `commit`."""
     paths = list(dict.fromkeys(path for move in moves for path in move))
-    return _guarded(lambda: _commit(root, paths, "what was moved", message)) if moves else ("", "")
+    return _commit_or_reason(root, paths, "the moved notes", message) if moves else ("", "")
 
 
-def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+def _commit_or_reason(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     try:
-        return act()
+        return _commit(root, paths, what, message)
     except GitUnusable as error:
         return "", f"not committed: {error}"
     except OSError as error:
@@ -77,7 +77,7 @@ def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, mes
     base = head or _done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
     if _differing(git, index.copy, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
-    tracked = set(_listed(git, index.copy))
+    tracked = set(_done(git, "ls-files", "-z", index=index.copy).split("\0"))
     there = [path for path in paths if _is_file(git, path)]
     _check_rules(git, [path for path in there if path not in tracked], there)
     gone = [path for path in paths if path in tracked and path not in there]
@@ -114,11 +114,6 @@ def _differing(git: Git, index: str, tree: str, paths: Sequence[str]) -> bool:
     options = ("--cached", "--ita-invisible-in-index", "--no-ext-diff", "--no-renames", "--name-only", "-z")
     listed = _done(git, "diff-index", *options, tree, index=index)
     return not set(listed.split("\0")).isdisjoint(paths)
-
-
-def _listed(git: Git, index: str) -> list[str]:
-    """Return the paths that an index has."""
-    return _done(git, "ls-files", "-z", index=index).split("\0")
 
 
 def _is_file(git: Git, path: str) -> bool:

@@ -128,14 +128,7 @@ class NoteWriter:
         with self.lock(), folder_of(self._root, path) as folder:
             if not force:
                 refuse_open_in_editor(folder, path)
-            old, new = "", ""
-
-            def attempt() -> Done:
-                nonlocal old, new
-                done, old, new = self._rewrite(folder, path, edit)
-                return done
-
-            done = tried(path, attempt)
+            done, old, new = tried(path, lambda: self._rewrite(folder, path, edit))
             with suppress(MemsyncError):
                 self._settle_replaced(path, old, new)
                 if adds and new != old:
@@ -154,27 +147,28 @@ class NoteWriter:
         """Replace the note by its new version; return the result, the old and the new text. Raises Replaced."""
         name = path.rpartition("/")[2]
         with note_file.opened(folder, path, name) as descriptor:
-            found = os.fstat(descriptor)
-            check_writable(path, found)
+            status = os.fstat(descriptor)
+            check_writable(path, status)
             content = note_file.read(descriptor, path)
         read_tail(path, content)  # raises WriteRefused for binary files and conflict markers
         old = content.decode("utf-8", "surrogateescape")
         new = edit(old)
         if new == old:
             return Done(path, 1), old, new
-        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), found):
+        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status):
             raise Replaced
-        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-        return Done(path, new.count("\n", 0, same) + 1), old, new
+        shorter = min(len(old), len(new))
+        changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)
+        return Done(path, new.count("\n", 0, changed_at) + 1), old, new
 
 
 def _new_lines(old: str, new: str) -> str:
     """Return the lines between the common beginning and the common end of two versions, as the new one has them."""
     before, after = split_lines(old), split_lines(new)
     first = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
-    rest = zip(reversed(before[first:]), reversed(after[first:]), strict=False)
-    same = next((i for i, (a, b) in enumerate(rest) if a != b), min(len(before), len(after)) - first)
-    return "\n".join(after[first : len(after) - same]).strip("\n").encode("utf-8", "replace").decode()
+    from_end = zip(reversed(before[first:]), reversed(after[first:]), strict=False)
+    same_at_end = next((i for i, (a, b) in enumerate(from_end) if a != b), min(len(before), len(after)) - first)
+    return "\n".join(after[first : len(after) - same_at_end]).strip("\n").encode("utf-8", "replace").decode()
 
 
 def _busy(holder: str) -> WriteRefused:

@@ -16,7 +16,7 @@ from typing import Any
 from memsync.errors import FilesystemError
 from memsync.settings.config_file import ConfigFile
 from memsync.settings.paths import is_beneath, real, root_of
-from memsync.system.user_folders import digest_of, other_writer, own_folder, state_folder
+from memsync.system.user_folders import digest_of, other_writer, state_folder, write_own_file
 
 HARMLESS = frozenset(
     {
@@ -83,16 +83,10 @@ def trust(file: ConfigFile) -> None:
     """Let a file set everything until its content changes. Raises FilesystemError."""
     path = real(file.path)
     place = _place(path)
-    aside = f"{place}.{os.getpid()}"
     record = json.dumps({"path": path, "sha256": _content_digest(file)})
     try:
-        own_folder(_folder())
-        with open(aside, "w", encoding="ascii", opener=_private) as stream:
-            stream.write(record)
-        os.replace(aside, place)
+        write_own_file(place, record.encode())
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(aside)
         raise FilesystemError(f"{place} cannot be written: {error.strerror}", hint="Check its folder.") from error
 
 
@@ -141,7 +135,3 @@ def _folder() -> str:
 
 def _place(path: str) -> str:
     return os.path.join(_folder(), f"{digest_of(os.fsencode(path))}.json")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -258,7 +258,8 @@ class Indexer:
                 on_commit(len(batch), work.report.pending)
         work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
         if work.failures != work.outlook.known.failures:
-            self._remember(work)
+            with self._index.writing() as writer:
+                write_failures(writer, work.failures.values())
 
     # ------------------------------------------------------------------------------------------ batches
 
@@ -412,10 +413,6 @@ class Indexer:
             writer.put_stamp(path, parsed.stamp)
             return 0
         return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
-
-    def _remember(self, work: _Round) -> None:
-        with self._index.writing() as writer:
-            write_failures(writer, work.failures.values())
 
 
 def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
 from memsync.settings.paths import default_index_dir, keep_dir
-from memsync.system.user_folders import own_folder, state_folder
+from memsync.system.user_folders import own_folder, state_folder, write_own_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -287,11 +287,7 @@ def _remember(root: str) -> None:
         known = _recorded(place)
         if known == root or (known and not _former_path(root)):
             return
-        own_folder(os.path.dirname(place))
-        aside = f"{place}.{os.getpid()}"
-        with open(aside, "wb", opener=_private) as stream:
-            stream.write(os.fsencode(root))
-        os.replace(aside, place)
+        write_own_file(place, os.fsencode(root))
 
 
 def _recorded(place: str) -> str:
@@ -315,7 +311,3 @@ def _recorded(place: str) -> str:
 def _place(found: os.stat_result) -> str:
     """Return the file that stores a folder's path. Files are spread over 256 folders to keep each folder small."""
     return os.path.join(state_folder(), "roots", f"{found.st_ino & 0xFF:02x}", f"{found.st_dev}-{found.st_ino}")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -9,6 +9,7 @@ import errno
 import os
 import stat
 import sys
+from contextlib import suppress
 
 from memsync.errors import FilesystemError
 
@@ -73,6 +74,27 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
     for path, mode in modes.items():
         if mode & 0o077:
             os.chmod(path, 0o700)
+
+
+def write_own_file(path: str, content: bytes) -> None:
+    """Replace a file of memsync's in one step, readable by the user only; `own_folder` makes or checks its folder.
+
+    Raises OSError, FilesystemError.
+    """
+    own_folder(os.path.dirname(path))
+    aside = f"{path}.{os.getpid()}"
+    try:
+        with open(aside, "wb", opener=_open_private) as stream:
+            stream.write(content)
+        os.replace(aside, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _make(folder: str) -> None:
