@@ -175,7 +175,7 @@ def test_root_inside_the_index_is_refused(tmp_path: Path) -> None:
     """The index must never index itself."""
     (tmp_path / "index" / "notes").mkdir(parents=True)
     path = config(tmp_path, f'[memsync]\nroot = "index/notes"\n[index]\ndir = "{tmp_path}/index"\n')
-    with pytest.raises(ConfigError, match="lies inside the index"):
+    with pytest.raises(ConfigError, match="is inside the index"):
         load_settings(config=path, environ={})
 
 
