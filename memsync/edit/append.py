@@ -78,7 +78,7 @@ class KnownTails:
 
     def get(self, path: NotePath, found: os.stat_result) -> Tail | None:
         """Return how a note ends if it has not changed since `put`."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # no record, or a damaged one
             known = json.loads(self._place(path).read_bytes())
             if known["version"] == VERSION and known["stamp"] == _stamp(found):
                 return Tail(**known["tail"])

@@ -37,18 +37,18 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
     name, new = source.rpartition("/")[2], target.rpartition("/")[2]
     with folder_of(root, source) as here:
         try:
-            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            status = os.stat(name, dir_fd=here, follow_symlinks=False)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise cannot_write(source, error) from error
         refuse_open_in_editor(here, source)
-        if mtime_ns is not None and identity_of(found)[1] != mtime_ns:
+        if mtime_ns is not None and identity_of(status)[1] != mtime_ns:
             raise WriteRefused(f"{source} has just changed", hint="Try again.")
         if is_half_moved(root, source, target):
             os.unlink(name, dir_fd=here)
             return
-        check_writable(source, found)
+        check_writable(source, status)
         with folder_of(root, target, create=True) as there:
             try:
                 rename_new(here, name, new, there)

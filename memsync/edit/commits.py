@@ -78,14 +78,14 @@ def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, mes
     if _differing(git, index.copy, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
     tracked = set(_done(git, "ls-files", "-z", index=index.copy).split("\0"))
-    there = [path for path in paths if _is_file(git, path)]
-    _check_rules(git, [path for path in there if path not in tracked], there)
-    gone = [path for path in paths if path in tracked and path not in there]
+    existing = [path for path in paths if _is_file(git, path)]
+    _check_rules(git, [path for path in existing if path not in tracked], existing)
+    deleted = [path for path in paths if path in tracked and path not in existing]
     tree_index = f"{git.folder}/tree"
     _done(git, "read-tree", base, index=tree_index)
     for file in (tree_index, index.copy):
-        _done(git, "update-index", "--add", *_PATHS, given="\0".join(there), index=file, at_notes=True)
-        _done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(gone), index=file, at_notes=True)
+        _done(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
+        _done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
     tree = _done(git, "write-tree", "--missing-ok", index=tree_index)
     if head and tree == _done(git, "rev-parse", f"{head}^{{tree}}"):
         return "", ""  # nothing to commit: the notes were moved and moved back
@@ -123,7 +123,7 @@ def _is_file(git: Git, path: str) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------------ checks
 
 
 def _check_at_rest(repository: Repository) -> None:
@@ -208,8 +208,8 @@ class _Index:
         with open(self.copy, "rb") as source, open(self.lock, "wb") as target:
             shutil.copyfileobj(source, target)
             target.flush()
-            found = os.fstat(source.fileno())
-            os.utime(target.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+            status = os.fstat(source.fileno())
+            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             os.fsync(target.fileno())
         os.rename(self.lock, self._index)
         self.is_replaced = True

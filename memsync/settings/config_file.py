@@ -113,13 +113,13 @@ def _read_found(path: str) -> tuple[bytes, str]:
     except OSError:
         return b"", ""
     try:
-        found = os.fstat(descriptor)
-        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+        status = os.fstat(descriptor)
+        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
     finally:
         os.close(descriptor)
     if not content or not (path.endswith(f"/{OWN_NAME}") or _HAS_OUR_TABLE.search(content)):
         return b"", ""
-    if writer := other_writer(found, path):
+    if writer := other_writer(status, path):
         return b"", f"{writer} can change it. {_HOW_TO_OWN}, or name it with --config."
     if os.path.islink(path):
         return b"", "it is a symbolic link. Name the file itself with --config."
@@ -161,8 +161,8 @@ def _line_of(text: str, table: str, key: str) -> int:
     current, header = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if found := re.match(r"\[([^\]]+)\]", stripped):
-            current = found.group(1).strip().strip('"')
+        if table_header := re.match(r"\[([^\]]+)\]", stripped):
+            current = table_header.group(1).strip().strip('"')
             if current == table:
                 header = number
                 if not key:

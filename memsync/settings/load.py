@@ -62,7 +62,7 @@ SETTINGS = (
     Setting(
         "chunks.run_tokens",
         400,
-        "A list of more tokens in a reference note is searched by item.",
+        "A list with more tokens in a reference note is searched by item.",
         *_between(0, 1_000_000),
     ),
     Setting(
@@ -72,10 +72,7 @@ SETTINGS = (
         *_between(2, 20),
     ),
     Setting(
-        "chunks.window_stride",
-        2,
-        "Average number of lines from the start of one window to the next.",
-        *_between(1, 20),
+        "chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", *_between(1, 20)
     ),
     Setting(
         "embedder.model",
@@ -348,10 +345,7 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
 
 
 def _files(
-    named: str,
-    root: str | os.PathLike[str] | None,
-    cwd: str | os.PathLike[str] | None,
-    environ: Mapping[str, str],
+    named: str, root: str | os.PathLike[str] | None, cwd: str | os.PathLike[str] | None, environ: Mapping[str, str]
 ) -> tuple[_Files, str]:
     """Return the config files in use, and the memory root from `--root` or MEMSYNC_ROOT (empty if neither is set)."""
     variable = environ.get("MEMSYNC_ROOT", "")

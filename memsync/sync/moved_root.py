@@ -261,20 +261,20 @@ def _former_path(root: str) -> str:
     A link at the old path that leads to the folder does not count, because roots are known by their real paths.
     """
     try:
-        found = os.stat(root)
+        status = os.stat(root)
     except OSError:
         return ""
-    before = _recorded(_place(found))
+    before = _recorded(_place(status))
     if before in ("", root):
         return ""
     try:
-        there = os.stat(before)
+        at_old_path = os.stat(before)
     except (FileNotFoundError, NotADirectoryError):
         return before
     except OSError:  # unknown whether the folder is still there
         return ""
-    is_there = (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
-    return "" if is_there and os.path.realpath(before) == before else before
+    is_same = (at_old_path.st_dev, at_old_path.st_ino) == (status.st_dev, status.st_ino)
+    return "" if is_same and os.path.realpath(before) == before else before
 
 
 def _remember(root: str) -> None:
@@ -297,8 +297,8 @@ def _recorded(place: str) -> str:
     except OSError:
         return ""
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             return ""
         path = os.fsdecode(os.read(descriptor, MOST_PATH_BYTES))
     except OSError:

@@ -56,9 +56,9 @@ class Sharing:
                 break
             known = self._cache.get(space, [digest for _, digest in waiting])
             if known:
-                found = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
+                vectors = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
                 with self._index.writing() as writer:
-                    taken += writer.put_known_vectors(space, found)
+                    taken += writer.put_known_vectors(space, vectors)
             asked, last_id = asked + len(waiting), waiting[-1][0]
             if progress is not None and taken:
                 progress("reusing vectors", min(asked, total), total)

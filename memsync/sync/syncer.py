@@ -1,4 +1,4 @@
-"""Whole runs over one index: refresh before a search, sync, rebuild, verify."""
+"""The complete operations on one index: refresh before a search, sync, rebuild, verify."""
 
 from __future__ import annotations
 
