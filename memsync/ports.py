@@ -1,4 +1,4 @@
-"""The seams: what the core asks of an embedder, an index and an API, without naming any."""
+"""The interfaces through which the core uses an embedder, an index and a vector cache, without naming one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     """One unit-length vector; shape (space.dimension,)."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done and how many there are in all.
+"""Called with a label for the work, the number of items done and the total.
 
-With none in all it is an announcement: a sentence about what comes next, to be shown as a line of its own.
+A total of 0 marks an announcement: a sentence about the next step, which is shown on its own line.
 """
 
 
@@ -33,36 +33,42 @@ def no_progress(what: str, done: int, total: int) -> None:
 
 
 class Clock(Protocol):
-    """What time it is, and how to let it pass: seconds that never go back, and the wall clock as files are stamped."""
+    """A source of time; tests replace it."""
 
-    def monotonic(self) -> float: ...  # noqa: D102 (because the class says it)
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        ...
 
-    def time_ns(self) -> int: ...  # noqa: D102 (because: as above)
+    def time_ns(self) -> int:
+        """Return the wall clock in nanoseconds, as file systems stamp files."""
+        ...
 
-    def sleep(self, seconds: float) -> None: ...  # noqa: D102 (because: as above)
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
 
 
 class TokenCounter(Protocol):
-    """Counts what a text costs a model to read."""
+    """Counts the tokens that a model reads for a text."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of word pieces of each text, special tokens not counted."""
+        """Return the number of tokens of each text, without special tokens."""
         ...
 
 
 class Embedder(Protocol):
-    """Text -> vectors of one embedding space. Safe to call from several threads."""
+    """Turns texts into vectors of one embedding space. Safe to call from several threads."""
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that all its vectors lie in."""
+        """The space of all its vectors."""
         ...
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in the same order, each of shape (space.dimension,).
 
-        A text's vector depends on that text alone, not on its neighbours in the call. `pause` is called before each
-        step: it may wait, or raise to end the work. Raises EmbedderError.
+        A vector depends on its own text only, not on the other texts of the call. `pause` is called before each
+        step; it may wait, or raise to end the work. Raises EmbedderError.
         """
         ...
 
@@ -71,61 +77,61 @@ class Embedder(Protocol):
         ...
 
     def unload(self) -> None:
-        """Give back the model's memory; the next text loads it again."""
+        """Free the model's memory. The next text loads the model again."""
         ...
 
     def close(self) -> None:
-        """Give back everything for good; what another thread asks of it after that may raise EmbedderError."""
+        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
         ...
 
 
 class Reranker(Protocol):
-    """Reads a question together with each text, which takes longer than comparing vectors. Safe for several threads."""
+    """Rates texts by reading each together with the question; slower than comparing vectors. Thread-safe."""
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return how relevant each text is to a question, in the same order: from 0 to 1, the logistic of a logit.
+        """Return the relevance of each text to a question, in the same order: 0 to 1, the logistic of a logit.
 
-        A text's relevance depends on question and text alone. What exceeds the model's window is not read. Raises
-        EmbedderError, UnknownModel.
+        A text's relevance depends only on the question and that text. The model does not read text beyond its
+        window. Raises EmbedderError, UnknownModel.
         """
         ...
 
     def unload(self) -> None:
-        """Give back the model's memory; the next question loads it again."""
+        """Free the model's memory. The next question loads the model again."""
         ...
 
     def close(self) -> None:
-        """Give back everything for good; what another thread asks of it after that may raise EmbedderError."""
+        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
         ...
 
 
 class IndexReader(Protocol):
-    """One consistent view of the index; every method sees the same state."""
+    """One consistent view of the index: every method sees the same state."""
 
     def generation(self) -> int:
         """Return a number that grows with every committed write."""
         ...
 
     def notes_generation(self) -> int:
-        """Return the generation of the last write that was not about vectors alone."""
+        """Return the generation of the last write that changed more than vectors."""
         ...
 
     def stamps(self) -> Mapping[NotePath, IndexedFile]:
-        """Return every indexed note with the stamp it was read under."""
+        """Return every indexed note with the file stamp of its last reading."""
         ...
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return what holds the query's words, chunks and entries of groups, best first; filters narrow inside."""
+        """Return the chunks and group entries that contain the query's words, best first, already filtered."""
         ...
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
-        """Return the idf of each word: how much it tells."""
+        """Return the idf (inverse document frequency) of each word."""
         ...
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
-        """Return (chunk id, number from 1) of the entries of groups that hold every phrase and nothing excluded.
+        """Return (chunk id, number from 1) of the group entries with every phrase and no excluded word.
 
-        None when the query has neither: all are allowed.
+        Returns None when the query has neither phrases nor excluded words: all entries are allowed.
         """
         ...
 
@@ -134,11 +140,11 @@ class IndexReader(Protocol):
         ...
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks that the filters leave, latest first."""
+        """Return the chunks that pass the filters, latest first."""
         ...
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
-        """Return the chunks with these ids; an id that is gone is left out."""
+        """Return the chunks with these ids, without those that no longer exist."""
         ...
 
     def active_space(self) -> EmbeddingSpace | None:
@@ -146,30 +152,30 @@ class IndexReader(Protocol):
         ...
 
     def pending(self, space: EmbeddingSpace) -> int:
-        """Return how many passages wait for their vector in `space`."""
+        """Return how many passages have no vector in `space` yet."""
         ...
 
     def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
-        """Return the notes that have passages without a vector in `space`, in no order.
+        """Return the notes that have passages without a vector in `space`, unordered.
 
-        A passage that stands in several notes comes with each of them.
+        A passage that several notes share is listed with each of them.
         """
         ...
 
     def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
-        """Return those of some passages, given by id, that wait for their vector in `space`, in the order given."""
+        """Return the passages with these ids that have no vector in `space` yet, in the order of `passages`."""
         ...
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return (id, content hash) of passages that wait for their vector and have a higher id than `after`, by id."""
+        """Return (id, content hash) of up to `limit` passages without a vector, with ids above `after`, by id."""
         ...
 
     def spaces(self) -> list[EmbeddingSpace]:
-        """Return every space that the index has vectors of, those included that answer no search any more."""
+        """Return every space with vectors in the index, including those that searches no longer use."""
         ...
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return (content hash, float16 vector) of a space, by hash: those with a higher hash than `after`."""
+        """Return up to `limit` (content hash, float16 vector) of a space with hashes above `after`, by hash."""
         ...
 
     def counts(self) -> IndexCounts:
@@ -183,40 +189,40 @@ class IndexReader(Protocol):
     def repetitions(
         self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
     ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
-        """Return what stands in several notes, equal (score 1) or of a cosine of `least_score` or more.
+        """Return text that several notes share: equal (score 1) or with a cosine of `least_score` or more.
 
-        Passages of fewer than `least_tokens` word pieces and archived notes are left out; the `most` nearest pairs are
-        looked at, among the `most_compared` longest passages. How many others there are is returned too: they are
-        found only if they are equal. The surest come first, places by path. `progress` may raise to end the work.
+        Skips archived notes and passages of fewer than `least_tokens` tokens. Compares the `most_compared` longest
+        passages and keeps the `most` nearest pairs. Also returns how many passages were not compared: these are
+        found only if they are equal. Highest score first, places by path. `progress` may raise to end the work.
         """
         ...
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:
-        """Return the notes that have a chunk with this attribute or this front matter, in order."""
+        """Return the notes with this value of a front matter field or of a chunk's attribute, in order."""
         ...
 
     def threads(self, path: NotePath | None = None) -> list[Thread]:
-        """Return every thread, or one, by path."""
+        """Return every thread, or the one at `path`, by path."""
         ...
 
     def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
-        """Return the messages of a role (`agent` is every agent's), without their text, the newest first."""
+        """Return the messages of a role (`agent`: of every agent) without their text, newest first."""
         ...
 
     def costs(self, by: str, since: str) -> list[Cost]:
-        """Return what was used since a moment, by `session`, `model`, `agent` or `day`. Raises UsageError."""
+        """Return the usage since a moment, grouped by `session`, `model`, `agent` or `day`. Raises UsageError."""
         ...
 
     def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
-        """Return when commits last changed the notes of HEAD's tree, as `put_history` was given it."""
+        """Return when commits last changed the notes of HEAD's tree, as `put_history` stored it."""
         ...
 
     def committed_notes(self) -> int:
-        """Return how many notes have their date from a commit."""
+        """Return how many notes take their date from a commit."""
         ...
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Return (path, warning) of every note that was not understood in full."""
+        """Return (path, warning) of every note that could not be parsed in full."""
         ...
 
     def meta(self, key: str) -> str:
@@ -224,16 +230,16 @@ class IndexReader(Protocol):
         ...
 
     def dump(self) -> Iterator[str]:
-        """Yield the canonical dump: equal for equal (files, HEAD, settings, model), whatever happened in between."""
+        """Yield the canonical dump, which depends only on the files, HEAD, the settings and the model."""
         ...
 
     def dump_word(self, line: str) -> list[str]:
-        """Return the places that a line of the dump sums up, each with its note; empty where it sums up nothing."""
+        """Return the single places that a line of the dump sums up, each with its note; empty if it is no sum."""
         ...
 
 
 class PreparedNote(Protocol):
-    """A note as one kind of index stores it, made without the index itself: plain values that can be pickled."""
+    """A note in the form in which an index stores it. It can be pickled and made without access to the index."""
 
     @property
     def path(self) -> NotePath:
@@ -247,34 +253,34 @@ class PreparedNote(Protocol):
 
 
 class IndexWriter(IndexReader, Protocol):
-    """One write transaction: all of it is committed when its context ends, or none."""
+    """One write transaction: either everything is committed when its context ends, or nothing."""
 
     def put_note(
         self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
     ) -> PutResult:
-        """Replace all rows of a note and its stamp. Passages that are new get a cached vector or are queued for one.
+        """Replace all rows of a note and its stamp. New passages get a cached vector or are queued for one.
 
-        `pause` is called before each step and may raise to end the work, and the transaction with it.
+        `pause` is called before each step. It may raise to end the work and roll back the transaction.
         """
         ...
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
-        """Replace the stamp alone: the file was touched and reads the same."""
+        """Replace only the stamp of a file that was touched but has the same content."""
         ...
 
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
-        """Replace when commits last changed the notes of HEAD's tree: each blob's name, and seconds since 1970.
+        """Replace the dates from commits: path -> (blob name, seconds since 1970), for the notes of HEAD's tree.
 
-        A note whose content has that name is dated so; no other row of it changes.
+        A note takes the date if its content has that blob name; no other row of it changes.
         """
         ...
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
-        """Forget a note; `pause` as above. Its vectors stay in the cache."""
+        """Delete a note; `pause` as in `put_note`. Its vectors stay in the cache."""
         ...
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Make sure that `space` is built: active if it is the first, else beside the active one.
+        """Start to build `space`: as the active space if it is the first, otherwise next to the active one.
 
         Returns how many passages got a cached vector.
         """
@@ -285,77 +291,78 @@ class IndexWriter(IndexReader, Protocol):
     ) -> list[EmbedderError]:
         """Store computed vectors and take their passages off the queue.
 
-        Returns what is wrong with those that cannot be used (NaN, zero, wrong dimension); their passages stay queued.
+        Returns an error for each unusable vector (NaN, zero, wrong dimension). Those passages stay queued.
         """
         ...
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
-        """Store vectors that were computed before, each with its passage's id and hash; return how many were wanted.
+        """Store vectors computed earlier, as (passage id, hash, float16 bytes); return how many were stored.
 
-        They are float16 as `VectorCache.get` gives them. A passage that has gone meanwhile gets none.
+        The bytes are those of `VectorCache.get`. Passages that no longer exist are skipped.
         """
         ...
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Let `space` answer searches if nothing is pending in it; return whether it is active now."""
+        """Use `space` for searches if no passage is pending in it; return whether it is active now."""
         ...
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value of the caller's under a name.
+        """Store a small value under a name.
 
-        If `quiet`, alone in its transaction: no generation changes, since no reader keeps what it is about.
+        With `quiet` the generation does not change, because no reader caches such values. The call must then be the
+        only one in its transaction.
         """
         ...
 
     def set_last_sync(self, moment: str) -> None:
-        """Remember when the files were last compared with the index; a transaction of its own."""
+        """Store when the files were last compared with the index. Must be the only call in its transaction."""
         ...
 
 
 class Index(Protocol):
-    """A place that holds notes, chunks and vectors; safe for many readers and one writer at a time."""
+    """Stores notes, chunks and vectors. Safe for many readers and one writer at a time."""
 
     def reading(self) -> AbstractContextManager[IndexReader]:
         """Return a consistent view. Raises IndexFailure when the index cannot be read."""
         ...
 
     def writing(self) -> AbstractContextManager[IndexWriter]:
-        """Begin a write transaction once no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
+        """Begin a write transaction as soon as no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
         ...
 
     def check(self, *, is_quick: bool = False) -> None:
-        """Read all of the index and compare its tables with each other; if `is_quick`, only count their rows.
+        """Read the whole index and compare its tables with each other; if `is_quick`, only count their rows.
 
-        Raises IndexDamaged, having begun it anew.
+        Raises IndexDamaged. The damaged index has then been replaced by an empty one.
         """
         ...
 
     def prepare(self, note: Note, chunks: Sequence[Chunk]) -> PreparedNote:
-        """Return what `put_note` is to be given; needs no transaction."""
+        """Return a note in the form that `put_note` takes. Needs no transaction."""
         ...
 
     def take_damage(self) -> str:
-        """Return what damage was found, and what was done about it, since this was last asked; empty without any."""
+        """Return the damage found since the last call and what was done about it; empty if there is none."""
         ...
 
     def take_warnings(self) -> list[str]:
-        """Return what had to be done to open the index (set a damaged one aside, say) since this was last asked."""
+        """Return the warnings since the last call about opening the index, for example that it was damaged."""
         ...
 
     def compact(self, *, bulk: bool) -> None:
-        """Give back the space of what was deleted, where that is worth its while; after a bulk load also tidy up."""
+        """Free the space of deleted rows if it is worth the time; after a bulk load (`bulk`) also tidy up."""
         ...
 
     def beside(self, *, keep_vectors: bool) -> Index:
-        """Return a new, empty index next to this one, with a copy of the vector cache if it is kept."""
+        """Return a new, empty index next to this one; with `keep_vectors` it gets a copy of the vector cache."""
         ...
 
     def take_over(self, other: Index) -> None:
-        """Become `other`, an index made by `beside`, in one step; `other` is closed."""
+        """Replace this index by `other`, which `beside` made, in one step; closes `other`."""
         ...
 
     def discard(self) -> None:
-        """Close an index made by `beside` and remove it."""
+        """Close and delete an index that `beside` made."""
         ...
 
     def close(self) -> None:
@@ -364,31 +371,31 @@ class Index(Protocol):
 
 
 class VectorCache(Protocol):
-    """Vectors of all of a user's memory roots, by space and content hash. No method raises for a fault of the cache."""
+    """Vectors of all memory roots of a user, by space and content hash. A failing cache raises no errors."""
 
     def identity(self) -> str:
-        """Return what tells this cache from one that takes its place; empty while it cannot be used."""
+        """Return an id that a replaced cache would not have; empty while the cache cannot be used."""
         ...
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """Return the vectors that are known of these hashes, as little-endian float16 of unit length."""
+        """Return the cached vectors of these hashes, as little-endian float16 of unit length."""
         ...
 
     def put(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
     ) -> bool:
-        """Store vectors by hash, as computed or as `get` gives them; those that are there stay, unless `replace`.
+        """Store vectors by hash, as computed or as `get` returns them; `replace` overwrites cached ones.
 
-        What is no vector is left out. Returns False when nothing could be stored.
+        Skips invalid vectors. Returns False when nothing could be stored.
         """
         ...
 
     def trim(self) -> None:
-        """Forget the vectors that were used longest ago where they have become too many."""
+        """Delete the least recently used vectors if the cache is too large."""
         ...
 
     def take_warnings(self) -> list[str]:
-        """Return what was wrong with the cache since this was last asked."""
+        """Return the faults of the cache since the last call."""
         ...
 
     def close(self) -> None:
@@ -397,19 +404,19 @@ class VectorCache(Protocol):
 
 
 class Live(Protocol):
-    """What keeps an index live in the background, as a search sees it."""
+    """The background work that keeps an index up to date, as a search sees it."""
 
     pending_text: int
-    """Changed files that are known not to be indexed; a search that compares all files sets it."""
+    """How many changed files are not indexed yet; a search that compares all files sets it."""
 
     def watching(self) -> tuple[WatcherState, str]:
-        """Return how changes are learned of, and why that is not `live`, or else empty text."""
+        """Return how changes are detected and, if that is not `live`, why; otherwise empty text."""
         ...
 
     def catch_up(self, seconds: float) -> bool:
-        """Index what was reported up to now, for at most so long; return whether all of it is in the index now."""
+        """Index the changes reported so far, for at most `seconds`; return whether all of them are indexed now."""
         ...
 
     def notice(self) -> None:
-        """Be told that a comparison found more than a search could index itself."""
+        """Start background work: a comparison found more changes than the search could index itself."""
         ...

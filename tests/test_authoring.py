@@ -156,9 +156,9 @@ def test_new_note_is_made_once(own: MemoryApi, root: Path) -> None:
         '---\ntier: project\ntags: ["db", "a/b"]\n---\n\n# The store\n\nWe chose it.\n'
     )
     assert finds(own, "chose", written.generation) == ["projects/the-store.md"]
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         own.new_note("projects/the-store.md")
-    with pytest.raises(UsageError, match="beneath"):
+    with pytest.raises(UsageError, match="under the memory root"):
         own.new_note("../outside")
 
 

@@ -427,7 +427,7 @@ def test_a_path_that_leads_nowhere_is_refused_as_it_was_typed(
     """No error quotes a path that memsync made of it."""
     monkeypatch.chdir(vault / cwd)
     assert "'../../../zz.md' is not a path in" in run("get", "../../../zz.md").err
-    assert "'../../../zz' is not a path beneath" in run("note", "new", "../../../zz").err
+    assert "'../../../zz' is not a path under" in run("note", "new", "../../../zz").err
     assert "no such folder: ../../../zz" in run("search", "in:../../../zz").err
     inside = f"{os.path.relpath(vault)}/nosuch.md"
     assert f"memsync: {inside} does not exist\n" in run("get", f"{inside}:3").err
@@ -576,7 +576,7 @@ def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root:
     write("config.toml", '[memsync]\nroot = "."\n[kinds]\n"/daily/" = "prompt"\n')
     done = run("log", "x")
     assert (done.code, done.out) == (2, "")
-    assert "there is no folder for logs" in done.err
+    assert "no folder for logs" in done.err
     assert not (root / "daily").exists()
 
 
@@ -594,16 +594,16 @@ def test_nothing_is_logged_where_a_memory_keeps_its_instructions(run: Run, root:
         (".hidden", "hidden"),
         (".git/x", "hidden"),
         ("a/.b/c.md", "hidden"),
-        ("..", "not a path beneath"),
-        (".", "not a path beneath"),
-        ("a/../../x", "not a path beneath"),
-        ("/etc/x", "not a path beneath"),
-        ("a//b", "not a path beneath"),
+        ("..", "not a path under"),
+        (".", "not a path under"),
+        ("a/../../x", "not a path under"),
+        ("/etc/x", "not a path under"),
+        ("a//b", "not a path under"),
         ("", "a note needs a name"),
         (" ", "a note needs a name"),
-        ("a/ ", "names no note"),
-        ("a\nb", "cannot be shown"),
-        ("a\u202eb", "cannot be shown"),
+        ("a/ ", "has no file name"),
+        ("a\nb", "unprintable"),
+        ("a\u202eb", "unprintable"),
         ("build/x", "would not be a note"),
         ("deep/build/in/x", "would not be a note"),
         ("draft-x", "would not be a note"),

@@ -182,7 +182,7 @@ def test_a_broken_config_leaves_the_old_settings_and_is_told(cli: Cli, write: Wr
         config.write_text(good + "colour = 5\n")
         os.kill(process, signal.SIGHUP)
         until(errors, "status tells of it")
-        assert "no such setting search.colour" in errors()[0]
+        assert "unknown setting search.colour" in errors()[0]
         assert len(memory.search("heron", mode="keyword").hits) == 2
         config.write_text(good)
         os.kill(process, signal.SIGHUP)

@@ -339,7 +339,7 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], wr
         (
             "search.keyword_wait=1",
             3,
-            "--set: no such setting: search.keyword_wait\n  Did you mean search.keyword_weight?",
+            "--set: unknown setting search.keyword_wait\n  Did you mean search.keyword_weight?",
         ),
         ("search.keyword_weight=2", 3, "--set: search.keyword_weight must be from 0 to 1, not 2.0"),
         ("search.keyword_weight", 2, "--set search.keyword_weight is not NAME=VALUE"),

@@ -99,7 +99,7 @@ def test_tools_say_what_they_are_for_and_refuse_what_they_do_not_know(own: Memor
         ("memory_log", {"text": ""}, "text"),
         ("memory_log", {"text": "x", "tags": ["no tag!"]}, "is not a tag"),
         ("memory_remember", {"text": "x", "tier": "secret"}, "tier must be personal, project or task"),
-        ("memory_remember", {"text": "x", "note": "../outside"}, "not a path beneath"),
+        ("memory_remember", {"text": "x", "note": "../outside"}, "not a path under"),
         ("memory_thread_append", {"thread": "nope", "role": "user", "text": "x"}, "no thread 'nope'"),
         ("memory_context", {"thread": "nope"}, "no thread 'nope'"),
     ],

@@ -117,7 +117,7 @@ def test_an_append_is_kept_though_the_journal_cannot_be(
 
     monkeypatch.setattr(Journal, "_write", full)
     (warning,) = append(writer, "one")
-    assert "memsync recover will not have it" in warning
+    assert "memsync recover cannot restore it" in warning
     assert (root / LOG).read_text() == "- one\n"
 
 

@@ -118,8 +118,8 @@ def test_no_config_at_all_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message", "hint"),
     [
-        ('[memsync]\nroot = "."\n[search]\nlimt = 3\n', 4, "no such setting search.limt", "limit"),
-        ('[memsync]\nroot = "."\n\n[serach]\nlimit = 3\n', 4, r"no such table \[serach\]", "search"),
+        ('[memsync]\nroot = "."\n[search]\nlimt = 3\n', 4, "unknown setting search.limt", "limit"),
+        ('[memsync]\nroot = "."\n\n[serach]\nlimit = 3\n', 4, r"unknown table \[serach\]", "search"),
         ('[memsync]\nroot = "."\n[search]\nlimit = "3"\n', 4, "must be a whole number", ""),
         ('[memsync]\nroot = "."\n[search]\nlimit = true\n', 4, "must be a whole number", ""),
         ('[memsync]\nroot = "."\n[search]\nlimit = 0\n', 4, "from 1 to 1000", ""),
@@ -177,7 +177,7 @@ def test_root_inside_the_index_is_refused(tmp_path: Path) -> None:
     """The index must never index itself."""
     (tmp_path / "index" / "notes").mkdir(parents=True)
     path = config(tmp_path, f'[memsync]\nroot = "index/notes"\n[index]\ndir = "{tmp_path}/index"\n')
-    with pytest.raises(ConfigError, match="lies inside the index"):
+    with pytest.raises(ConfigError, match="is inside the index"):
         load_settings(config=path, environ={})
 
 
@@ -317,6 +317,6 @@ def test_config_file_that_names_no_root_is_named(tmp_path: Path) -> None:
     """Nobody looks for a file that was found."""
     path = tmp_path / "memsync.toml"
     path.write_text("[search]\nlimit = 4\n")
-    with pytest.raises(ConfigError, match="names no memory root") as caught:
+    with pytest.raises(ConfigError, match="does not set a memory root") as caught:
         load_settings(environ={}, cwd=tmp_path)
     assert str(path) in caught.value.message

@@ -181,6 +181,6 @@ def test_answer_says_that_another_model_than_the_configured_one_gave_it(make_mem
     make_memory(first).sync()
     second = make_memory(FakeEmbedder("b"), old=first)
     warnings = second.search("heron").warnings
-    assert "a answers until memsync sync has built the vectors of b" in warnings
+    assert "searches use a until memsync sync has built the vectors of b" in warnings
     second.sync()
     assert second.search("heron").warnings == ()

@@ -387,5 +387,5 @@ def test_nothing_is_written_outside_of_the_root_whoever_names_it(tmp_path: Path,
     """The last look at a path is where its folder is opened."""
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
-    with pytest.raises(WriteRefused, match="not a path beneath the memory root"), folder_of(root, NotePath(path)):
+    with pytest.raises(WriteRefused, match="not a path under the memory root"), folder_of(root, NotePath(path)):
         pass

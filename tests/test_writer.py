@@ -262,7 +262,7 @@ def test_note_open_in_an_editor_is_refused_unless_forced(writer: NoteWriter, roo
 def test_existing_note_is_not_made_again(writer: NoteWriter, root: Path) -> None:
     """Whoever asks for a new note does not mean the one that is there."""
     put(root, b"mine\n")
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         writer.create(LOG, "new\n")
     assert (root / LOG).read_text() == "mine\n"
 

@@ -1,1 +1,1 @@
-"""Markdown out: the only room that may change a file of the memory root."""
+"""Writing notes: the only package that may change a file of the memory root."""

@@ -1,4 +1,4 @@
-"""How a note ends, and how text is joined to that end so that it is read as what it is."""
+"""How a note ends, and how to append text to it so that the text is parsed as intended."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ _CONFLICT_MARKS = (b"<<<<<<<", b">>>>>>>")
 _OPENERS = (b"```", b"~~~", b"<")
 _HEAD_BEGINS = (b"---", b"\xef\xbb\xbf---")
 _OPENS = re.compile(r" {0,3}(?:(`{3,}|~{3,})|<)")
-"""How a line begins that may open a fence or an HTML block outside of lists and quotes.
+"""Matches the beginning of a line that may open a fence or an HTML block outside of lists and quotes.
 
-Only those two can reach beyond an empty line and a heading: whatever a list or a quotation holds ends with it.
+Only these two can continue after an empty line or a heading. A block inside a list or a quote ends with it.
 """
 _HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
 _HTML_ENDS = ("-->", "?>", "]]>", ">", "</pre>")
-"""What closes the five kinds of HTML blocks that an empty line does not (CommonMark 0.31, section 4.6)."""
+"""The ends of the five kinds of HTML blocks that an empty line does not close (CommonMark 0.31, section 4.6)."""
 _WINDOW_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a note. `closing` holds the lines that close what is still open there, a fence say; mostly none.
+    """The end of a note.
 
-    `newline` is the note's line end; `last_line` comes without it; `lines` counts those that are there. `head_is_open`
-    says that the note begins with `---` and nothing closes that: the next such line would. `joins_items` is False where
-    a list item right below the last line would not be one: that line is no item either, but part of an HTML block.
+    `newline` is the note's line end, `last_line` its last line without that, `lines` its number of lines. `closing`
+    holds the lines that close a block that is still open, for example a fence; it is usually empty. `head_is_open` is
+    True if the note begins with a `---` that no other `---` closes, so that an appended one would. `joins_items` is
+    False if the last line belongs to an HTML block, so that a list item right below it would not be parsed as one.
     """
 
     newline: str = "\n"
@@ -48,9 +49,9 @@ class Tail:
 
 
 def read_tail(path: str, content: bytes) -> Tail:
-    """Return how a note ends. Raises WriteRefused for what is no text or holds git's conflict markers.
+    """Return how a note ends. Raises WriteRefused if it is not text or has git conflict markers.
 
-    As little of the note is looked at as will do: beside an editor that keeps saving, this is what an append costs.
+    It examines as little of the note as possible, because every append pays for this while an editor keeps saving.
     """
     if any(mark in content for mark in _CONFLICT_MARKS) and _CONFLICT.search(content):
         raise WriteRefused(
@@ -68,7 +69,7 @@ def read_tail(path: str, content: bytes) -> Tail:
         count = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
         last = content.removesuffix(b"\n").rpartition(b"\n")[2].decode("utf-8", "replace")
     newline = "\r\n" if content.count(b"\r\n") * 2 > content.count(b"\n") else "\n"
-    # A CR and the LF that is appended to it are one line end.
+    # A final CR ends the line only if line ends are CR LF. Otherwise the next appended LF completes it to one line end.
     is_ended = content.endswith(b"\n") or (content.endswith(b"\r") and newline == "\r\n")
     opens = any(map(_OPENS.match, lines))
     body = lines[read_head(lines).line_count :] if opens else ()
@@ -84,10 +85,10 @@ def read_tail(path: str, content: bytes) -> Tail:
 
 
 def closing_of(lines: Sequence[str]) -> str | None:
-    """Return the lines to append so that a heading after them is one: empty when nothing is open, None if none help.
+    """Return the lines to append so that a heading can follow: empty when nothing is open, None if nothing helps.
 
-    Notes are read in two ways, by the parser and, when they are too large for it, line by line
-    (`threads.find_headings`). The heading is one in both.
+    memsync reads notes with the parser, and very large ones line by line (`transcript.find_headings`). The heading
+    is recognised both ways.
     """
     if not any(map(_OPENS.match, lines)):
         return ""
@@ -101,7 +102,7 @@ def closing_of(lines: Sequence[str]) -> str | None:
 
 
 def joins_items(lines: Sequence[str]) -> bool:
-    """Tell whether a list item right below these lines is read as one."""
+    """Tell whether a list item right below these lines is parsed as a list item."""
     if not any(map(_OPENS.match, lines)):
         return True
     block = _last_block(lines)
@@ -113,9 +114,9 @@ def joins_items(lines: Sequence[str]) -> bool:
 
 
 def ends_with_heading(lines: Sequence[str]) -> bool:
-    """Tell whether the parser takes the last line, which looks like a heading, for one; also if it reads none of it."""
+    """Tell whether the last line, which looks like a heading, is one; True if the parser cannot read the lines."""
     tree = parse_blocks(thread_parser(), lines, 1)
-    if tree is None:  # such a note is read line by line
+    if tree is None:  # such a note is read line by line, and there the line is a heading
         return True
     last = tree.parts[-1] if tree.parts else None
     return isinstance(last, Heading) and last.start_line == len(lines)
@@ -125,23 +126,24 @@ def _closing_of_note(path: str, body: Sequence[str]) -> str:
     closing = closing_of(body)
     if closing is None:
         raise WriteRefused(
-            f"{path} ends inside of something that cannot be closed", hint="Close it in an editor, then write again."
+            f"{path} ends with an open block that memsync cannot close",
+            hint="Close it in an editor, then write again.",
         )
     return closing
 
 
 def _closing_of_block(block: Sequence[str]) -> str | None:
-    """Return the line that closes a block of its own, empty when none is needed, None when no line does."""
+    """Return the line that closes a top-level block: empty when none is needed, None when no line does."""
     opened = _OPENS.match(block[0])
     ends = () if opened is None else (opened[1],) if opened[1] else _HTML_ENDS
     return next((end for end in ("", *ends) if ends_with_heading([*block, *filter(None, [end]), "", "## end"])), None)
 
 
 def _last_block(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines of the last block that stands outside of all others; empty where nothing can be open.
+    """Return the lines of the last top-level block; empty if no block can be open.
 
-    The parser reads the note in windows, each from the beginning of the last block of the one before: what stands
-    outside of all others is read the same whatever precedes it. What holds no opening line is passed over.
+    Parses the note in windows. Each begins with the last block of the window before, because a top-level block parses
+    the same way whatever precedes it. Skips parts without a line that may open a fence or an HTML block.
     """
     openers = [number for number, line in enumerate(lines) if _OPENS.match(line)]
     start, size = 0, _WINDOW_LINES
@@ -166,9 +168,9 @@ _IN_LIST = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]|[ \t]{2,}\S")
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What is to be appended: whole lines with LF between them and none at the end, with nothing left open in them.
+    """Text to append: whole lines, LF between them, none at the end; no block in it stays open.
 
-    `guarded` is the same without a line that would close front matter; empty when `text` has none.
+    `guarded` is the same text in a form without lines that could close front matter; empty if `text` has none.
     """
 
     text: str
@@ -176,23 +178,23 @@ class Addition:
 
     @property
     def is_item(self) -> bool:
-        """True when it is a list item, which may follow another at once."""
+        """True for a list item, which can follow another without an empty line."""
         return _IN_LIST.match(self.text) is not None
 
 
 def joined(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
-    """Return the text to append for these additions, the line on which the last of them begins, and the new end.
+    """Return the text to append for these additions, the line where the last one begins, and the note's new end.
 
-    Raises WriteRefused where the text would become part of front matter that is not closed.
+    Raises WriteRefused if the text would close the note's open front matter.
     """
     text, line = "", 0
     for addition in additions:
         added = _added(tail, addition)
         joint = "" if tail.ends_line else "\n"
         joint += f"{tail.closing}\n" if tail.closing else ""
-        before = tail.closing or tail.last_line  # of which only spaces and tabs make an empty line in Markdown
+        before = tail.closing or tail.last_line
         is_next = addition.is_item and tail.joins_items and not tail.closing and _IN_LIST.match(before)
-        if before.strip(" \t") and not is_next:
+        if before.strip(" \t") and not is_next:  # in Markdown only spaces and tabs make an empty line
             joint += "\n"
         line = tail.lines + joint.count("\n") + tail.ends_line
         text += f"{joint}{added}\n"
@@ -208,12 +210,12 @@ def joined(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
 
 
 def _added(tail: Tail, addition: Addition) -> str:
-    """Return the text of an addition that does not close front matter. Raises WriteRefused when there is none."""
+    """Return an addition's text in a form that does not close front matter. Raises WriteRefused if there is none."""
     if not tail.head_is_open or not any(map(closes_head, addition.text.split("\n"))):
         return addition.text
     if addition.guarded:
         return addition.guarded
     raise WriteRefused(
-        "the note begins with --- that nothing closes, and this text would",
-        hint="Close the note's front matter with a line of ---, or put an empty line before its first.",
+        "the note begins with an unclosed ---, and this text would close it",
+        hint="Close the note's front matter with a line of ---, or put an empty line before its first line.",
     )

@@ -1,4 +1,4 @@
-"""One append to a note that editors and git may replace, empty or overwrite at any moment."""
+"""Appends to a note that editors and git may replace, empty or overwrite at any moment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition, Tail, joined, read_tail
@@ -26,9 +27,9 @@ TRY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a write did: the line on which the new text begins, and what has to be said about it.
+    """The result of a write: the line where the new text begins, and warnings for the user.
 
-    `moved_from` is where the note was until then, if that was another place.
+    `moved_from` is the note's old path if the write moved it.
     """
 
     path: NotePath
@@ -38,20 +39,25 @@ class Done:
 
 
 class Replaced(Exception):
-    """Another file took the note's name meanwhile."""
+    """Another process replaced the note while it was being written."""
 
 
-def tried(path: NotePath, attempt: Callable[[], Done]) -> Done:
-    """Return what an attempt did, the first that nobody came in between. Raises WriteRefused when there is none."""
+Result = TypeVar("Result")
+
+
+def tried(path: NotePath, attempt: Callable[[], Result]) -> Result:
+    """Repeat `attempt` until it does not raise Replaced, for up to TRY_SECONDS. Raises WriteRefused after that."""
     limit = time.monotonic() + TRY_SECONDS
     while time.monotonic() < limit:
         with suppress(Replaced):
             return attempt()
-    raise WriteRefused(f"{path} keeps being replaced", hint="Try again when the editor or git is done.")
+    raise WriteRefused(
+        f"{path} was replaced by another program at every attempt", hint="Try again when the editor or git is done."
+    )
 
 
 def make(folder: int, path: NotePath, text: str) -> None:
-    """Make a new file whole. Raises Replaced when there is one by now, FilesystemError."""
+    """Create a note with its full content. Raises Replaced if the file exists by now, FilesystemError."""
     try:
         note_file.create(folder, path.rpartition("/")[2], text.encode())
     except FileExistsError:
@@ -61,25 +67,25 @@ def make(folder: int, path: NotePath, text: str) -> None:
 
 
 VERSION = 3
-"""Raised when another end is found in equal bytes: what earlier versions kept is then not believed."""
+"""To be increased when `read_tail` returns something else for the same bytes; older records are then ignored."""
 
 
 class KnownTails:
-    """The ends of notes by path and stamp, in one folder."""
+    """A cache of note ends by path and file stamp, in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, path: NotePath, found: os.stat_result) -> Tail | None:
-        """Return how a note ends, if nobody has changed it since it was put here."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        """Return how a note ends if it has not changed since `put`."""
+        with suppress(OSError, ValueError, KeyError, TypeError):  # no record, or a damaged one
             known = json.loads(self._place(path).read_bytes())
             if known["version"] == VERSION and known["stamp"] == _stamp(found):
                 return Tail(**known["tail"])
         return None
 
     def put(self, path: NotePath, found: os.stat_result, tail: Tail) -> None:
-        """Remember how a note ends. A full disk is no reason to complain: the note is read the next time."""
+        """Store how a note ends. Ignores errors such as a full disk: the note is then read again next time."""
         place = self._place(path)
         content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(found), "tail": asdict(tail)})
         with suppress(OSError):
@@ -87,7 +93,7 @@ class KnownTails:
             place.write_text(content)
 
     def was_filled(self, path: NotePath) -> bool:
-        """Tell whether a note had lines when it was last appended to."""
+        """Tell whether a note had lines after its last append."""
         with suppress(OSError, ValueError, KeyError, TypeError):
             return bool(json.loads(self._place(path).read_bytes())["tail"]["lines"])
         return False
@@ -101,13 +107,13 @@ def _stamp(found: os.stat_result) -> list[int]:
 
 
 UNSEEN_SECONDS = 2.0
-"""Nobody deletes on purpose what was appended so shortly before the save: the editor had not read it."""
+"""An editor that saves this soon after an append has not read it, so nobody deleted the appended text on purpose."""
 REFILL_SECONDS = 0.5
-"""How long a note that has just been emptied may be on its way to its new content: many editors save like that."""
+"""How long to wait for the new content of a note that was just emptied: many editors empty a file to save it."""
 
 
 class Appending:
-    """An append under way. The writers' lock is held; `folder` is a descriptor of the note's folder."""
+    """One append. The caller holds the writers' lock; `folder` is a descriptor of the note's folder."""
 
     def __init__(
         self,
@@ -133,15 +139,15 @@ class Appending:
         self._force = force
         self._replaces = replaces
         self._own: Appended | None = None
-        self._written_times = 0  # how often the file that was written to, and has lost its name, has the text
+        self._written_times = 0  # how often the text is in the file we wrote to, if that was then replaced
 
     def done(self) -> Done:
-        """Append, and return how that went. Raises WriteRefused, FilesystemError; nothing is changed then."""
+        """Append and return the result. Raises WriteRefused, FilesystemError; the note is then unchanged."""
         warnings: tuple[str, ...] = ()
         try:
             self._own = self._journal.append(self._path, self._addition.text, head=self._head, replaces=self._replaces)
         except MemsyncError as error:
-            warnings = (f"{error}; memsync recover will not have it if an editor overwrites this",)
+            warnings = (f"{error}; if an editor overwrites this text, memsync recover cannot restore it",)
         try:
             done = tried(self._path, self._attempt)
         except BaseException:
@@ -152,7 +158,7 @@ class Appending:
         return Done(done.path, done.line, (*done.warnings, *warnings))
 
     def _attempt(self) -> Done:
-        """Append to the file that is there now. Raises Replaced when another takes its place meanwhile."""
+        """Append to the current file. Raises Replaced if another file replaces it meanwhile."""
         descriptor = self._filled()
         if descriptor is None:
             return self._begin()
@@ -166,36 +172,32 @@ class Appending:
                 content = note_file.read(descriptor, self._path)
                 tail = read_tail(self._path, content)
                 if self._written_times and self._times_in(content) >= self._written_times:
-                    return Done(self._path, tail.lines)  # who replaced the file had read it by then
+                    return Done(self._path, tail.lines)  # the new file has our text: its writer had read it
                 lost = self._overwritten(found, content)
-            text, line, after = joined(tail, [*(as_it_was(one.text) for one in lost), self._addition])
+            text, line, new_tail = joined(tail, [*(as_it_was(entry.text) for entry in lost), self._addition])
             note_file.append(descriptor, self._path, text.encode(), found.st_size)
             if not note_file.is_there(self._folder, self._name, descriptor):
                 self._written_times = self._times_in(note_file.read(descriptor, self._path))
                 raise Replaced
-            self._tails.put(self._path, os.fstat(descriptor), after)
+            self._tails.put(self._path, os.fstat(descriptor), new_tail)
         finally:
             os.close(descriptor)
-        self._note_again(lost)
-        back = f"{len(lost)} earlier appends, which an editor had overwritten, are back"
-        return Done(self._path, line, (back,) if lost else ())
-
-    def _note_again(self, lost: Sequence[Appended]) -> None:
-        """Journal what was put back as of now: it may be overwritten a second time."""
-        with suppress(MemsyncError):
-            for one in lost:
-                self._journal.append(self._path, one.text, head=one.head, replaces=[one.id])
+        with suppress(MemsyncError):  # journal the restored text again: it may be overwritten a second time
+            for entry in lost:
+                self._journal.append(self._path, entry.text, head=entry.head, replaces=[entry.id])
+        restored = f"restored {len(lost)} earlier appends that an editor had overwritten"
+        return Done(self._path, line, (restored,) if lost else ())
 
     def _begin(self) -> Done:
-        """Make the note. Raises Replaced when there is one by now."""
-        text, line, after = joined(read_tail(self._path, self._head.encode()), [self._addition])
+        """Create the note. Raises Replaced if it exists by now."""
+        text, line, tail = joined(read_tail(self._path, self._head.encode()), [self._addition])
         make(self._folder, self._path, self._head + text)
         with suppress(OSError):
-            self._tails.put(self._path, os.stat(self._name, dir_fd=self._folder, follow_symlinks=False), after)
+            self._tails.put(self._path, os.stat(self._name, dir_fd=self._folder, follow_symlinks=False), tail)
         return Done(self._path, line)
 
     def _filled(self) -> int | None:
-        """Open the note once an editor that emptied it has filled it; None if it is not there."""
+        """Open the note, after an editor that emptied it has refilled it; return None if it does not exist."""
         limit = time.monotonic() + REFILL_SECONDS
         while True:
             descriptor = note_file.open_to_append(self._folder, self._path, self._name)
@@ -209,23 +211,21 @@ class Appending:
             time.sleep(0.01)
 
     def _times_in(self, content: bytes) -> int:
-        """Return how often a file has what is appended, as whole lines."""
+        """Return how often a file contains the appended text, as whole lines."""
         return times_in(self._addition.text, content.decode("utf-8", "replace"))
 
     def _overwritten(self, found: os.stat_result, content: bytes) -> list[Appended]:
-        """Return what was appended so shortly before somebody's save that it cannot have been deleted on purpose."""
+        """Return missing appends that came so shortly before a save that nobody deleted them on purpose."""
         saved = (found.st_mtime, found.st_ctime)
         since = min(moment for moment in saved if moment >= max(saved) - 60) - UNSEEN_SECONDS
         recent = [
-            one
-            for one in self._appends_since(since)
-            if one != self._own
-            and one.id not in self._replaces
-            and any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)
+            entry
+            for entry in self._journal.since(since)
+            if entry.path == self._path
+            and entry != self._own
+            and entry.id not in self._replaces
+            and any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)
         ]
-        if not recent or changed_since(self._root, since):  # git puts back old versions, and means it
+        if not recent or changed_since(self._root, since):  # a git checkout restores old text on purpose
             return []
         return missing(recent, content.decode("utf-8", "replace"))
-
-    def _appends_since(self, moment: float) -> list[Appended]:
-        return [one for one in self._journal.since(moment) if one.path == self._path]

@@ -1,7 +1,7 @@
-"""Notes that leave for archive/ and come back: every run is written down before it begins, so that it can be undone.
+"""Moves notes to archive/ and back. A record of every run makes it possible to undo the run.
 
-The record has a line before each run, with what it is to move, and one after it, with what it moved. A run without the
-second was killed; what of it has moved is then told by the files themselves.
+The record gets one line before each run with the planned moves, and one after it with the moves made. A run without
+the second line was killed; the files themselves then show what was moved.
 """
 
 from __future__ import annotations
@@ -30,48 +30,47 @@ from memsync.notes.rules import ARCHIVE_FOLDER
 
 
 def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None = None) -> None:
-    """Give a note another path; folders on the way are made. With `mtime_ns` it must not have changed since.
+    """Move a note to another path and create missing folders. `mtime_ns`: refuse if the note has changed since.
 
-    Raises FileNotFoundError, WriteRefused, also when there is something of that name already, FilesystemError;
-    nothing is changed then.
+    Raises FileNotFoundError, WriteRefused (also if the target exists), FilesystemError; nothing is changed then.
     """
     name, new = source.rpartition("/")[2], target.rpartition("/")[2]
     with folder_of(root, source) as here:
         try:
-            found = os.stat(name, dir_fd=here, follow_symlinks=False)
+            status = os.stat(name, dir_fd=here, follow_symlinks=False)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise cannot_write(source, error) from error
         refuse_open_in_editor(here, source)
-        if mtime_ns is not None and identity_of(found)[1] != mtime_ns:
-            raise WriteRefused(f"{source} has just changed", hint="Ask again.")
+        if mtime_ns is not None and identity_of(status)[1] != mtime_ns:
+            raise WriteRefused(f"{source} has just changed", hint="Try again.")
         if is_half_moved(root, source, target):
             os.unlink(name, dir_fd=here)
             return
-        check_writable(source, found)
+        check_writable(source, status)
         with folder_of(root, target, create=True) as there:
             try:
                 rename_new(here, name, new, there)
                 os.fsync(there)
                 os.fsync(here)
             except FileExistsError:
-                raise WriteRefused(f"{target} is there already", hint="Give that one another name.") from None
+                raise WriteRefused(f"{target} already exists", hint="Rename that note first.") from None
             except OSError as error:
                 raise cannot_write(source, error) from error
 
 
 def is_half_moved(root: Path, source: NotePath, target: NotePath) -> bool:
-    """Tell whether both names are those of one file, and its only ones.
+    """Tell whether both paths are hard links to one file that has no other links.
 
-    Where the system cannot rename without replacing, a move is a second name and then the end of the first; a process
+    On systems that cannot rename without replacing, `move` links the new name and then removes the old one. A process
     that is killed in between leaves both.
     """
     try:
-        one, other = (os.stat(root / path, follow_symlinks=False) for path in (source, target))
+        old, new = (os.stat(root / path, follow_symlinks=False) for path in (source, target))
     except OSError:
         return False
-    return (one.st_dev, one.st_ino, one.st_nlink) == (other.st_dev, other.st_ino, 2)
+    return (old.st_dev, old.st_ino, old.st_nlink) == (new.st_dev, new.st_ino, 2)
 
 
 Move = tuple[NotePath, NotePath]
@@ -79,7 +78,7 @@ Move = tuple[NotePath, NotePath]
 
 @dataclass(slots=True)
 class Moved:
-    """What one run moved, as (from, to), what it could not, and the git commit with a complaint when there is none."""
+    """The result of one run: the moves made, the failed ones, and why git made no commit (empty if it did)."""
 
     moves: list[Move] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
@@ -87,7 +86,7 @@ class Moved:
 
 
 class Retiring:
-    """Moves the notes of one memory root; `keep` is the folder of its record."""
+    """Moves the notes of one memory root to archive/ and back; `keep` is the folder of the record."""
 
     def __init__(self, root: Path, keep: Path, writer: NoteWriter, *, commits: bool) -> None:
         self._root = root
@@ -96,24 +95,24 @@ class Retiring:
         self._commits = commits
 
     def with_free_targets(self, due: Iterable[Retirement]) -> list[Retirement]:
-        """Return retirements to names that nothing has yet."""
+        """Return the retirements with targets that do not exist yet."""
         taken: set[str] = set()
-        found = []
-        for one in due:
+        retirements = []
+        for retirement in due:
             target = next(
                 path
-                for path in numbered(one.target)
-                if path not in taken and (not self._is_there(path) or is_half_moved(self._root, one.path, path))
+                for path in numbered(retirement.target)
+                if path not in taken and (not self._is_there(path) or is_half_moved(self._root, retirement.path, path))
             )
             taken.add(target)
-            found.append(replace(one, target=target))
-        return found
+            retirements.append(replace(retirement, target=target))
+        return retirements
 
     def retire(self, due: Sequence[Retirement], mtimes_ns: dict[NotePath, int]) -> Moved:
-        """Move notes, each if it is as it was when it was judged. Raises FilesystemError before the first is moved."""
+        """Move the notes that still have their mtime in `mtimes_ns`. Raises FilesystemError before the first move."""
         with self._writer.lock():
-            # What is gone by now, another process has retired while this one waited.
-            moves = [(one.path, one.target) for one in due if self._is_there(one.path)]
+            # Another process may have moved some notes while this one waited for the lock.
+            moves = [(retirement.path, retirement.target) for retirement in due if self._is_there(retirement.path)]
             if not moves:
                 return Moved()
             run = f"{time.time_ns():x}"
@@ -127,27 +126,27 @@ class Retiring:
             return moved
 
     def undo(self) -> Moved:
-        """Move back what the last run moved that was not undone. Raises UsageError when there is none."""
+        """Move back the notes of the last run that was not undone yet. Raises UsageError if there is none."""
         with self._writer.lock():
             runs = self._runs()
             if not runs:
-                raise UsageError("there is nothing to undo", hint="Only what prune --apply moved can be moved back.")
+                raise UsageError("nothing to undo", hint="--undo moves back only what prune --apply moved.")
             run, moves = list(runs.items())[-1]
             back = [(target, source) for source, target in moves if self._is_there(target)]
             moved = self._move(back, lambda source, target: move(self._root, source, target), "memsync prune --undo")
             gone = [path for path, target in moves if not self._is_there(path) and not self._is_there(target)]
-            moved.failed += [Failure(path, "it is neither here nor in archive/ any more") for path in gone]
+            moved.failed += [Failure(path, "not found, neither here nor in archive/") for path in gone]
             if len(moved.failed) == len(gone):
                 self._write({"undone": run})
             return moved
 
     def retired_to(self, path: NotePath) -> list[NotePath]:
-        """Return where notes of that path have been moved to and still are, the latest first."""
+        """Return the paths that a note was moved to and that still exist, newest first."""
         targets = [target for moves in self._runs().values() for source, target in moves if source == path]
         return [target for target in dict.fromkeys(reversed(targets)) if self._is_there(target)]
 
     def came_from(self, target: NotePath) -> NotePath:
-        """Return the path that a note in archive/ had: as the last run that moved it there has it, else by its name."""
+        """Return the former path of a note in archive/: from the record, otherwise from its path there."""
         sources = [source for moves in self._runs().values() for source, to in moves if to == target]
         return sources[-1] if sources else NotePath(target.removeprefix(ARCHIVE_FOLDER))
 
@@ -161,7 +160,7 @@ class Retiring:
                 act(source, target)
                 done.moves.append((source, target))
             except FileNotFoundError:
-                done.failed.append(Failure(source, "it is gone"))
+                done.failed.append(Failure(source, "not found"))
             except MemsyncError as error:
                 done.failed.append(Failure(source, error.message))
         if self._commits:
@@ -171,9 +170,9 @@ class Retiring:
     # ------------------------------------------------------------------------------------------ record
 
     def _runs(self) -> dict[str, list[Move]]:
-        """Return what each run moved that is not undone, the oldest first.
+        """Return the moves of each run that was not undone, oldest first.
 
-        Of one that was killed it is what it was to move, of one that moved nothing it is nothing.
+        For a run that was killed these are its planned moves. Runs that moved nothing are left out.
         """
         runs: dict[str, list[Move]] = {}
         for entry in self._entries():
@@ -187,12 +186,12 @@ class Retiring:
         return runs
 
     def _entries(self) -> list[dict[str, Any]]:
-        found = []
+        entries = []
         with suppress(FileNotFoundError):
             for line in self._record.read_bytes().splitlines():
-                with suppress(ValueError):  # half a line, of a process that died over it: nothing was moved after it
-                    found.append(json.loads(line))
-        return [entry for entry in found if isinstance(entry, dict)]
+                with suppress(ValueError):  # a process died while it wrote this line, before it moved anything
+                    entries.append(json.loads(line))
+        return [entry for entry in entries if isinstance(entry, dict)]
 
     def _write(self, entry: object) -> None:
         """Append a line to the record and wait for the disk. Raises FilesystemError."""
@@ -200,9 +199,9 @@ class Retiring:
 
 
 def _moves_of(entry: Mapping[str, Any]) -> list[Move]:
-    """Return the moves of a line of the record; of one that is damaged none, so that nothing is moved by guessing."""
+    """Return the moves in a line of the record; none if the line is damaged, because guessing could move notes."""
     moves = entry.get("moves", [])
     are_sound = isinstance(moves, list) and all(
-        isinstance(one, list) and len(one) == 2 and all(isinstance(path, str) for path in one) for one in moves
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(path, str) for path in pair) for pair in moves
     )
     return [(NotePath(source), NotePath(target)) for source, target in moves] if are_sound else []

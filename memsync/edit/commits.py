@@ -1,6 +1,6 @@
-"""Commits of one note and nothing else, made of git's plumbing, so that no program of anybody's runs on the way.
+"""Commits notes, and nothing else, with git's plumbing commands, so that git starts no other program.
 
-No filter, no hook, no signature: git is run as in `memsync.notes.git`. What would need one of them is not committed.
+No filter, hook or signature runs: git is called as in `memsync.notes.git`. A note that needs one is not committed.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _NO_IDENTITY = "identity unknown"
 
 
 def commit(root: Path, path: NotePath, message: str) -> tuple[str, str]:
-    """Commit one note as it stands; return the commit's name and, when there is none, why.
+    """Commit one note as it is on disk. Returns (commit name, reason why there is none); one of them is empty.
 
-    What the person has staged stays staged and out of the commit. A note of which something is staged is not
-    committed: its staged version would seem to take back what was written.
+    Staged changes of other files stay staged and out of the commit. A note with staged changes is not committed,
+    because its staged version would then seem to revert the commit.
     """
-    return _guarded(lambda: _commit(root, [path], path, message))
+    return _commit_or_reason(root, [path], path, message)
 
 
 def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message: str) -> tuple[str, str]:
-    """Commit notes that have moved, each as (from, to), as `commit` does."""
+    """Commit moved notes, each as (from, to), like `commit`."""
     paths = list(dict.fromkeys(path for move in moves for path in move))
-    return _guarded(lambda: _commit(root, paths, "what was moved", message)) if moves else ("", "")
+    return _commit_or_reason(root, paths, "the moved notes", message) if moves else ("", "")
 
 
-def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+def _commit_or_reason(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     try:
-        return act()
+        return _commit(root, paths, what, message)
     except GitUnusable as error:
         return "", f"not committed: {error}"
     except OSError as error:
@@ -55,14 +55,14 @@ def _guarded(act: Callable[[], tuple[str, str]]) -> tuple[str, str]:
 
 
 def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
-    """Commit notes that are there, and that are not there any more, and nothing else."""
+    """Commit the current state of some notes, existing or deleted; `what` names them in messages."""
     repository = find_repository(root)
     if repository is None:
-        raise GitUnusable(f"{root} is in no git repository")
+        raise GitUnusable(f"{root} is not in a git repository")
     prefix = os.path.relpath(os.path.realpath(root), repository.work_tree)
     named = [os.path.normpath(os.path.join(prefix, path)) for path in paths]
     _check_at_rest(repository)
-    state_of(repository)  # refuses a HEAD that git would wait for, or that only a later git understands
+    state_of(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
     _check_places(repository)
     with open_git(repository, GIT_SECONDS) as git:
         use_identity(git)
@@ -72,23 +72,23 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
 
 
 def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
-    """Commit while the person's index is locked; `index` takes its place once HEAD has moved."""
+    """Commit while the user's index is locked; `index` replaces the user's index after HEAD has moved."""
     head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
     base = head or _done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
     if _differing(git, index.copy, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
-    tracked = set(_listed(git, index.copy))
-    there = [path for path in paths if _is_file(git, path)]
-    _check_rules(git, [path for path in there if path not in tracked], there)
-    gone = [path for path in paths if path in tracked and path not in there]
+    tracked = set(_done(git, "ls-files", "-z", index=index.copy).split("\0"))
+    existing = [path for path in paths if _is_file(git, path)]
+    _check_rules(git, [path for path in existing if path not in tracked], existing)
+    deleted = [path for path in paths if path in tracked and path not in existing]
     tree_index = f"{git.folder}/tree"
     _done(git, "read-tree", base, index=tree_index)
-    for one in (tree_index, index.copy):
-        _done(git, "update-index", "--add", *_PATHS, given="\0".join(there), index=one, at_notes=True)
-        _done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(gone), index=one, at_notes=True)
+    for file in (tree_index, index.copy):
+        _done(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
+        _done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
     tree = _done(git, "write-tree", "--missing-ok", index=tree_index)
     if head and tree == _done(git, "rev-parse", f"{head}^{{tree}}"):
-        return "", ""  # there is nothing to commit: what was moved away came back
+        return "", ""  # nothing to commit: the notes were moved and moved back
     if _differing(git, index.copy, tree, paths):
         raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
     made = _done(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
@@ -98,27 +98,22 @@ def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, mes
 
 
 def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
-    """Run a command that must not fail, and return what it printed. Raises GitUnusable with git's own reason."""
+    """Run git and return its output. Raises GitUnusable with git's reason if the command fails."""
     done = git.run(*arguments, given=given, index=index, at_notes=at_notes)
     if done.returncode != 0:
         reasons = (done.stderr or done.stdout).strip().splitlines()
         reason = reasons[0] if reasons else f"git {arguments[0]} failed"
         if reason.endswith(_NO_IDENTITY):
-            reason += ". Set user.name and user.email with git config --global; the repository's own do not count."
+            reason += ". Set user.name and user.email with git config --global; memsync ignores the repository's own."
         raise GitUnusable(reason)
     return done.stdout.strip()
 
 
 def _differing(git: Git, index: str, tree: str, paths: Sequence[str]) -> bool:
-    """Tell whether an index has another version of one of these paths than a tree."""
+    """Tell whether an index and a tree have different versions of one of these paths."""
     options = ("--cached", "--ita-invisible-in-index", "--no-ext-diff", "--no-renames", "--name-only", "-z")
     listed = _done(git, "diff-index", *options, tree, index=index)
     return not set(listed.split("\0")).isdisjoint(paths)
-
-
-def _listed(git: Git, index: str) -> list[str]:
-    """Return the paths that an index has."""
-    return _done(git, "ls-files", "-z", index=index).split("\0")
 
 
 def _is_file(git: Git, path: str) -> bool:
@@ -128,7 +123,7 @@ def _is_file(git: Git, path: str) -> bool:
         return False
 
 
-# ---------------------------------------------------------------------------------------- what is refused
+# ------------------------------------------------------------------------------------------------ checks
 
 
 def _check_at_rest(repository: Repository) -> None:
@@ -138,9 +133,10 @@ def _check_at_rest(repository: Repository) -> None:
 
 
 def _check_places(repository: Repository) -> None:
-    """Refuse to write unless only the repository's own folders and regular files are where git writes.
+    """Check that git would write only to real folders and regular files of the repository.
 
-    git follows links, and waits for a FIFO. Raises GitUnusable, also while another git has locked HEAD or its branch.
+    git would follow a link and hang on a FIFO. Raises GitUnusable, also while another git has locked HEAD or the
+    branch.
     """
     own, shared = repository.git_dir, repository.common_dir
     branch = branch_of(repository)
@@ -161,7 +157,7 @@ def _check_places(repository: Repository) -> None:
 
 
 def _check_way(base: str, name: str) -> None:
-    """Refuse a path unless each part of it, as far as it exists, is a folder and no link to one."""
+    """Raise GitUnusable if an existing part of a path is not a folder; a link to a folder is not one."""
     parts = name.split("/")
     for depth in range(1, len(parts) + 1):
         _check_place("/".join((base, *parts[:depth])), stat.S_ISDIR, "folder")
@@ -174,9 +170,9 @@ def _check_place(path: str, is_expected: Callable[[int], bool], expected: str) -
 
 
 def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
-    """Refuse new notes that are ignored, and notes that a program would have to transform first."""
+    """Raise GitUnusable for new notes that git ignores and for notes that need a filter or another encoding."""
     if new:
-        given = "\0".join(f"./{path}" for path in new)  # what begins with a colon would be more than a path
+        given = "\0".join(f"./{path}" for path in new)  # without ./ git would read a leading colon as a pattern
         ignored = git.run("check-ignore", *_PATHS, given=given, at_notes=True)
         if ignored.returncode != 1:
             path = ignored.stdout.split("\0")[0].removeprefix("./")
@@ -185,34 +181,35 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
     listed = _done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
     for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False):
         if value not in ("unspecified", "unset"):
-            raise GitUnusable(f"{name}={value} applies to {path}, and memsync runs no filter: commit it yourself")
+            raise GitUnusable(f"{name}={value} applies to {path}, but memsync runs no filters: commit it yourself")
 
 
 # --------------------------------------------------------------------------------------------- the index
 
 
 class _Index:
-    """A copy of the person's index, which may take its place as long as its lock is held."""
+    """A copy of the user's index. It may replace the original while the lock is held."""
 
     def __init__(self, git: Git) -> None:
         self._index = f"{git.repository.git_dir}/index"
         self.lock = f"{self._index}.lock"
         self.copy = f"{git.folder}/index"
         self.is_replaced = False
-        with suppress(FileNotFoundError):  # nothing was ever added
+        with suppress(FileNotFoundError):  # a new repository has no index
             Path(self.copy).write_bytes(read_file(self._index, MAX_INDEX_BYTES))
             shutil.copymode(self._index, self.lock)
 
     def replace(self) -> None:
-        """Let the copy take the index's place, in one step.
+        """Replace the user's index by the copy in one step.
 
-        Its time is kept: by it git tells which notes may have been written again in the tick in which it looked.
+        The file keeps the copy's mtime. git compares it with the files' mtimes to find those that may have changed
+        in the same clock tick.
         """
         with open(self.copy, "rb") as source, open(self.lock, "wb") as target:
             shutil.copyfileobj(source, target)
             target.flush()
-            found = os.fstat(source.fileno())
-            os.utime(target.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+            status = os.fstat(source.fileno())
+            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             os.fsync(target.fileno())
         os.rename(self.lock, self._index)
         self.is_replaced = True
@@ -220,7 +217,7 @@ class _Index:
 
 @contextmanager
 def _locked_index(git: Git) -> Iterator[_Index]:
-    """Keep every other git from changing the index, as git does it. Raises GitUnusable while another one does."""
+    """Lock the index as git does. Raises GitUnusable if another git holds the lock."""
     lock = f"{git.repository.git_dir}/index.lock"
     try:
         descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

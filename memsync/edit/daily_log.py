@@ -1,4 +1,4 @@
-"""Which note is the log of a day: in the folder that [kinds] calls daily, named as the logs that are there."""
+"""Finds the daily log of a day: in the folder that [kinds] calls daily, named like the logs already there."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _NAMES = {
         "%Y-%m/%Y-%m-%d",
     )
 }
-"""A log's name with each digit as 0 -> its format. In each, a later day comes later in the order of letters, too."""
+"""A log's name with each digit replaced by 0 -> its strftime format. In every format, names sort by date."""
 
 
 def log_of(day: date, files: NoteFiles, rules: PathRules) -> NotePath:
-    """Return the path of a day's log, whether or not it is there. Raises UsageError where that instructs agents."""
+    """Return the path of a day's log, which may not exist yet. Raises UsageError if that path instructs agents."""
     path = _log_of(day, files, daily_folder(rules))
     if rules.instructs(path):
         raise UsageError(
-            f"there is no folder for logs: [kinds] says that {path} instructs agents",
+            f"no folder for logs: by [kinds], {path} contains agent instructions",
             hint='Write "/daily/" = "daily" under [kinds] in config.toml.',
         )
     return path
@@ -44,16 +44,16 @@ def _log_of(day: date, files: NoteFiles, folder: str) -> NotePath:
     if files.identity(usual) is not None:
         return usual
     newest: dict[tuple[str, str], str] = {}
-    there = files.scan(Places([folder.rstrip("/")]) if folder else None).files
-    for path in there:
+    existing = files.scan(Places([folder.rstrip("/")]) if folder else None).files
+    for path in existing:
         stem, dot, suffix = path[len(folder) :].rpartition(".")
         shape = re.sub(r"[0-9]", "0", stem)
         if path.startswith(folder) and shape in _NAMES:
             key = (_NAMES[shape], dot + suffix)
             newest[key] = max(newest.get(key, ""), stem)
-    own = [path for name, suffix in newest if (path := NotePath(f"{folder}{day.strftime(name)}{suffix}")) in there]
-    if own:
-        return min(own)
+    logs = [path for name, suffix in newest if (path := NotePath(f"{folder}{day.strftime(name)}{suffix}")) in existing]
+    if logs:
+        return min(logs)
     days = {key: moment for key, stem in newest.items() if (moment := _day_of(stem, key[0])) is not None}
     if not days:
         return usual
@@ -62,7 +62,7 @@ def _log_of(day: date, files: NoteFiles, folder: str) -> NotePath:
 
 
 def daily_folder(rules: PathRules) -> str:
-    """Return the folder of logs, with a slash at its end; empty for the root itself. The last line of [kinds] wins."""
+    """Return the folder of daily logs with a final slash; empty for the root. The last match in [kinds] wins."""
     for glob in reversed([glob for glob, kind in rules.kinds.items() if kind == Kind.DAILY]):
         *folders, name = glob.strip().removeprefix("/").split("/")
         if name and not re.search(r"[*?\[]", name) and "." not in name:
@@ -76,7 +76,7 @@ def daily_folder(rules: PathRules) -> str:
 
 
 def _is_of_a_note(path: NotePath) -> bool:
-    """Tell whether a note may have this path: [kinds] may come from a stranger, and a line of it name `../`."""
+    """Tell whether a note may have this path. A [kinds] table may come from a stranger and contain `../`."""
     try:
         return note_path(path) == path
     except UsageError:

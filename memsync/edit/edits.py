@@ -1,4 +1,4 @@
-"""Edits of a note's text: an item put into a section, a line changed. All other bytes stay as they are."""
+"""Edits of a note's text: insert an item into a section, replace a line. All other bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|$)")
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their ends."""
+    """Return the lines of a text with their line ends."""
     return [line for line in _LINES.findall(text) if line]
 
 
 def find_section(note: Note, heading: str) -> Section | None:
-    """Return the first section under a heading of that text, in any case."""
+    """Return the first section with this heading; upper and lower case are equal."""
     wanted = " ".join(heading.split()).casefold()
     return next((s for s in note.sections if s.heading_path and s.heading_path[-1].casefold() == wanted), None)
 
 
 def end_of_section(note: Note, section: Section) -> int:
-    """Return the last line of a section that is not empty, the sections beneath it left out."""
+    """Return the number of a section's last non-empty line, before its first subsection."""
     position = note.sections.index(section)
     following = note.sections[position + 1 :]
     last = following[0].start_line - 1 if following else len(note.lines)
@@ -32,7 +32,7 @@ def end_of_section(note: Note, section: Section) -> int:
 
 
 def insert_after(path: str, text: str, line: int, addition: Addition) -> str:
-    """Return a text with an addition behind a line (counted from 1), joined to it as to the end of a note."""
+    """Return a text with an addition inserted after a line (counted from 1), as if the note ended there."""
     lines = lines_of(text)
     before, after = "".join(lines[:line]), "".join(lines[line:])
     tail = read_tail(path, before.encode("utf-8", "surrogateescape"))
@@ -43,7 +43,7 @@ def insert_after(path: str, text: str, line: int, addition: Addition) -> str:
 
 
 def replace_line(text: str, line: int, content: str) -> str:
-    """Return a text with another content of one line, whose end it keeps."""
+    """Return a text with the content of one line (counted from 1) replaced; the line end stays."""
     lines = lines_of(text)
     old = lines[line - 1]
     lines[line - 1] = content + old[len(old.rstrip("\r\n")) :]

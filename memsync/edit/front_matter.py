@@ -1,7 +1,7 @@
-"""One field of a note's front matter, set by changing the bytes of its value and no others.
+"""Sets one field of a note's front matter and changes only the bytes of its value.
 
-YAML is never loaded and dumped back, which would lose comments, order, quotes and whatever it did not understand. What
-was changed is read again and compared: every other field must be what it was.
+Loading the YAML and dumping it again would lose comments, order and quotes. After a change the front matter is parsed
+again: every other field must have its old value.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from memsync.notes.frontmatter import Head, closes_head, head_is_open, read_head
 
 _PLAIN = re.compile(r"[A-Za-z0-9][\w ./@+-]*")
 _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON text may hold as it is and YAML may not, or would fold."""
+"""Characters that JSON allows unescaped, but that YAML forbids or folds."""
 _BOM = "\ufeff"
 
 
 def set_field(text: str, key: str, value: JsonValue) -> str:
-    """Return a note's text with one field set, which is added if it is not there, and so is the front matter.
+    """Return a note's text with one field set; adds the field and the front matter if they are missing.
 
-    Raises WriteRefused for front matter that is not understood, or that would not be afterwards.
+    Raises WriteRefused if the front matter cannot be parsed, now or after the change.
     """
     mark = _BOM if text.startswith(_BOM) else ""
     body = text.removeprefix(_BOM)
@@ -36,19 +36,19 @@ def set_field(text: str, key: str, value: JsonValue) -> str:
     before = read_head(lines)
     if before.raw or before.warning or (lines and head_is_open(lines)):
         reason = before.warning or "front matter is not closed"
-        raise WriteRefused(f"{key} cannot be set: {reason}", hint="Mend the front matter in an editor.")
+        raise WriteRefused(f"{key} cannot be set: {reason}", hint="Correct the front matter in an editor.")
     if before.line_count == 0:
         changed = f"---{newline}{_line(key, value)}{newline}---{newline}{newline if body else ''}{body}"
     else:
         changed = _changed(body, key, value, newline)
     after = read_head(split_lines(changed))
     if after.warning or _other(after, key) != _other(before, key) or after.values.get(key) != value:
-        raise WriteRefused(f"{key} cannot be set without changing what stands around it", hint="Edit it by hand.")
+        raise WriteRefused(f"{key} cannot be set without changing other fields", hint="Edit it by hand.")
     return mark + changed
 
 
 def head_of(fields: Mapping[str, JsonValue]) -> str:
-    """Return the front matter of a new note; empty without any field."""
+    """Return the front matter of a new note; empty if no field has a value."""
     lines = [_line(key, value) for key, value in fields.items() if value not in ("", [], None)]
     return "\n".join(["---", *lines, "---", "", ""]) if lines else ""
 
@@ -71,9 +71,9 @@ def _line(key: str, value: JsonValue) -> str:
 
 
 def _scalar(value: JsonValue) -> str:
-    """Return a value as YAML that is read as that value: plain where that is safe, else as JSON, which YAML holds."""
+    """Return a value as YAML: plain if it is parsed back as this value, otherwise as JSON, which is valid YAML."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value == value.strip():
-        with suppress(ValueError):  # what looks like a date and is in no calendar, or like a number of 5,000 digits
+        with suppress(ValueError):  # YAML raises it for a date that does not exist and for a number of 5,000 digits
             if yaml.safe_load(value) == value:
                 return value
     return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""What was appended to notes, kept for a while: an editor that saves an old buffer overwrites it without knowing.
+"""A journal of all appends. It can restore text that an editor overwrote by saving an old buffer.
 
-One JSON object a line, one file a day, in the state directory and outside the index: deleting the index loses nothing.
-Only whoever holds the writers' lock writes here, so lines are in the order of time.
+One file a day with one JSON object a line, in the state folder and outside the index: deleting the index loses nothing.
+Writers hold the writers' lock, so lines are in the order of time.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from memsync.notes.transcript import read_message_heading
 
 
 def append_line(path: Path, value: object, *, sync: bool = False) -> None:
-    """Append one object to a file, made with its folder, for their owner alone; with `sync` the disk is waited for.
+    """Append one object as a line of JSON; create the file and its folder, readable by their owner only.
 
-    The line begins with a line end, whatever half a line a process that died has left. Raises FilesystemError.
+    Writes a line end first, because a killed process may have left half a line. With `sync` it waits for the disk.
+    Raises FilesystemError.
     """
     content = b"\n" + json.dumps(value, ensure_ascii=True).encode() + b"\n"
     try:
@@ -46,25 +47,25 @@ def append_line(path: Path, value: object, *, sync: bool = False) -> None:
 
 _BLOCK_BYTES = 65_536
 _PATH_KEY = b'"path": '
-"""As `append_line` writes it; no text in a line holds it, because JSON puts a backslash before each quote in a text."""
+"""As `append_line` writes it. Text in a line cannot contain it, because JSON escapes quotes in text."""
 KEEP_DAYS = 30
 SIMILAR = 0.8
-"""How like an entry without a time a line must be to pass for its edited version."""
+"""Minimum similarity of a line to an entry without a time to count as its edited version."""
 COMPARED = 1_000
-"""How many characters of entries with equal first lines are compared."""
+"""How many characters to compare of entries with equal first lines."""
 _SECTION = re.compile(r"## (?P<heading>[^\n]+)\n\n[-*+] .*", re.DOTALL)
 _STAMP = re.compile(
     r"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?(?=\d)|#+ .* @ )"
     r"(\d{1,2}:\d{2}(?::\d{2})?|\d{4}-\d{2}-\d{2}[T ][\d:]+)"
 )
-"""The time with which a log entry or a message of a thread begins."""
+"""Matches the time at the beginning of a log entry or of a message heading in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """One append: `text` is what the file got, with LF as its line end and none at its end; `at` is the Unix time.
+    """One append: `text` is the appended text with LF as line end and none at its end; `at` is the Unix time.
 
-    `head` is how the note begins if it has to be made.
+    `head` is the beginning of the note if it has to be created.
     """
 
     id: str
@@ -75,26 +76,26 @@ class Appended:
 
     @property
     def heading(self) -> str:
-        """The heading of the section that was made for the entry, empty when it has none of its own."""
+        """The heading of the section that was created together with the entry; empty if none was."""
         found = _SECTION.fullmatch(self.text)
         return found["heading"] if found and read_message_heading(found["heading"]) is None else ""
 
     @property
     def entry(self) -> str:
-        """The text without that heading: a section may get another name, and the entry is there still."""
+        """The text without that heading, so that the entry is found even if the section was renamed."""
         return self.text.removeprefix(f"## {self.heading}\n\n") if self.heading else self.text
 
 
 class Journal:
-    """The appends to one memory root. `folder` is made when it is first written to."""
+    """The appends to one memory root. The first write creates `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
-        """Note what is about to be appended. Raises FilesystemError.
+        """Record an append before it is made. Raises FilesystemError.
 
-        It stands for the appends that it `replaces`, which are no longer looked for, unless it is undone.
+        The appends with the ids in `replaces` no longer count as missing, unless this append is undone.
         """
         at = time.time()
         appended = Appended(f"{time.time_ns():x}", at, path, text, head)
@@ -102,11 +103,11 @@ class Journal:
         return appended
 
     def settle(self, ids: Iterable[str]) -> None:
-        """Note that these appends are no longer to be looked for: rewritten, or deleted on purpose."""
+        """Record that these appends no longer count as missing: they were rewritten, or deleted on purpose."""
         self._write(time.time(), {"settled": list(ids)})
 
     def undo(self, appended: Appended) -> None:
-        """Note that an append was not made after all; what it was to replace is looked for again."""
+        """Record that an append was not made; the appends that it replaced count again."""
         self._write(time.time(), {"undone": appended.id})
 
     def _write(self, at: float, line: object) -> None:
@@ -116,7 +117,7 @@ class Journal:
         append_line(path, line)
 
     def _prune(self, now: float) -> None:
-        """Remove what is older than is kept; called once a day, with the first append of it."""
+        """Delete files older than KEEP_DAYS; called with the first append of a day."""
         limit = f"{datetime.fromtimestamp(now, UTC) - timedelta(days=KEEP_DAYS):%Y-%m-%d}.jsonl"
         for path in self._days():
             if path.name < limit:
@@ -124,13 +125,13 @@ class Journal:
                     path.unlink()
 
     def _days(self) -> list[Path]:
-        """Return the files of the days, the oldest first."""
+        """Return the files, oldest first."""
         return sorted(self._folder.glob("????-??-??.jsonl"))
 
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
-        """Return the appends since a Unix time that are not settled, the oldest first; with `path`, those to one note.
+        """Return the appends since a Unix time that are not settled, oldest first; with `path` only those to one note.
 
-        An append replaces others to the same note only, so lines of other notes say nothing about this one.
+        An append replaces only appends to the same note, so lines of other notes can be skipped.
         """
         found: list[Appended] = []
         settled: set[str] = set()
@@ -150,9 +151,9 @@ class Journal:
         return found[::-1]
 
     def _backwards(self, path_pair: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the lines, the newest first; half a line, of a process that died over it, is passed over.
+        """Yield the lines, newest first, without half lines of killed processes.
 
-        With `path_pair`, lines with another path are passed over without being parsed.
+        With `path_pair` it skips lines with another path without parsing them.
         """
         for path in reversed(self._days()):
             for line in _lines_backwards(path):
@@ -177,58 +178,58 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
 
 
 def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
-    """Return those of the appends to one note that it does not hold, the oldest first.
+    """Return the appends to one note that its content lacks, oldest first.
 
-    Of appends of the same text as many are missing as the note has too few of it; those are the newest.
+    If a text was appended more often than the note contains it, the newest of those appends are missing.
     """
     appends = list(appends)
     content = content.replace("\r\n", "\n")
     lines = Counter(content.split("\n"))
-    doubled = _whole_lines(content) if any("\n" in one.entry for one in appends) else ""
-    seen: Counter[str] = Counter()
+    doubled = _whole_lines(content) if any("\n" in append.entry for append in appends) else ""
+    appended: Counter[str] = Counter()
     lost = []
-    for one in appends:
-        entry = one.entry
-        seen[entry] += 1
-        there = doubled.count(_whole_lines(entry)) if "\n" in entry else lines[entry]
-        if seen[entry] > there:
-            lost.append(one)
+    for append in appends:
+        entry = append.entry
+        appended[entry] += 1
+        present = doubled.count(_whole_lines(entry)) if "\n" in entry else lines[entry]
+        if appended[entry] > present:
+            lost.append(append)
     return lost
 
 
 def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) -> set[str]:
-    """Return the ids of lost appends that somebody has edited: the note has a line in their place.
+    """Return the ids of lost appends that somebody edited: the note has a changed version of their first line.
 
-    Such a line is nobody else's: no append that is there put it there. It has the time stamp of the lost entry, or, of
-    an entry without one, nearly its words. Each line stands in the place of one entry: the one whose first line is most
-    like it and, of several with equal first lines, the one whose further lines follow it.
+    A line counts only if no other append wrote it. It must have the lost entry's time stamp or, if the entry has none,
+    be similar to it. Each line counts for one entry: the one with the most similar first line and, among several with
+    equal first lines, the one with the most similar further lines.
     """
-    gone = {one.id for one in lost}
+    lost_ids = {append.id for append in lost}
     lines = content.replace("\r\n", "\n").split("\n")
     spare = Counter(lines)
-    for one in appends:
-        if one.id not in gone:
-            spare.subtract(one.entry.split("\n"))
+    for append in appends:
+        if append.id not in lost_ids:
+            spare.subtract(append.entry.split("\n"))
     places: dict[str, list[int]] = {}
     for index, line in enumerate(lines):
         if spare[line] > 0:
             places.setdefault(line, []).append(index)
     pairs = [
-        (likeness, _likeness_with_rest(one.entry, lines, indexes), -number, one.id, line)
-        for number, one in enumerate(lost)
+        (likeness, _likeness_with_rest(append.entry, lines, indexes), -number, append.id, line)
+        for number, append in enumerate(lost)
         for line, indexes in places.items()
-        if (likeness := _likeness(one.entry.partition("\n")[0], line)) is not None
+        if (likeness := _likeness(append.entry.partition("\n")[0], line)) is not None
     ]
-    found: set[str] = set()
-    for *_, name, line in sorted(pairs, reverse=True):
-        if name not in found and spare[line] > 0:
-            found.add(name)
+    edited_ids: set[str] = set()
+    for *_, lost_id, line in sorted(pairs, reverse=True):
+        if lost_id not in edited_ids and spare[line] > 0:
+            edited_ids.add(lost_id)
             spare[line] -= 1
-    return found
+    return edited_ids
 
 
 def _likeness(first: str, line: str) -> float | None:
-    """Return how like a line is to the first line of an entry; None when it cannot stand in its place."""
+    """Return the similarity of a line to the first line of an entry; None if it cannot be its edited version."""
     stamp = _STAMP.match(first)
     if stamp is not None:
         other = _STAMP.match(line)
@@ -239,9 +240,9 @@ def _likeness(first: str, line: str) -> float | None:
 
 
 def _likeness_with_rest(entry: str, lines: Sequence[str], indexes: Sequence[int]) -> float:
-    """Return how like an entry is to as many lines from one of the places on, whichever is most like it.
+    """Return the greatest similarity of an entry to the lines that begin at one of `indexes`.
 
-    It compares which characters there are, in the beginning of both: that takes linear time.
+    Compares only which characters occur in the first COMPARED characters: that takes linear time.
     """
     size = entry.count("\n") + 1
     blocks = ("\n".join(lines[index : index + size])[:COMPARED] for index in indexes)
@@ -249,10 +250,10 @@ def _likeness_with_rest(entry: str, lines: Sequence[str], indexes: Sequence[int]
 
 
 def times_in(text: str, content: str) -> int:
-    """Return how often a text stands in a note, as whole lines, whatever their ends."""
+    """Return how often a note contains a text as whole lines; LF and CR LF are equal."""
     return _whole_lines(content.replace("\r\n", "\n")).count(_whole_lines(text))
 
 
 def _whole_lines(text: str) -> str:
-    """Return text in which each line has two line ends of its own, so that neighbours can be counted apart."""
+    """Return text with each line between two line ends of its own, so that `count` also counts adjacent matches."""
     return "\n" + text.replace("\n", "\n\n") + "\n"

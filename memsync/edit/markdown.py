@@ -1,8 +1,7 @@
-"""Text that somebody gives -> Markdown that stands for it in a note: a list item, a message, attributes.
+"""Turns arbitrary text into Markdown for a note: a list item, a message, or attributes.
 
-Whatever the text is, what is made of it is read back, by the same code that indexes notes, as one item or one message.
-A text that would be read as anything else is written in another form. The first form that is read back right is used;
-the last form is right for every text.
+The code that indexes notes must parse the result as exactly one item or one message. Each text has several forms: the
+first one that parses back correctly is used, and the last one is correct for every text.
 """
 
 from __future__ import annotations
@@ -22,34 +21,34 @@ from memsync.notes.frontmatter import closes_head
 from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
 
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
-"""Those that only say how a message's text is written."""
+"""Attributes that only describe how the text of a message is written."""
 MAX_ITEM_CHARS = 100_000
-"""A longer entry would make its note one that is too large to be understood."""
+"""With a longer entry the note would become too large to be parsed in full."""
 _MAX_END_CHARS = 200
-"""Of the empty space around a text that a message's heading keeps."""
+"""How many characters of empty space around a text a message's heading can store."""
 _MAX_LEVEL = 6
 
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^\]]*\]:|$)|[ ]{4}|\t")
 _MAY_SAY_MORE = re.compile(r"[\[(*_\d]|.*\{")
-"""A line that may hold more than text: a time or a box at its beginning, attributes at its end."""
+"""Matches a line that may contain more than text: a time or a checkbox at its beginning, attributes at its end."""
 _UNDERLINE = re.compile(r"( {0,3})(\\*(?:=+|-+)[ \t]*)")
 _ESCAPED_UNDERLINE = re.compile(r"( {0,3})\\(\\*(?:=+|-+)[ \t]*)")
 _BARE = re.compile(r"""[^\s"{}\\\x00-\x1f\x7f]+""")
 _CLASSES = re.compile(r"""[^\s{}.#="]+(?: [^\s{}.#="]+)*""")
 _NAME = re.compile(r"[A-Za-z_:][\w:.-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-"""What no text file should hold: a note with many of them is taken for binary, and its other messages with it."""
+"""Control characters. A note with many of them counts as binary, so that all its messages would be lost."""
 _ESCAPABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\\]")
 _ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _FENCE = re.compile(r"`{3,}")
 _DOUBTFUL = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
-"""Lines that may be more than paragraphs, lists and quotations below a message's heading.
+"""Matches lines that may be more than paragraphs, lists and quotes: headings, underlines, fences, HTML blocks.
 
-A text without any is one message, and leaves nothing open: a heading, an underline, a fence and an HTML block begin
-with one of these signs. A text with one is written and read back, unless every such line is one of `_EVIDENT`.
-Searched in a text behind a line end: from one line end to the next is several times as fast as from each character.
+A text without such lines is always one message and leaves no block open. A text with such lines is written and parsed
+back, unless all of them match `_EVIDENT`. The pattern begins with a line end, because that makes the search several
+times faster; so put a line end before the text.
 """
 _EVIDENT = re.compile(
     r"""^(?:
@@ -58,14 +57,14 @@ _EVIDENT = re.compile(
     )""",
     re.MULTILINE | re.VERBOSE,
 )
-"""A whole fence without another one in it, and a heading, both without any indentation: no list and no quotation holds
-them, so they are what they look like. Most long answers of models have no other doubtful lines."""
+"""Matches a whole fence without another one inside, and a heading. Neither is indented, so both are certainly what they
+look like and not part of a list or a quote. Most long model answers have no other doubtful lines."""
 
 
 def cleaned(text: str) -> str:
-    """Return text with LF as its line end, without control characters, and without empty lines around it.
+    """Return text with LF line ends, without empty lines around it, each control character replaced by U+FFFD.
 
-    Raises UsageError when nothing is left.
+    Raises UsageError if nothing is left.
     """
     lines = _CONTROL.sub("�", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     while lines and not lines[0].strip():
@@ -78,17 +77,17 @@ def cleaned(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return text on one line, as a heading, a title or a setting has it: no control characters, single spaces."""
+    """Return text as one line with single spaces, each control character replaced by U+FFFD."""
     return whole_characters(_CONTROL.sub("�", " ".join(text.split())))
 
 
 def whole_characters(text: str) -> str:
-    """Return text in which each half of a character, which no file can hold, is a replacement character."""
+    """Return text with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def as_it_was(text: str) -> Addition:
-    """Return what a note once held, to be put back; what it leaves open is closed."""
+    """Return lost text of a note as an addition that restores it; closes blocks that the text leaves open."""
     return Addition("\n".join(filter(None, (text, closing_of(text.split("\n"))))))
 
 
@@ -98,11 +97,11 @@ def as_it_was(text: str) -> Addition:
 def list_item(
     text: str, *, time: str = "", tags: Sequence[str] = (), attributes: Mapping[str, str] | None = None
 ) -> Addition:
-    """Return text as a list item, dated to the minute where `time` (`10:02`) says so.
+    """Return text as a list item, with `time` (`10:02`, may be empty) at its beginning.
 
-    One line stays one line if the parser then reads one item. Several lines that begin with a paragraph follow the
-    time, those after the first indented. Other text begins on a line of its own, so that its fence, list, table or
-    heading is what it was. Raises UsageError for text that is no entry.
+    One line stays one line if it then parses as one item. If the text begins with a paragraph, its first line follows
+    the time and the other lines are indented. Other text begins on its own line, so that its fence, list, table or
+    heading keeps its meaning. Raises UsageError for empty or too long text.
     """
     if len(text) > MAX_ITEM_CHARS:
         raise UsageError(
@@ -113,19 +112,19 @@ def list_item(
     block = attribute_block(attributes or {})
     if len(lines) == 1 and not (_BLOCK_START.match(lines[0].strip()) or _MAY_SAY_MORE.match(lines[0].strip())):
         return Addition(_item(time, lines[0].strip(), marks, block, []))
-    wanted = {name: whole_characters(value) for name, value in (attributes or {}).items()}
+    expected = {name: whole_characters(value) for name, value in (attributes or {}).items()}
     *forms, last = _item_forms(lines, time, has_marks=bool(marks or block))
     for first, rest in forms:
         as_it_is = _item(time, first, marks, block, rest).split("\n")
         for written in (as_it_is, _plain_words(as_it_is, time, block)):
-            if _is_one_item(written, time, wanted):
+            if _is_one_item(written, time, expected):
                 return Addition("\n".join(written))
     quoted = _item(time, last[0], marks, block, last[1]).split("\n")
     return Addition("\n".join(_plain_words(quoted, time, block)))
 
 
 def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the first line of an item and those below it, in every way that a text can be written; the last is safe."""
+    """Yield each form of a text as (first line, further lines); the last form is safe for every text."""
     closing = closing_of(lines)
     closed = [*lines, *closing.split("\n")] if closing else list(lines)
     first, rest = closed[0], closed[1:]
@@ -136,12 +135,12 @@ def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator
     quoted = _quoted(lines)
     if time or has_marks:
         yield "", ["", *quoted]
-    else:  # an empty line right behind its sign would end the item
+    else:  # an empty line right after the list marker would end the item
         yield quoted[0], quoted[1:]
 
 
 def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
-    """Tell whether lines begin with a paragraph, so that a time may stand before it and tags after its first line."""
+    """Tell whether lines begin with a paragraph: a time can precede it, and tags can follow its first line."""
     if rest and _UNDERLINE.fullmatch(rest[0]):
         return False
     if not _BLOCK_START.match(first):
@@ -156,7 +155,7 @@ def _item(time: str, first: str, marks: Sequence[str], block: str, rest: Sequenc
 
 
 def _plain_words(lines: list[str], time: str, block: str) -> list[str]:
-    """Return an item's lines with a backslash before what would be read as attributes or times, and was not given."""
+    """Return an item's lines with a backslash before text that would wrongly parse as attributes or times."""
     tree = _read_item(lines)
     if tree is None:
         return lines
@@ -166,14 +165,14 @@ def _plain_words(lines: list[str], time: str, block: str) -> list[str]:
             at = changed[line - 1].index("{", column)
             changed[line - 1] = f"{changed[line - 1][:at]}\\{changed[line - 1][at:]}"
     for line in {entry.start_line for entry in _entries(tree.parts[:-1]) if entry.time}:
-        if line > 1 or not time:  # a first inner entry counts from its parent's line, which may be a sign alone
+        if line > 1 or not time:  # an entry's start_line may be that of its parent, which may be just a list marker
             of_time = next(number for number in range(line - 1, len(changed)) if ":" in changed[number])
             changed[of_time] = changed[of_time].replace(":", "\\:", 1)
     return changed
 
 
 def _entries(blocks: Sequence[Heading | Block]) -> Iterator[Block]:
-    """Yield every list item among blocks, nested ones too."""
+    """Yield every list item among blocks, including nested ones."""
     for block in blocks:
         if isinstance(block, Block):
             if block.entry:
@@ -186,7 +185,7 @@ def _read_item(lines: Sequence[str]) -> BlockTree | None:
 
 
 def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str]) -> bool:
-    """Tell whether lines are read as one list item, and end with it, and only it has a time and attributes: these."""
+    """Tell whether lines parse as exactly one list item with this time and these attributes, and no others inside."""
     tree = _read_item(lines)
     if tree is None or len(tree.parts) != 2:
         return False
@@ -207,18 +206,17 @@ def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str])
 
 
 def message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:
-    """Return text as a message of a thread, as `exact_message` does. Raises UsageError also when there is no text."""
+    """Return text as a message of a thread, like `exact_message`. Also raises UsageError if the text is empty."""
     if not text.strip():
         raise _no_text()
     return exact_message(role, text, time, attributes)
 
 
 def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]) -> Addition:
-    """Return any text as a message: a level-2 heading that names the role, and below it the text.
+    """Return any text as a message: a level-2 heading with the role, and the text below it.
 
-    `text_of_message` gives the text back to the last character; what had to be changed stands in the heading. Only
-    halves of characters are lost, which no file can hold. Raises UsageError for a role, a time or attributes that no
-    heading can hold.
+    `text_of_message` restores the text exactly: the heading's attributes record every change. Only lone surrogates are
+    lost, which no file can store. Raises UsageError for a role, a time or attributes that a heading cannot hold.
     """
     _check_heading(role, time, attributes)
     heading = f"## {role} @ {time}" if time else f"## {role}"
@@ -238,11 +236,11 @@ def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]
 
 
 _Form = tuple[Mapping[str, str], Sequence[str]]
-"""One way to write a text: what the heading says of it, and the lines below the heading."""
+"""One way to write a text: the attributes for the heading, and the lines below the heading."""
 
 
 def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str], str] | None:
-    """Return what the heading says of a text and the text as it is written, where no parser is needed to see it."""
+    """Return (attributes, written text) if they are correct without parsing them back; otherwise None."""
     if sum(map(len, ends.values())) > _MAX_END_CHARS:
         return None
     inner = _without(text, ends)
@@ -262,9 +260,9 @@ def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str]
 
 
 def _message_forms(text: str, ends: Mapping[str, str]) -> Iterator[_Form]:
-    """Yield a text in every way that it can be written, the plainest first; the last is safe for every text.
+    """Yield the forms of a text, plainest first; the last one is safe for every text.
 
-    As it is; with its headings below the message's own; in a fence that is longer than any in it; as a quotation.
+    They are: unchanged; with its headings below the message's own level; in a fence longer than any inside; quoted.
     """
     lines = text.split("\n")
     if sum(map(len, ends.values())) <= _MAX_END_CHARS:
@@ -291,18 +289,18 @@ def _joined(heading: str, attributes: Mapping[str, str], body: str) -> str:
 
 
 def _is_one_message(lines: Sequence[str]) -> bool:
-    """Tell whether lines are one message, and the next one will be another, in both ways in which threads are read."""
+    """Tell whether lines are one message that leaves no block open, both for the parser and read line by line."""
     both = [*lines, "", "## end"]
-    wanted = [1, len(both)]
-    if [section.start_line for section, _ in find_headings(both, 1)] != wanted:
+    starts = [1, len(both)]
+    if [section.start_line for section, _ in find_headings(both, 1)] != starts:
         return False
     tree = parse_blocks(thread_parser(), both, 1)
     parts = tree.parts if tree else ()
-    return [part.start_line for part in parts if isinstance(part, Heading) and part.level <= MESSAGE_LEVEL] == wanted
+    return [part.start_line for part in parts if isinstance(part, Heading) and part.level <= MESSAGE_LEVEL] == starts
 
 
 def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
-    """Return the text that `message` or `exact_message` was given, from the lines below its heading."""
+    """Return the original text of a message that `message` or `exact_message` wrote, from its body."""
     text = _text_of((attributes, body.split("\n")))
     if "escaped" in attributes.get("written", "").split():
         text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text)
@@ -317,7 +315,7 @@ def _text_of(form: _Form) -> str:
         return "\n".join(lines[1:-1])
     if "quoted" in written:
         return "\n".join(line[2:] if line.startswith("> ") else line.removeprefix(">") for line in lines)
-    if attributes.get("closed") == lines[-1]:  # as earlier versions closed what a text left open
+    if attributes.get("closed") == lines[-1]:  # earlier versions added such a line to close an open block
         lines.pop()
     if attributes.get("demoted") in ("0", "1", "2"):
         lines = _promoted(lines, int(attributes["demoted"]))
@@ -325,7 +323,7 @@ def _text_of(form: _Form) -> str:
 
 
 def _holdable(text: str) -> tuple[str, dict[str, str]]:
-    """Return text as a file can hold it line by line, and what the heading says of that."""
+    """Return text with LF line ends and without control characters, and the attributes that restore it."""
     if "\r" in text and text.count("\r\n") == text.count("\r") == text.count("\n"):
         text = text.replace("\r\n", "\n")
         if not _CONTROL.search(text):
@@ -339,7 +337,7 @@ def _escaped(text: str) -> str:
 
 
 def _ends(text: str) -> dict[str, str]:
-    """Return the empty lines around a text, of which a note does not tell how many there are."""
+    """Return the empty space around a text as attributes, because a note does not preserve it."""
     if text[:1] != "\n" and text[-1:] and not text[-1].isspace():
         return {}
     inner = text.lstrip("\n")
@@ -359,9 +357,9 @@ def _quoted(lines: Sequence[str]) -> list[str]:
 
 
 def _demoted(lines: Sequence[str]) -> tuple[int, list[str]] | None:
-    """Return lines with their headings below a message's own, and by how many levels; None where there are none.
+    """Return (shift, lines) with the headings moved below a message's own level; None if none is too high.
 
-    A line that makes the one above it a heading loses that power by a backslash.
+    A backslash before an underline turns the line above it from a heading into text.
     """
     headings = _headings(lines)
     levels = [heading.level for heading in headings if _is_marked(lines, heading)]
@@ -385,17 +383,17 @@ def _promoted(lines: Sequence[str], shift: int) -> list[str]:
         line = lines[heading.start_line - 1]
         if _is_marked(lines, heading) and heading.level > shift:
             changed[heading.start_line - 1] = line.replace("#" * (shift + 1), "#", 1)
-    return [f"{found[1]}{found[2]}" if (found := _ESCAPED_UNDERLINE.fullmatch(line)) else line for line in changed]
+    return [f"{match[1]}{match[2]}" if (match := _ESCAPED_UNDERLINE.fullmatch(line)) else line for line in changed]
 
 
 def _headings(lines: Sequence[str]) -> list[Heading]:
-    """Return the headings that the parser sees outside of lists, quotations and code."""
+    """Return the headings outside of lists, quotes and code."""
     tree = parse_blocks(thread_parser(), lines, 1)
     return [part for part in tree.parts if isinstance(part, Heading)] if tree else []
 
 
 def _is_marked(lines: Sequence[str], heading: Heading) -> bool:
-    """Tell whether `#` makes a heading, and no line below it."""
+    """Tell whether a heading is written with `#`, not with an underline."""
     return heading.start_line == heading.end_line and lines[heading.start_line - 1].lstrip(" ").startswith("#")
 
 
@@ -403,29 +401,30 @@ def _is_marked(lines: Sequence[str], heading: Heading) -> bool:
 
 
 def _check_heading(role: str, time: str, attributes: Mapping[str, str]) -> None:
-    """Refuse what a heading would not give back. Raises UsageError."""
+    """Raise UsageError for values that could not be parsed back from a heading."""
     if not is_role(role):
         raise UsageError(
-            f"{role!r} is no role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
+            f"{role!r} is not a role", hint="Write user, assistant, system, tool, agent:NAME, router or handoff."
         )
     if time and not _is_time(time):
-        raise UsageError(f"{time!r} is no time", hint="Write it as 2026-11-21 10:02, or with a zone.")
-    if not attributes.keys().isdisjoint(WRITING_ATTRIBUTES):
-        own = next(name for name in WRITING_ATTRIBUTES if name in attributes)
+        raise UsageError(f"{time!r} is not a time", hint="Write it as 2026-11-21 10:02, or with a zone.")
+    reserved = next((name for name in WRITING_ATTRIBUTES if name in attributes), None)
+    if reserved is not None:
         raise UsageError(
-            f"{own} is an attribute of memsync's own",
-            hint=f"These say how a message is written: {', '.join(WRITING_ATTRIBUTES)}.",
+            f"memsync reserves the attribute {reserved}",
+            hint=f"Do not use these names: {', '.join(WRITING_ATTRIBUTES)}.",
         )
 
 
 @lru_cache(maxsize=256)
 def is_role(role: str) -> bool:
-    """Tell whether a message heading may name a role, and gives it back as it is."""
+    """Tell whether a message heading with this role parses back to the same role."""
     if not role.isprintable() or printable(role) != role or read_message_heading(role) != (role, ""):
         return False
     line = f"## {role}"
     headings = _headings([line])
-    return [section.role for section, _ in find_headings([line], 1)] == [role] == [one.text for one in headings]
+    sections = find_headings([line], 1)
+    return [section.role for section, _ in sections] == [role] == [heading.text for heading in headings]
 
 
 @lru_cache(maxsize=256)
@@ -434,7 +433,7 @@ def _is_time(time: str) -> bool:
 
 
 def attribute_block(attributes: Mapping[str, str]) -> str:
-    """Return `{key=value key="two words"}`, empty without any. Raises UsageError for what cannot be written so."""
+    """Return `{key=value key="two words"}`; empty without attributes. Raises UsageError for an invalid or long one."""
     parts = []
     for key, given in attributes.items():
         value = given if given.isascii() else whole_characters(given)

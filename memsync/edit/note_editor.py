@@ -1,4 +1,4 @@
-"""Reads single notes as they are now, and adds items to their sections."""
+"""Reads single notes from disk and adds items to their sections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NoteEditor:
         self._writer = writer
 
     def read(self, path: NotePath) -> Note | None:
-        """Return a note as it is now; None when it is not there. Raises NoteError for one that cannot be read."""
+        """Return a note as it is on disk, None if it does not exist. Raises NoteError if it cannot be read."""
         try:
             content, _ = self._files.read(path)
             return self.parse(path, content)
@@ -33,10 +33,7 @@ class NoteEditor:
             return None
 
     def parse(self, path: NotePath, content: bytes | str) -> Note:
-        """Return the note that bytes, or text decoded with surrogateescape, are.
-
-        Raises NoteError for what is no text.
-        """
+        """Parse a note from bytes or from text decoded with surrogateescape. Raises NoteError if it is not text."""
         if isinstance(content, str):
             content = content.encode("utf-8", "surrogateescape")
         try:
@@ -45,11 +42,11 @@ class NoteEditor:
             raise NoteError(f"{path} is {error}") from error
 
     def holds(self, path: NotePath) -> bool:
-        """Tell whether there is a note of that path, without reading it; ignored files are none."""
+        """Tell whether a note has this path, without reading it. Ignored files are not notes."""
         return self._files.identity(path) is not None and self._files.holds(path)
 
     def is_of_kind(self, path: NotePath, kind: Kind) -> bool:
-        """Tell whether a note is of a kind by its path or, which takes reading it, by its front matter."""
+        """Tell whether a note is of a kind: first by its path, then by its front matter, which it has to read."""
         if self._reader.rules.kind(path) is kind:
             return True
         note = self.read(path)
@@ -65,14 +62,17 @@ class NoteEditor:
         force: bool = False,
         replaces: Sequence[str] = (),
     ) -> Done:
-        """Add an item to the end of a section unless it is there; make the section if there is none.
+        """Add an item at the end of a section unless the section has it; create the section if it does not exist.
 
-        `head` begins a note that has to be made. `replaces` are journal ids of overwritten entries that this restores.
+        `head` is the beginning of the note if the note has to be created. `replaces` holds the journal ids of
+        overwritten entries that this call restores.
         """
         note = self.read(path)
         replaces = replaces or self._overwritten_like(path, addition, note)
         if self._files.leaves_out(path):
-            raise WriteRefused(f"{path} is no note: .gitignore or [files] exclude leaves it out", hint="Name another.")
+            raise WriteRefused(
+                f"{path} is not a note: .gitignore or [files] exclude leaves it out", hint="Name another note."
+            )
         section = find_section(note, heading) if note else None
         if note is None or section is None:
             new = Addition(f"## {heading}\n\n{addition.text}")
@@ -87,13 +87,13 @@ class NoteEditor:
             return self._writer.append(path, addition, force=force, replaces=replaces)
 
         def edit(text: str) -> str:
-            now = self.parse(path, text)
-            place = find_section(now, heading)
-            return insert_after(path, text, end_of_section(now, place) if place else len(now.lines), addition)
+            current = self.parse(path, text)
+            place = find_section(current, heading)
+            return insert_after(path, text, end_of_section(current, place) if place else len(current.lines), addition)
 
         return self._writer.rewrite(path, edit, adds=True, force=force, replaces=replaces)
 
     def _overwritten_like(self, path: NotePath, addition: Addition, note: Note | None) -> list[str]:
-        """Return the journal ids of equal items that were overwritten: the new one stands for them."""
+        """Return the journal ids of equal items that were overwritten; adding the new item restores them."""
         same = [entry for entry in self._writer.journal.since(0.0, path) if entry.entry == addition.text]
         return [entry.id for entry in missing(same, "\n".join(note.lines) if note else "")]

@@ -1,4 +1,4 @@
-"""One file on disk: read whole, appended to in one write, made or swapped whole. Old or new, never anything else."""
+"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFTOVER_SECONDS = 86_400
 
 
 def open_to_append(folder: int, path: NotePath, name: str) -> int | None:
-    """Return a descriptor that reads anywhere and writes at the end; None when there is no such file."""
+    """Open a file to read it and to write at its end; return None if it does not exist."""
     try:
         return os.open(name, os.O_RDWR | os.O_APPEND | _FLAGS, dir_fd=folder)
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def open_to_append(folder: int, path: NotePath, name: str) -> int | None:
 
 @contextmanager
 def opened(folder: int, path: NotePath, name: str) -> Iterator[int]:
-    """Yield a descriptor to read a file by. Raises FileNotFoundError, WriteRefused, FilesystemError."""
+    """Open a file for reading. Raises FileNotFoundError, WriteRefused, FilesystemError."""
     try:
         descriptor = os.open(name, os.O_RDONLY | _FLAGS, dir_fd=folder)
     except FileNotFoundError:
@@ -48,22 +48,22 @@ def opened(folder: int, path: NotePath, name: str) -> Iterator[int]:
 
 
 def read(descriptor: int, path: NotePath) -> bytes:
-    """Return all of a file. Raises WriteRefused for one too large to be a note, FilesystemError."""
+    """Return the content of a file. Raises WriteRefused if it is too large to be a note, FilesystemError."""
     content = b""
     try:
         while block := os.pread(descriptor, _BLOCK_BYTES, len(content)):
             content += block
             if len(content) > MAX_NOTE_BYTES:
-                raise WriteRefused(f"{path} is too large to be a note", hint="Begin another one.")
+                raise WriteRefused(f"{path} is too large to be a note", hint="Write to another note.")
     except OSError as error:
         raise cannot_write(path, error) from error
     return content
 
 
 def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
-    """Write at the end of a file of `size` bytes and wait for the disk; cut back to that size what did not fit.
+    """Append to a file of `size` bytes and wait for the disk. If the write fails, truncate the file to `size` again.
 
-    It is not cut back when somebody else has written since, whose text would go with it. Raises FilesystemError.
+    Does not truncate if somebody else wrote meanwhile, because that would delete their text. Raises FilesystemError.
     """
     written = 0
     try:
@@ -81,16 +81,16 @@ def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
 def is_there(folder: int, name: str, descriptor: int) -> bool:
     """Tell whether an open file still has its name."""
     try:
-        found, own = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(descriptor)
+        named, opened = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(descriptor)
     except OSError:
         return False
-    return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino)
+    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None:
-    """Make a file with all of its content at once. Raises FileExistsError when there is one, OSError.
+    """Create a file with its full content in one step. Raises FileExistsError if it exists, OSError.
 
-    Without `sync` the disk is not waited for: whoever makes many files does that once.
+    Without `sync` it does not wait for the disk; a caller that creates many files does that once at the end.
     """
     with _written_aside(folder, content, sync=sync) as aside:
         rename_new(folder, aside, name)
@@ -99,17 +99,17 @@ def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None
 
 
 def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, found: os.stat_result) -> bool:
-    """Give a file the content `new` if it still has the content `old`; return False if it has not.
+    """Replace a file's content `old` by `new`; return False if the file no longer has the content `old`.
 
-    The new file has the old one's mode, and its owner as far as we may give it. Both change names in one step,
-    so that a version that came in between is seen then and put back. Raises FilesystemError.
+    The new file gets the old one's mode, and its owner if permitted. Both files exchange names in one step. If the
+    file changed just before that, the exchange is undone. Raises FilesystemError.
     """
     try:
         _clear_leftovers(folder)
         with _written_aside(folder, new, found) as aside:
             if not _holds(folder, path, name, old):
                 return False
-            if not exchange(folder, aside, name):  # the system cannot: what comes in between now is overwritten
+            if not exchange(folder, aside, name):  # unsupported here: a change since the check above is overwritten
                 os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
             elif not _holds(folder, path, aside, old):
                 exchange(folder, aside, name)
@@ -131,7 +131,7 @@ def _holds(folder: int, path: NotePath, name: str, content: bytes) -> bool:
 def _written_aside(
     folder: int, content: bytes, like: os.stat_result | None = None, *, sync: bool = True
 ) -> Iterator[str]:
-    """Yield the name of a hidden file with this content on disk; it is removed afterwards if it is still there."""
+    """Write content to a hidden file and yield its name; afterwards delete the file if it still exists."""
     aside = f".memsync-{os.getpid()}-{time.time_ns():x}.tmp"
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600 if like else 0o666, dir_fd=folder)
     try:
@@ -154,7 +154,7 @@ def _written_aside(
 
 
 def _clear_leftovers(folder: int) -> None:
-    """Remove what writers that were killed have left aside, a day later."""
+    """Delete hidden files that killed writers left more than a day ago."""
     limit = time.time() - LEFTOVER_SECONDS
     for name in os.listdir(folder):
         if _ASIDE.fullmatch(name):

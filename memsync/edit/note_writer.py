@@ -1,8 +1,8 @@
-"""Changes a note in the only two ways there are: an append in one write, or a swap for a new version of the whole file.
+"""Writes notes in one of two ways: append in one write, or replace the whole file by a new version.
 
-Both happen under one lock for all writers of a memory root, which lies outside of it, and neither trusts it: editors
-and git take no locks. An append never rewrites what is there. A swap is made only of the file that was read, and
-undone if another version came in between.
+Both hold one lock for all writers of a memory root; the lock file is outside of the root. Editors and git ignore the
+lock, so both also check the file itself: an append never rewrites existing text, and a replacement is undone if the
+file changed after it was read.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from memsync.system.file_lock import file_lock
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.0005
 WRITES_FOR_AGENT: ContextVar[bool] = ContextVar("writes_for_agent", default=False)
-"""True while an operation runs that an agent asked for: no agent may write what instructs agents."""
+"""True while an operation of an agent runs: agents may not write notes that instruct agents."""
 
 
 @contextmanager
 def for_agent() -> Iterator[None]:
-    """Run what follows as an agent's: writing to a note that instructs agents raises WriteRefused."""
+    """Run the block for an agent: writing to a note that instructs agents then raises WriteRefused."""
     mark = WRITES_FOR_AGENT.set(True)
     try:
         yield
@@ -43,9 +43,9 @@ def for_agent() -> Iterator[None]:
 
 
 class NoteWriter:
-    """Writes notes under one memory root; `keep` is the folder of the lock and the journal.
+    """Writes notes under one memory root.
 
-    `rules` tell which notes instruct agents.
+    `keep` is the folder of the lock and the journal. `rules` decide which notes instruct agents.
     """
 
     def __init__(self, root: Path, keep: Path, rules: PathRules | None = None) -> None:
@@ -58,7 +58,7 @@ class NoteWriter:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other writers of memsync's out, if this thread does not already. Raises WriteRefused when one stays."""
+        """Hold the writers' lock; a thread may nest it. Raises WriteRefused if it is not free in WAIT_SECONDS."""
         if self._holder == threading.get_ident():
             yield
             return
@@ -70,7 +70,7 @@ class NoteWriter:
                 self._holder = None
 
     def refuse_instructions(self, path: NotePath, *, for_agent: bool = True) -> None:
-        """Refuse to write, for an agent or a conversation, to a note that instructs agents. Raises WriteRefused."""
+        """Raise WriteRefused if an agent or a conversation would write to a note that instructs agents."""
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
 
@@ -83,11 +83,11 @@ class NoteWriter:
         force: bool = False,
         replaces: Sequence[str] = (),
     ) -> Done:
-        """Append to a note, which is made if it is not there, beginning with `head`.
+        """Append to a note and wait for the disk. A missing note is created and begins with `head`.
 
-        Returns once it is on disk. What an editor overwrote without having seen it is put back before it. `force`
-        writes even if an editor has the note open. `replaces` are earlier appends, by their ids in the journal, that
-        this one puts back. Raises WriteRefused, FilesystemError; nothing is changed then.
+        Also restores recent appends that an editor overwrote without having read them. `force` writes even if an
+        editor has the note open. `replaces` holds the journal ids of earlier appends that this one restores. Raises
+        WriteRefused, FilesystemError; nothing is changed then.
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
@@ -99,13 +99,13 @@ class NoteWriter:
     # ------------------------------------------------------------------------------------------- swap
 
     def create(self, path: NotePath, text: str) -> Done:
-        """Make a new note. Raises UsageError when there is one of that name, FilesystemError, WriteRefused."""
+        """Create a note. Raises UsageError if it exists, FilesystemError, WriteRefused."""
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
             try:
                 make(folder, path, text)
             except Replaced:
-                raise UsageError(f"{path} is there already", hint="Name another, or edit that one.") from None
+                raise UsageError(f"{path} already exists", hint="Choose another name, or edit that note.") from None
         return Done(path, 1)
 
     def rewrite(
@@ -117,25 +117,18 @@ class NoteWriter:
         force: bool = False,
         replaces: Sequence[str] = (),
     ) -> Done:
-        """Swap a note for what `edit` makes of its text, if it is still what was read; else `edit` is asked again.
+        """Replace a note's text by `edit(text)`. If the note changes meanwhile, read it and call `edit` again.
 
-        The text is the file's own, line ends included; bytes that are no UTF-8 come and go as lone surrogates. `adds`
-        says that the lines it gets are worth keeping in the journal, where they stand for what they replace. Raises
-        FileNotFoundError, WriteRefused,
-        FilesystemError, and what `edit` raises; nothing is changed then.
+        The text has the file's own line ends, and lone surrogates for bytes that are not UTF-8. `adds`: record the new
+        lines in the journal, in place of the appends with the ids in `replaces`. `force` writes even if an editor has
+        the note open. Raises FileNotFoundError, WriteRefused, FilesystemError and the errors of `edit`; nothing is
+        changed then.
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path) as folder:
             if not force:
                 refuse_open_in_editor(folder, path)
-            old, new = "", ""
-
-            def attempt() -> Done:
-                nonlocal old, new
-                done, old, new = self._rewrite(folder, path, edit)
-                return done
-
-            done = tried(path, attempt)
+            done, old, new = tried(path, lambda: self._rewrite(folder, path, edit))
             with suppress(MemsyncError):
                 self._settle_replaced(path, old, new)
                 if adds and new != old:
@@ -143,38 +136,39 @@ class NoteWriter:
             return done
 
     def _settle_replaced(self, path: NotePath, old: str, new: str) -> None:
-        """Stop looking for what was appended once and has just been rewritten by ourselves."""
+        """Settle the appends in the journal that this rewrite has just removed, so that nothing restores them."""
         appended = self.journal.since(0.0, path)
-        gone = {one.id for one in missing(appended, old)}
-        replaced = [one.id for one in missing(appended, new) if one.id not in gone]
+        missing_before = {entry.id for entry in missing(appended, old)}
+        replaced = [entry.id for entry in missing(appended, new) if entry.id not in missing_before]
         if replaced:
             self.journal.settle(replaced)
 
     def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> tuple[Done, str, str]:
-        """Swap the note for its new version; return both with what was done. Raises Replaced."""
+        """Replace the note by its new version; return the result, the old and the new text. Raises Replaced."""
         name = path.rpartition("/")[2]
         with note_file.opened(folder, path, name) as descriptor:
-            found = os.fstat(descriptor)
-            check_writable(path, found)
+            status = os.fstat(descriptor)
+            check_writable(path, status)
             content = note_file.read(descriptor, path)
-        read_tail(path, content)  # refuses what must not be written
+        read_tail(path, content)  # raises WriteRefused for binary files and conflict markers
         old = content.decode("utf-8", "surrogateescape")
         new = edit(old)
         if new == old:
             return Done(path, 1), old, new
-        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), found):
+        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status):
             raise Replaced
-        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-        return Done(path, new.count("\n", 0, same) + 1), old, new
+        shorter = min(len(old), len(new))
+        changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)
+        return Done(path, new.count("\n", 0, changed_at) + 1), old, new
 
 
 def _new_lines(old: str, new: str) -> str:
-    """Return the lines in which a new version differs from the old one, without their ends."""
+    """Return the lines between the common beginning and the common end of two versions, as the new one has them."""
     before, after = split_lines(old), split_lines(new)
     first = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
-    rest = zip(reversed(before[first:]), reversed(after[first:]), strict=False)
-    same = next((i for i, (a, b) in enumerate(rest) if a != b), min(len(before), len(after)) - first)
-    return "\n".join(after[first : len(after) - same]).strip("\n").encode("utf-8", "replace").decode()
+    from_end = zip(reversed(before[first:]), reversed(after[first:]), strict=False)
+    same_at_end = next((i for i, (a, b) in enumerate(from_end) if a != b), min(len(before), len(after)) - first)
+    return "\n".join(after[first : len(after) - same_at_end]).strip("\n").encode("utf-8", "replace").decode()
 
 
 def _busy(holder: str) -> WriteRefused:

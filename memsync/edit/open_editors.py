@@ -1,4 +1,4 @@
-"""Whether somebody has a note open in an editor that leaves a trace beside it: vim's swap file, emacs' lock link."""
+"""Detects whether a note is open in vim (by its swap file) or in emacs (by its lock link)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _SWAP_BYTES = 108
 
 
 def refuse_open_in_editor(folder: int, path: NotePath) -> None:
-    """Raise WriteRefused when a living editor has a note of the folder (a descriptor) open.
+    """Raise WriteRefused if a running editor has a note in `folder` (a descriptor) open.
 
-    What a crashed editor left behind is passed over: its process is gone.
+    Ignores files left by a crashed editor, whose process no longer exists.
     """
     name = path.rpartition("/")[2]
     editor = _vim(folder, f".{name}.swp") or _emacs(folder, f".#{name}")
     if editor:
         raise WriteRefused(
             f"{path} is open in {editor}",
-            hint="Save and close it there, or write all the same with --force: the editor will ask about the change.",
+            hint="Save and close it there, or write anyway with --force: the editor will ask about the change.",
         )
 
 
@@ -51,7 +51,7 @@ def _emacs(folder: int, name: str) -> str:
 
 
 def _living(editor: str, process: int, host: str) -> str:
-    """Return how to name an editor; empty when its process, on this machine, has ended."""
+    """Return the editor's name for messages; empty if it ran on this machine and its process has ended."""
     if host and host.split(".")[0] != socket.gethostname().split(".")[0]:
         return f"{editor} on {host}"
     try:
@@ -60,6 +60,6 @@ def _living(editor: str, process: int, host: str) -> str:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return ""
-    except PermissionError:  # it is there, and somebody else's
+    except PermissionError:  # the process exists and belongs to another user
         pass
     return f"{editor} (process {process})"

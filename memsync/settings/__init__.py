@@ -1,1 +1,1 @@
-"""Settings: what config files and the environment say, and what a file that came with the notes may decide."""
+"""Settings from config files and the environment, and which of them a file that came with notes may set."""

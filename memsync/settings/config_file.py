@@ -1,4 +1,4 @@
-"""config.toml as a file: found, parsed, and able to say on which line a setting is."""
+"""Finds and parses config.toml files, and tells on which line a setting is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memsync.system.user_folders import config_folder, other_writer
 
 NAME = "config.toml"
 OWN_NAME = "memsync.toml"
-"""A name that no other program uses: looked for first, and what `memsync init` takes where config.toml is another's."""
+"""A name that no other program uses. memsync looks for it first; `memsync init` uses it if config.toml is taken."""
 NAMES = (OWN_NAME, NAME)
 MAX_BYTES = 1_000_000
 _HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
@@ -21,14 +21,14 @@ _HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]",
 
 
 class ConfigFile(NamedTuple):
-    """One parsed config.toml. `path` is absolute; text, because pathlib is too dear for every command to load."""
+    """One parsed config.toml. `path` is absolute; it is a str because importing pathlib would slow every command."""
 
     path: str
     text: str
     tables: Mapping[str, Any]
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """Return one table, empty when the file has none. Raises ConfigError when the name is no table."""
+        """Return one table, empty if the file lacks it. Raises ConfigError if the name is not a table."""
         value = self.tables.get(name, {})
         if not isinstance(value, dict):
             raise ConfigError(
@@ -37,29 +37,32 @@ class ConfigFile(NamedTuple):
         return value
 
     def settings(self, known: Sequence[str], free_tables: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield (`table.key`, value) in the file's order. Raises ConfigError for a name that is not in `known`."""
+        """Yield (`table.key`, value) in the file's order, without the `free_tables`.
+
+        Raises ConfigError for a name that is not in `known`.
+        """
         tables = {name.split(".")[0] for name in known} | set(free_tables)
         for table in self.tables:
             if table not in tables:
-                raise ConfigError(f"{self.where(table)}: no such table [{table}]", hint=nearest(table, sorted(tables)))
+                raise ConfigError(f"{self.where(table)}: unknown table [{table}]", hint=nearest(table, sorted(tables)))
             if table in free_tables:
                 continue
             for key, value in self.table(table).items():
                 name = f"{table}.{key}"
                 if name not in known:
                     own = [other.split(".")[1] for other in known if other.startswith(f"{table}.")]
-                    raise ConfigError(f"{self.where(name)}: no such setting {name}", hint=nearest(key, own))
+                    raise ConfigError(f"{self.where(name)}: unknown setting {name}", hint=nearest(key, own))
                 yield name, value
 
     def where(self, name: str) -> str:
-        """Return `path:line` of `table.key` or `table`; the path alone when the line cannot be told."""
+        """Return `path:line` of `table.key` or `table`; only the path if the line is unknown."""
         table, _, key = name.partition(".")
         line = _line_of(self.text, table, key)
         return f"{self.path}:{line}" if line else self.path
 
 
 def parse_config(path: str) -> ConfigFile:
-    """Read one config file. Raises ConfigError when it is absent, unreadable or no TOML."""
+    """Read one config file. Raises ConfigError if it does not exist, cannot be read or is not TOML."""
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -85,8 +88,8 @@ def _parse(path: str, content: bytes) -> ConfigFile:
 def found_above(start: str, ignored: list[str]) -> Iterator[ConfigFile]:
     """Yield the config files of memory roots in `start` and the folders above it, nearest first.
 
-    Files of other programs are passed over, even if they are not TOML. A file that another user can write, or a link
-    out of its folder, is passed over, too: `ignored` gets a sentence about each.
+    Skips files of other programs, even if they are not TOML. Also skips links and files that another user can write;
+    `ignored` gets a sentence about each of these.
     """
     folder = start
     while True:
@@ -104,19 +107,19 @@ def found_above(start: str, ignored: list[str]) -> Iterator[ConfigFile]:
 
 
 def _read_found(path: str) -> tuple[bytes, str]:
-    """Return what is in a config file of memsync's, and why it may not be used; nothing for any other file."""
+    """Return (content, reason not to use it) of a memsync config file; two empty values for any other file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b"", ""
     try:
-        found = os.fstat(descriptor)
-        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+        status = os.fstat(descriptor)
+        content = os.read(descriptor, MAX_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
     finally:
         os.close(descriptor)
     if not content or not (path.endswith(f"/{OWN_NAME}") or _HAS_OUR_TABLE.search(content)):
         return b"", ""
-    if writer := other_writer(found, path):
+    if writer := other_writer(status, path):
         return b"", f"{writer} can change it. {_HOW_TO_OWN}, or name it with --config."
     if os.path.islink(path):
         return b"", "it is a symbolic link. Name the file itself with --config."
@@ -124,7 +127,7 @@ def _read_found(path: str) -> tuple[bytes, str]:
 
 
 def name_in(folder: str) -> str:
-    """Return the name of memsync's config file in a folder or, where there is none, the name that it can have."""
+    """Return the name of memsync's config file in a folder; if there is none, a free name for it."""
     for name in NAMES:
         if any(_read_found(os.path.join(folder, name))):
             return name
@@ -132,9 +135,9 @@ def name_in(folder: str) -> str:
 
 
 def users_own(ignored: list[str]) -> ConfigFile | None:
-    """Return the config file in the user's config folder, if there is one. Raises ConfigError if it is not usable.
+    """Return the config file in the user's config folder, if it exists. Raises ConfigError if it is not valid.
 
-    It decides everything, so one that another user can write is passed over: `ignored` gets a sentence about it.
+    The file may set everything, so it is skipped if another user can write it; `ignored` then gets a sentence.
     """
     path = os.path.join(config_folder(), NAME)
     if not os.path.isfile(path):
@@ -146,20 +149,20 @@ def users_own(ignored: list[str]) -> ConfigFile | None:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """Return `Did you mean …?` with the nearest of `names`, or the list of them."""
+    """Return `Did you mean …?` with the most similar of `names`, or the list of all names."""
     import difflib
 
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known are {', '.join(names)}."
+    return f"Did you mean {close[0]}?" if close else f"Known names: {', '.join(names)}."
 
 
 def _line_of(text: str, table: str, key: str) -> int:
-    """Return the line on which a key (or the table's header) stands, 0 if it is written in some rarer way."""
+    """Return the line number of a key or of the table's header; 0 if it is written in an unusual way."""
     current, header = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
-        if found := re.match(r"\[([^\]]+)\]", stripped):
-            current = found.group(1).strip().strip('"')
+        if table_header := re.match(r"\[([^\]]+)\]", stripped):
+            current = table_header.group(1).strip().strip('"')
             if current == table:
                 header = number
                 if not key:

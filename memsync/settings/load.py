@@ -1,7 +1,7 @@
-"""Every setting, its default, and where its value came from: environment over config.toml over the user's own file.
+"""All settings with defaults. The environment overrides config.toml, which overrides the user's own file.
 
 A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE_KEY` in the environment
-(`memsync.root` is `MEMSYNC_ROOT`). Nothing is guessed: an unknown name or a wrong type is refused.
+(`memsync.root` is `MEMSYNC_ROOT`). An unknown name or a wrong type is an error.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 BUILT_IN_MODEL = "minilm"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 OF_ONE_ROOT = ("memsync.root", "index.dir")
-"""What the user's own config file says about one memory root only; all else in it holds for every root."""
+"""Settings in the user's own config file that apply to one memory root; all others there apply to every root."""
 
 
 class Setting(NamedTuple):
-    """One setting: its name, default, one line of explanation and what its value must satisfy beyond its type.
+    """One setting: its name, default, a one-line explanation and a check of the value beyond its type.
 
-    A tuple, because every command makes all of them.
+    A tuple, because every command creates all settings and tuples are fast.
     """
 
     name: str
@@ -50,51 +50,51 @@ def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
 
 AUTOSTART = ("terminal", "always", "never")
 SETTINGS = (
-    Setting("memsync.root", ".", "The folder of notes, relative to this file."),
-    Setting("files.exclude", [], "More files that are not notes: patterns as in .gitignore."),
+    Setting("memsync.root", ".", "Folder of the notes, relative to this file."),
+    Setting("files.exclude", [], "Files that are not notes: patterns as in .gitignore, in addition to those there."),
     Setting(
         "files.max_structured_bytes",
         2_000_000,
-        "A larger file is indexed by plain paragraphs.",
+        "Size in bytes above which a file is not parsed as Markdown but split into plain paragraphs.",
         *_between(1, 64_000_000),
     ),
-    Setting("chunks.max_tokens", 254, "Word pieces in a chunk; the built-in model reads 254.", *_between(32, 254)),
-    Setting("chunks.small_tokens", 120, "A list item up to this size can be an entry of its own.", *_between(0, 254)),
+    Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", *_between(32, 254)),
+    Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", *_between(0, 254)),
     Setting(
-        "chunks.run_tokens", 400, "A longer list in a reference note is searched by item.", *_between(0, 1_000_000)
+        "chunks.run_tokens",
+        400,
+        "A list with more tokens in a reference note is searched by item.",
+        *_between(0, 1_000_000),
     ),
     Setting(
         "chunks.window_entries",
         5,
-        "Lines of a conversation that are also found together.",
+        "Lines in a window of a conversation; a search also finds windows as a whole.",
         *_between(2, 20),
     ),
     Setting(
-        "chunks.window_stride",
-        2,
-        "After how many lines the next such window begins, on average.",
-        *_between(1, 20),
+        "chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", *_between(1, 20)
     ),
     Setting(
         "embedder.model",
         BUILT_IN_MODEL,
         "minilm (built in), multilingual, the name of a fastembed model, or openai:MODEL.",
     ),
-    Setting("embedder.threads", 0, "Texts embedded at once; 0: as many as there are processors.", *_between(0, 256)),
-    Setting("index.dir", "", "The folder of the index; empty: the platform's folder for such state."),
+    Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", *_between(0, 256)),
+    Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting(
         "index.vector_cache_mb",
         512,
-        "MB of disk for the vectors that all your memories share; 0: share none.",
+        "Size in MB of the vector cache that all your memory roots share; 0: no shared cache.",
         *_between(0, 1_000_000),
     ),
     Setting(
         "index.processes",
         0,
-        "Processes that read notes when many are new; 0: as many as there are processors, up to 4; 1: no others.",
+        "Processes that parse notes when many are new; 0: one per processor, up to 4; 1: no extra processes.",
         *_between(0, 64),
     ),
-    Setting("search.limit", 10, "Hits a search returns.", *_between(1, 1000)),
+    Setting("search.limit", 10, "Hits that a search returns.", *_between(1, 1000)),
     Setting(
         "search.mode",
         "hybrid",
@@ -104,7 +104,7 @@ SETTINGS = (
     ),
     Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", *_between(0, 1)),
     Setting(
-        "search.memory_keyword_weight", 0.35, "The same in logs, threads, MEMORY.md and preferences.", *_between(0, 1)
+        "search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", *_between(0, 1)
     ),
     Setting(
         "search.min_score",
@@ -112,68 +112,68 @@ SETTINGS = (
         "If the best hit has a lower score, only hits with every word of the question are shown.",
         *_between(0, 1),
     ),
-    Setting("search.candidates", 200, "Chunks each retriever contributes.", *_between(10, 2000)),
-    Setting("search.recency", 0.01, "How much of the score newness may decide at most.", *_between(0, 0.5)),
-    Setting("search.recency_days", 90, "Age in days at which half of that is left.", *_between(1, 100_000)),
-    Setting("search.importance", 0.02, "How much of the score `importance` may decide at most.", *_between(0, 0.5)),
-    Setting("search.pinned", 0.01, "What `pinned: true` adds to the score.", *_between(0, 0.5)),
+    Setting("search.candidates", 200, "Candidate chunks from each retriever.", *_between(10, 2000)),
+    Setting("search.recency", 0.01, "Maximum recency bonus in the score.", *_between(0, 0.5)),
+    Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", *_between(1, 100_000)),
+    Setting("search.importance", 0.02, "Maximum effect of `importance` on the score.", *_between(0, 0.5)),
+    Setting("search.pinned", 0.01, "Bonus in the score for `pinned: true`.", *_between(0, 0.5)),
     Setting(
         "search.deadline_ms",
         2_000,
-        "How long a search may spend on indexing changed files first, and in a daemon on reranking (2 s at least).",
+        "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (2 s at least).",
         *_between(0, 600_000),
     ),
     Setting(
         "search.bound_ms",
         5_000,
-        "How old the comparison with the files may be for --fresh bounded.",
+        "Maximum age in milliseconds of the last comparison with the files for --fresh bounded.",
         *_between(0, 3_600_000),
     ),
-    Setting(
-        "search.rerank_model", RERANK_MODEL, "The cross-encoder of --rerank: the name of one that fastembed knows."
-    ),
-    Setting("search.rerank_weight", 0.5, "Weight of its relevance against the first score.", *_between(0, 0.9)),
-    Setting("context.budget", 4_000, "Word pieces of a context for which no budget is named.", *_between(1, 1_000_000)),
-    Setting("context.soul", 0.15, "The share of it that SOUL.md has.", *_between(0, 1)),
-    Setting("context.prompts", 0.15, "The share of prompts/ and of the thread's own prompt.", *_between(0, 1)),
-    Setting("context.memory", 0.2, "The share of pinned notes and MEMORY.md.", *_between(0, 1)),
-    Setting("context.messages", 0.2, "The share of the thread's last messages.", *_between(0, 1)),
-    Setting("context.logs", 0.1, "The share of today's and yesterday's logs; hits have the rest.", *_between(0, 1)),
+    Setting("search.rerank_model", RERANK_MODEL, "Cross-encoder for --rerank: a model name that fastembed knows."),
+    Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", *_between(0, 0.9)),
+    Setting("context.budget", 4_000, "Default budget of a context, in tokens.", *_between(1, 1_000_000)),
+    Setting("context.soul", 0.15, "Share of the budget for SOUL.md.", *_between(0, 1)),
+    Setting("context.prompts", 0.15, "Share for prompts/ and the thread's own prompt.", *_between(0, 1)),
+    Setting("context.memory", 0.2, "Share for pinned notes and MEMORY.md.", *_between(0, 1)),
+    Setting("context.messages", 0.2, "Share for the thread's last messages.", *_between(0, 1)),
+    Setting("context.logs", 0.1, "Share for today's and yesterday's logs; hits get the rest.", *_between(0, 1)),
     Setting(
         "prune.task_days",
         30,
-        "After how many days without a change task memory is due to retire.",
+        "Days without a change after which `prune` moves a task note to archive/.",
         *_between(1, 100_000),
     ),
-    Setting("usage.count", True, "Count searches and what they retrieve, for `stale` and `stats`."),
-    Setting("usage.queries", False, "Keep the text of questions, too; else nothing of them is kept."),
-    Setting("git.commit", False, "Commit each note that memsync writes (imports aside) to git, and nothing else."),
-    Setting("daemon.use", True, "Ask the daemon, where one serves this root with these settings."),
+    Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
+    Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
+    Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),
+    Setting("daemon.use", True, "Use the daemon if one serves this root with the same settings."),
     Setting(
         "daemon.autostart",
         "terminal",
-        "Start the daemon after a command that found none: terminal (one that a person typed), always or never.",
+        "When a command starts the daemon: terminal (if a person typed the command), always or never.",
         lambda value: value in AUTOSTART,
         "terminal, always or never",
     ),
     Setting(
         "daemon.idle_exit_minutes",
         120,
-        "A daemon that was started so ends after so many minutes without a request.",
+        "Minutes without a request after which such a daemon ends.",
         *_between(1, 100_000),
     ),
     Setting(
-        "daemon.settle_ms", 30, "How long a file must stand still before the daemon reads it.", *_between(0, 5_000)
+        "daemon.settle_ms", 30, "Milliseconds without a change before the daemon reads a file.", *_between(0, 5_000)
     ),
     Setting(
-        "daemon.longest_settle_ms", 1_000, "How long it waits at most for one that does not.", *_between(0, 60_000)
+        "daemon.longest_settle_ms", 1_000, "Maximum wait in ms for a file that keeps changing.", *_between(0, 60_000)
     ),
-    Setting("daemon.rescan_seconds", 30, "How often it compares all files, whatever was reported.", *_between(1, 60)),
-    Setting("daemon.poll_seconds", 2, "The same where nothing is reported (network file systems).", *_between(1, 60)),
+    Setting(
+        "daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", *_between(1, 60)
+    ),
+    Setting("daemon.poll_seconds", 2, "The same without reported changes (network file systems).", *_between(1, 60)),
     Setting(
         "daemon.idle_unload_minutes",
         15,
-        "After so many minutes without use, the model leaves memory.",
+        "Minutes without use after which the daemon unloads the model.",
         *_between(0, 100_000),
     ),
     Setting(
@@ -201,16 +201,16 @@ DEFAULT_TIERS: Mapping[str, str] = {
     "/threads/": "task",
 }
 GLOB_TABLES: Mapping[str, tuple[Mapping[str, str], tuple[str, ...], str]] = {
-    "kinds": (DEFAULT_KINDS, tuple(Kind), "What a note is, by its path: pattern = kind; the last match wins."),
+    "kinds": (DEFAULT_KINDS, tuple(Kind), "The kind of a note by its path: pattern = kind; the last match wins."),
     "tiers": (DEFAULT_TIERS, tuple(Tier), "How long a note matters, by its path: pattern = tier; the last match wins."),
 }
 
 
 class Settings:
-    """The resolved settings. `values` has every name of SETTINGS; `sources` says where each value came from.
+    """The resolved settings. `values` has every name of SETTINGS; `sources` tells where each value came from.
 
-    `root_name` and `index_name` are the absolute paths `root` and `index_dir` as text: all that is needed to ask a
-    daemon, which is so spared loading pathlib.
+    `root_name` and `index_name` are `root` and `index_dir` as text, so that a command that only asks the daemon need
+    not import pathlib.
     """
 
     def __init__(
@@ -224,9 +224,9 @@ class Settings:
         options: Sequence[str] = (),
         warnings: Sequence[str] = (),
     ) -> None:
-        """`options` are the global options that give the same settings in any folder with the same environment.
+        """`options`: the global options that yield the same settings in any folder with the same environment.
 
-        `warnings` are sentences about config files that were found and are not used.
+        `warnings`: sentences about config files that were found but ignored.
         """
         self.root_name = root_name
         self.index_name = index_name
@@ -253,18 +253,18 @@ class Settings:
 
     @property
     def keep_dir(self) -> Path:
-        """The folder of what outlives the index: the writers' lock and the journal of what was appended."""
+        """The folder for data that outlives the index: the writers' lock and the journal of appends."""
         from pathlib import Path
 
         return Path(keep_dir(self.root_name))
 
     def __getitem__(self, name: str) -> Any:
-        """Return one value by its name, `search.limit`."""
+        """Return one value by its name, for example `search.limit`."""
         return self.values[name]
 
 
 class _Files(NamedTuple):
-    """The config files that count: the user's own, and over it the one that was named or found."""
+    """The config files in use: the user's own and, overriding it, the one that was named or found."""
 
     own: ConfigFile | None
     over: ConfigFile | None
@@ -281,11 +281,12 @@ def load_settings(
 ) -> Settings:
     """Resolve all settings.
 
-    `config` names the only file that counts; otherwise MEMSYNC_CONFIG does; otherwise the nearest config file of a
-    memory root upwards counts, over the user's own. `root` names the memory root itself; a file that was found from
-    there counts only if it is that root's. A file that was found decides only what memsync.settings.trust lets it.
+    `config`, otherwise MEMSYNC_CONFIG, names the only file to read. Without them the nearest config file of a memory
+    root in `cwd` or above overrides the user's own file. `root` names the memory root; the search for a config file
+    then starts there, and the file must belong to that root. A file that was found automatically may only set what
+    memsync.settings.trust allows.
 
-    Raises ConfigError, with file and line, for anything that cannot be used as written, RootError for a missing root.
+    Raises ConfigError with file and line for an invalid setting, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
     named = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
@@ -308,23 +309,23 @@ def load_settings(
 def _no_root(files: _Files) -> ConfigError:
     if files.over is not None:
         hint = "Set root under [memsync] in it, or name a folder with --root."
-        return ConfigError(f"{files.over.path} names no memory root", hint=hint)
+        return ConfigError(f"{files.over.path} does not set a memory root", hint=hint)
     return ConfigError(
-        "no memory root is known: no config.toml or memsync.toml with a [memsync] table was found here or above",
+        "no memory root: found no config.toml or memsync.toml with a [memsync] table in this folder or above",
         hint="\n".join([*files.warnings, "Run memsync init, or name a folder with --root, or a file with --config."]),
     )
 
 
 def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> Settings:
-    """Return settings with some values changed, each given as text; `where` names in messages what gave them.
+    """Return settings with some values replaced, each given as text; error messages begin with `where`.
 
-    Raises ConfigError for an unknown name or a wrong value.
+    Raises ConfigError for an unknown name or an invalid value.
     """
     by_name = {setting.name: setting for setting in SETTINGS}
     values, sources = dict(settings.values), dict(settings.sources)
     for name, text in changes.items():
         if name not in by_name:
-            raise ConfigError(f"{where}: no such setting: {name}", hint=nearest(name, tuple(by_name)))
+            raise ConfigError(f"{where}: unknown setting {name}", hint=nearest(name, tuple(by_name)))
         values[name] = _checked(by_name[name], _from_text(by_name[name], text), where)
         sources[name] = where
     return Settings(
@@ -340,7 +341,7 @@ def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> 
 
 
 def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that decide settings, or where memsync finds and keeps its own files."""
+    """Return the environment variables that affect settings or the location of memsync's own files."""
     names = (name for name in environ if name.startswith("MEMSYNC_") or name in FOLDER_VARIABLES)
     return {name: environ[name] for name in sorted(names)}
 
@@ -348,13 +349,13 @@ def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
 def find_config(
     config: str | os.PathLike[str] | None = None, root: str | os.PathLike[str] | None = None
 ) -> ConfigFile | None:
-    """Return the file that `load_settings` would take over the user's own, whether or not it can be used."""
+    """Return the file that would override the user's own in `load_settings`, even if it is invalid or not trusted."""
     named = os.fspath(config or os.environ.get("MEMSYNC_CONFIG") or "")
     return _files(named, root, None, os.environ)[0].over
 
 
 def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
-    """Return the settings in a file that count only if it is trusted. Raises ConfigError for what no file may say."""
+    """Return the settings in a file that need the user's trust. Raises ConfigError for invalid settings."""
     from memsync.settings.trust import risky_settings
 
     given = _given(file)
@@ -364,12 +365,9 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
 
 
 def _files(
-    named: str,
-    root: str | os.PathLike[str] | None,
-    cwd: str | os.PathLike[str] | None,
-    environ: Mapping[str, str],
+    named: str, root: str | os.PathLike[str] | None, cwd: str | os.PathLike[str] | None, environ: Mapping[str, str]
 ) -> tuple[_Files, str]:
-    """Return the config files that count, and the memory root as an option or the environment names it, or nothing."""
+    """Return the config files in use, and the memory root from `--root` or MEMSYNC_ROOT (empty if neither is set)."""
     variable = environ.get("MEMSYNC_ROOT", "")
     where = "MEMSYNC_ROOT" if root is None else "--root"
     wanted = os.path.abspath(expanded(os.fspath(root), where)) if root is not None else expanded(variable, where)
@@ -386,9 +384,9 @@ def _files(
 def _values(
     files: _Files, environ: Mapping[str, str], wanted: str, *, is_option: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return each setting's value, and where those that are not defaults came from.
+    """Return (values of all settings, sources of those that are not defaults).
 
-    `wanted` is the memory root that an option or the environment names.
+    `wanted` is the memory root from `--root` (`is_option`) or MEMSYNC_ROOT.
     """
     values = _defaults()
     sources: dict[str, str] = {}
@@ -415,7 +413,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _given(file: ConfigFile) -> dict[str, Any]:
-    """Return what a file sets, in its order. Raises ConfigError for an unknown name or a wrong value."""
+    """Return the settings in a file, in its order. Raises ConfigError for an unknown name or an invalid value."""
     by_name = {setting.name: setting for setting in SETTINGS}
     return {
         name: _checked(by_name[name], value, file.where(name))
@@ -424,7 +422,7 @@ def _given(file: ConfigFile) -> dict[str, Any]:
 
 
 def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings in the environment, with their values. Raises ConfigError as `_given` does."""
+    """Yield the settings in the environment with their values. Raises ConfigError like `_given`."""
     variables = {setting.variable: setting for setting in SETTINGS}
     for variable, text in environ.items():
         if variable in variables and text != "":
@@ -442,14 +440,14 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
 def _check_trust(
     file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], otherwise: Mapping[str, Any]
 ) -> None:
-    """Refuse what a file that was found decides, unless it may. Raises ConfigError."""
-    # Imported here: a start that finds no config file does without it.
+    """Raise ConfigError if a file that was found automatically sets something that needs the user's trust."""
+    # Imported here, because a start without a config file does not need it.
     from memsync.settings.trust import is_trusted, risky_settings
 
     decided = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
     risky = risky_settings(file, decided, otherwise)
     if risky and not is_trusted(file):
-        import shlex  # here: settings are read at every start
+        import shlex  # here, because every command reads settings at its start
 
         name = risky[0]
         variable = next(setting.variable for setting in SETTINGS if setting.name == name)
@@ -465,7 +463,7 @@ def _is_from(source: str, file: ConfigFile) -> bool:
 
 
 def _base(files: _Files, source: str) -> str:
-    """Return the folder from which a path counts that came from `source`: its config file's, otherwise this one."""
+    """Return the folder to which a path from `source` is relative: that of its config file, otherwise the current."""
     for file in (files.own, files.over):
         if file is not None and _is_from(source, file):
             return os.path.dirname(file.path)
@@ -473,12 +471,12 @@ def _base(files: _Files, source: str) -> str:
 
 
 def _checked(setting: Setting, value: Any, where: str) -> Any:
-    wanted = type(setting.default)
-    if wanted is float and type(value) is int:
+    required = type(setting.default)
+    if required is float and type(value) is int:
         value = float(value)
-    if type(value) is not wanted or (wanted is list and not all(isinstance(item, str) for item in value)):
+    if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
         names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
-        raise ConfigError(f"{where}: {setting.name} must be {names[wanted]}, not {value!r}", hint=setting.explanation)
+        raise ConfigError(f"{where}: {setting.name} must be {names[required]}, not {value!r}", hint=setting.explanation)
     if not setting.accepts(value):
         raise ConfigError(
             f"{where}: {setting.name} must be {setting.expected}, not {value!r}", hint=setting.explanation
@@ -487,7 +485,7 @@ def _checked(setting: Setting, value: Any, where: str) -> Any:
 
 
 def _from_text(setting: Setting, text: str) -> Any:
-    """Return an environment variable's text as the setting's type; what cannot be read is left for the type check."""
+    """Return text converted to the setting's type; unconverted if that fails, so that the type check reports it."""
     kind = type(setting.default)
     if kind is list:
         return [part.strip() for part in text.split(",") if part.strip()]
@@ -500,7 +498,7 @@ def _from_text(setting: Setting, text: str) -> Any:
 
 
 def _globs(table: str, files: _Files, sources: dict[str, str]) -> dict[str, str]:
-    """Return the defaults of a glob table with the lines of the files after them, so that these win."""
+    """Return a glob table: the defaults, then the lines of the config files, because the last match wins."""
     defaults, allowed, _ = GLOB_TABLES[table]
     globs = dict(defaults)
     for file in (files.own, files.over):

@@ -1,6 +1,6 @@
-"""Settings that are paths, and where relative ones count from.
+"""Settings that are paths, and to which folder relative ones refer.
 
-Text and os.path throughout: loading pathlib would cost every command of the command line a tenth of its start.
+Uses str and os.path, because importing pathlib would take a tenth of the start of every command.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from memsync.system.user_folders import digest_of, state_folder
 
 
 def expanded(text: str, where: str) -> str:
-    """Return a path with `~` replaced. Raises ConfigError for what no path can be."""
+    """Return a path with `~` replaced. Raises ConfigError for an impossible path or an unknown user."""
     if "\0" in text:
-        raise ConfigError(f"{where}: {text!r} is no path", hint="Write the path of a folder.")
-    found = os.path.expanduser(text)
-    if found.startswith("~"):
-        raise ConfigError(f"{where}: {text}: there is no such user", hint="Write the path in full.")
-    return found
+        raise ConfigError(f"{where}: {text!r} is not a path", hint="Write the path of a folder.")
+    path = os.path.expanduser(text)
+    if path.startswith("~"):
+        raise ConfigError(f"{where}: {text}: unknown user", hint="Write the full path.")
+    return path
 
 
 def real(path: str) -> str:
@@ -29,53 +29,55 @@ def real(path: str) -> str:
 
 
 def is_beneath(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder or lies in it; both are absolute."""
+    """Tell whether a path is equal to a folder or inside it; both are absolute."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def root_of(file: ConfigFile) -> str:
-    """Return the root that a config file names, whatever else may overrule it."""
+    """Return the memory root that a config file names, even if another setting overrides it."""
     named = os.path.expanduser(str(file.table("memsync").get("root", ".")))
     return os.path.join(os.path.dirname(file.path), named)
 
 
 def resolve_root(named: str, where: str, base: str) -> str:
-    """Return the memory root: an absolute path without links. A relative name counts from `base`.
+    """Return the memory root: an absolute path without links. `named` may be relative to `base`.
 
-    `where` says who named it. Raises RootError when it is no folder.
+    `where` is the setting's source, for messages. Raises RootError if the root is not a folder.
     """
-    found = real(os.path.join(base, expanded(named, where)))
-    if not os.path.exists(found):
-        raise RootError.absent(found, where)
-    if not os.path.isdir(found):
-        raise RootError(f"{where}: the memory root {found} is not a folder", hint="Name the folder of your notes.")
-    return found
+    root = real(os.path.join(base, expanded(named, where)))
+    if not os.path.exists(root):
+        raise RootError.absent(root, where)
+    if not os.path.isdir(root):
+        raise RootError(f"{where}: the memory root {root} is not a folder", hint="Name the folder of your notes.")
+    return root
 
 
 def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
-    """Return the folder of the index of `root`: an absolute path without links. A relative name counts from `base`.
+    """Return the folder of the index of `root`: an absolute path without links. `named` may be relative to `base`.
 
-    Raises ConfigError where the root lies in it.
+    Raises ConfigError if the root is inside it.
     """
     if not named:
         return default_index_dir(root)
-    found = real(os.path.join(base, expanded(named, where)))
-    if is_beneath(root, found):
-        raise ConfigError(f"the memory root {root} lies inside the index {found}", hint="Set index.dir elsewhere.")
-    return found
+    index_dir = real(os.path.join(base, expanded(named, where)))
+    if is_beneath(root, index_dir):
+        raise ConfigError(
+            f"the memory root {root} is inside the index folder {index_dir}", hint="Set index.dir to another folder."
+        )
+    return index_dir
 
 
 def default_index_dir(root: str) -> str:
-    """Return the folder of a memory root's index where no setting names another."""
+    """Return the default folder of a memory root's index."""
     return os.path.join(state_folder(), _state_name(root))
 
 
 def keep_dir(root: str) -> str:
-    """Return the folder of what is kept about a memory root whatever becomes of its index: writers' lock, journal."""
+    """Return the folder for a memory root's data that outlives its index: the writers' lock and the journal."""
     return os.path.join(state_folder(), "kept", _state_name(root))
 
 
 def _state_name(root: str) -> str:
-    """Return the name of a root's folders: its own name for people, and a digest that nobody can forge."""
+    """Return the name of a root's folders: the root's own name for people, and a digest that nobody can forge."""
     label = re.sub(r"[^\w.-]", "_", os.path.basename(root))[:40] or "root"
     return f"{label}-{digest_of(os.fsencode(root))[:32]}"

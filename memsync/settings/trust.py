@@ -1,8 +1,8 @@
-"""What a config file may decide, depending on where it comes from. Nothing else in memsync asks that question.
+"""Decides which settings a config file may set, depending on where the file comes from. No other module decides this.
 
-A file decides everything if the user named it (--config, MEMSYNC_CONFIG), keeps it in their own config folder, or ran
-`memsync trust` on exactly this content. Any other file was only found: it may have come with a stranger's notes, so it
-decides HARMLESS settings and a memory root in its own folder.
+A file may set everything if the user named it (--config, MEMSYNC_CONFIG), keeps it in their own config folder, or ran
+`memsync trust` on exactly this content. Any other file was found automatically and may have come with a stranger's
+notes, so it may only set HARMLESS settings and a memory root in its own folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from memsync.errors import FilesystemError
 from memsync.settings.config_file import ConfigFile
 from memsync.settings.paths import is_beneath, real, root_of
-from memsync.system.user_folders import digest_of, other_writer, own_folder, state_folder
+from memsync.system.user_folders import digest_of, other_writer, state_folder, write_own_file
 
 HARMLESS = frozenset(
     {
@@ -57,15 +57,15 @@ HARMLESS = frozenset(
         "cli.pager",
     }
 )
-"""Settings that lead nowhere: no path, no address, no program, nothing that is written down or used up elsewhere."""
+"""Settings that name no path, address or program, and that make memsync store or consume nothing elsewhere."""
 
 _MAX_RECORD_BYTES = 20_000
 
 
 def risky_settings(file: ConfigFile, given: Mapping[str, Any], otherwise: Mapping[str, Any]) -> list[str]:
-    """Return the names of the settings in a file that count only if it is trusted, in the file's order.
+    """Return the names of the settings in a file that need the user's trust, in the file's order.
 
-    `given` is what the file sets; what it sets to the value that holds without it (`otherwise`) changes nothing.
+    `given` holds the file's settings, `otherwise` the values without the file; equal values need no trust.
     """
     leads_out = not is_beneath(real(root_of(file)), real(os.path.dirname(file.path)))
     return [
@@ -82,24 +82,18 @@ def is_trusted(file: ConfigFile) -> bool:
 
 
 def trust(file: ConfigFile) -> None:
-    """Let a file decide every setting until its content changes. Raises FilesystemError."""
+    """Let a file set everything until its content changes. Raises FilesystemError."""
     path = real(file.path)
     place = _place(path)
-    aside = f"{place}.{os.getpid()}"
     record = json.dumps({"path": path, "sha256": _content_digest(file)})
     try:
-        own_folder(_folder())
-        with open(aside, "w", encoding="ascii", opener=_private) as stream:
-            stream.write(record)
-        os.replace(aside, place)
+        write_own_file(place, record.encode())
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(aside)
         raise FilesystemError(f"{place} cannot be written: {error.strerror}", hint="Check its folder.") from error
 
 
 def revoke(path: str) -> bool:
-    """Take the trust in a file back; return whether it was trusted. Raises FilesystemError."""
+    """Revoke the trust in a file; return whether it was trusted. Raises FilesystemError."""
     place = _place(real(path))
     try:
         os.unlink(place)
@@ -111,7 +105,7 @@ def revoke(path: str) -> bool:
 
 
 def trusted_paths() -> list[str]:
-    """Return the absolute paths of the trusted files, in order, even of those that have changed since."""
+    """Return the sorted absolute paths of all trusted files, including those that have changed since."""
     try:
         names = os.listdir(_folder())
     except OSError:
@@ -121,7 +115,7 @@ def trusted_paths() -> list[str]:
 
 
 def _record(place: str) -> tuple[str, str] | None:
-    """Return the path and the digest in a record; None if there is none, or it is damaged or not this user's own."""
+    """Return (path, digest) of a record; None if it is missing, damaged or writable by another user."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         with open(place, "rb") as stream:
             if other_writer(os.fstat(stream.fileno()), place):
@@ -143,7 +137,3 @@ def _folder() -> str:
 
 def _place(path: str) -> str:
     return os.path.join(_folder(), f"{digest_of(os.fsencode(path))}.json")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,1 +1,1 @@
-"""Files as they are -> the index."""
+"""Keeps the index equal to the files."""

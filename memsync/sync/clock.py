@@ -1,4 +1,4 @@
-"""The system's clocks. Whatever waits or measures age is given one of these, so that a test can hold time still."""
+"""The system's clock. Code that waits or measures age takes it as a parameter, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class SystemClock:
-    """Real time; the Clock of everything but tests."""
+    """A Clock with real time."""
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""

@@ -1,4 +1,4 @@
-"""Passages without a vector -> vectors, in small committed steps: an interrupted run goes on where it was."""
+"""Embeds passages that have no vector, in small committed steps, so that an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ BATCH_PASSAGES = 32
 """Passages of the first batch."""
 MOST_AT_ONCE = 256
 BATCH_SECONDS = 0.5
-"""How long embedding goes on between two commits: what an interruption costs at most, and what a commit is spread over.
-"""
+"""Time between two commits: an interruption loses at most this much work, and the cost of commits stays small."""
 ORDER_SECONDS = 2.0
-"""How often at most it looks whether notes changed meanwhile, whose passages are then to come first."""
+"""Minimum time between two checks for changed notes, whose passages then come first."""
 ORDER_REST = 20
-"""By so much longer than putting a queue into order takes, it then goes on without: 160,000 passages take a second."""
+"""After sorting the queue, embed at least this many times as long before sorting again. Sorting 160,000 passages takes
+a second."""
 WORTH_ANNOUNCING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class VectorReport:
-    """Vectors computed and taken from the cache, what still waits, and why if something failed.
+    """How many vectors were computed, how many came from the cache, how many are still pending, and errors.
 
-    `error`: the model failed, nothing more can be embedded now. `unusable`: what it gave for some text is no vector;
-    all other texts have theirs.
+    `error`: the model failed, so that nothing more can be embedded now. `unusable`: the model returned an invalid
+    vector for some text; all other texts got theirs.
     """
 
     computed: int = 0
@@ -45,12 +45,12 @@ class VectorReport:
 
     @property
     def problem(self) -> EmbedderError | None:
-        """What is to be told: that the model failed, or else that it gave something that is no vector."""
+        """The error to report: that the model failed, otherwise that it returned an invalid vector."""
         return self.error or self.unusable
 
 
 class EmbeddingQueue:
-    """Gives vectors to the passages of one index that wait for one."""
+    """Embeds the passages of one index that have no vector."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class EmbeddingQueue:
         clock: Clock,
         retrievals: Callable[[], Mapping[NotePath, int]] = dict,
     ) -> None:
-        """Take what embedding needs; `retrievals` tells how often searches retrieved each note."""
+        """Take the parts; `retrievals` returns how often searches retrieved each note."""
         self._files = files
         self._index = index
         self._reader = reader
@@ -73,9 +73,9 @@ class EmbeddingQueue:
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
     ) -> VectorReport:
-        """Give every passage a vector in the embedder's space, and let the space answer once it is complete.
+        """Embed every passage in the embedder's space, and use the space for searches when it is complete.
 
-        A failing model ends the work with its error in the report: what is committed stays, words go on being found.
+        If the model fails, the report has its error. Committed vectors stay, and keyword search continues to work.
         """
         space = embedder.space
         with self._index.reading() as reader:
@@ -96,10 +96,10 @@ class EmbeddingQueue:
         progress: Progress | None = None,
         pause: Callable[[], None] = lambda: None,
     ) -> VectorReport:
-        """Embed what waits in the embedder's space, at most `limit` passages; `pause` as in Embedder.
+        """Embed the passages without a vector in the embedder's space, at most `limit`; `pause` as in Embedder.
 
-        The order is that of `embedding_order`. What notes changed meanwhile have new goes before the rest. What another
-        index has embedded before is taken from there, and does not count for the limit.
+        The order is that of `embedding_order`; new passages of notes that change meanwhile are sorted in. Vectors from
+        the cache are used first and do not count for the limit.
         """
         reused = self._sharing.take(embedder.space, progress)
         run = _Run(embedder.space, limit, self._clock.monotonic)
@@ -114,7 +114,7 @@ class EmbeddingQueue:
             started = self._clock.monotonic()
             try:
                 done, refused = self._embed_batch(embedder, run.space, passages, pause)
-            except EmbedderError as failed:  # the model itself; an unusable vector holds up only its own passage
+            except EmbedderError as failed:  # the model failed; an unusable vector only affects its own passage
                 error = failed
                 break
             run.note_batch(done, refused, self._clock.monotonic() - started)
@@ -131,7 +131,7 @@ class EmbeddingQueue:
             return VectorReport(run.computed, reused, reader.pending(run.space), error, run.unusable)
 
     def _keep_rate(self, run: _Run) -> None:
-        """Remember how fast embedding is, for the estimates of later runs and of `status`."""
+        """Store the embedding rate for the estimates of later runs and of `status`."""
         with self._index.writing() as writer:
             writer.set_meta(RATES, rates_with(writer, run.space, run.rate))
         run.has_first_rate = False
@@ -139,7 +139,7 @@ class EmbeddingQueue:
     def _embed_batch(
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
     ) -> tuple[int, list[EmbedderError]]:
-        """Commit the vectors of one batch; return how many there are, and what is wrong with the unusable ones."""
+        """Embed and commit one batch; return how many vectors were stored, and an error for each unusable one."""
         known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known], pause)
         self._sharing.put(space, [(p.content_hash, vector) for (p, _), vector in zip(known, vectors, strict=True)])
@@ -149,11 +149,11 @@ class EmbeddingQueue:
         return len(known) - len(unusable), unusable
 
     def _texts(self, batch: Sequence[PendingPassage]) -> list[tuple[PendingPassage, str | None]]:
-        """Return each passage with its text; None when its note has changed, which the next sync will see."""
+        """Return each passage with its text; None if its note has changed, which the next sync will index."""
         return [(p, p.text if p.text is not None else self._read(p.path).get(p.content_hash)) for p in batch]
 
     def _read(self, path: NotePath) -> Mapping[bytes, str]:
-        """Return the texts of a note by their hash; those of the last note are kept, since the next batch has more."""
+        """Return the texts of a note by their hash. Caches the last note, because the next batch may continue it."""
         if self._last_read[0] != path:
             self._last_read = path, self._texts_of(path)
         return self._last_read[1]
@@ -168,7 +168,7 @@ class EmbeddingQueue:
 
 
 class _Run:
-    """What one call of `embed` has before it, and how far it has come."""
+    """The queue and the progress of one call of `embed`."""
 
     def __init__(self, space: EmbeddingSpace, limit: int | None, now: Callable[[], float]) -> None:
         self.space = space
@@ -189,11 +189,11 @@ class _Run:
 
     @property
     def total(self) -> int:
-        """How many passages there are in all, those included that were tried."""
+        """The number of passages tried and to be tried."""
         return len(self.tried) + len(self._order) - self._position
 
     def take_stock(self, reader: IndexReader, retrievals: Callable[[], Mapping[NotePath, int]]) -> None:
-        """Put what waits now, and was not tried, into order."""
+        """Sort the passages that have no vector now and were not tried yet."""
         started = self._now()
         generation = reader.notes_generation()
         if generation == self._notes_generation:
@@ -207,18 +207,18 @@ class _Run:
         self._stock_at = self._now() + max(ORDER_SECONDS, ORDER_REST * (self._now() - started))
 
     def is_to_take_stock(self) -> bool:
-        """Tell whether there may be other passages than there were, and it is time to look."""
+        """Tell whether it is time to check for new passages; never in a run with a limit."""
         return self._left is None and self._now() >= self._stock_at
 
     def next_batch(self) -> Sequence[int]:
-        """Return the passages to embed next; none when all were tried."""
+        """Return the passages to embed next; empty if all were tried."""
         batch = self._order[self._position : self._position + self._size]
         self._position += len(batch)
         self.tried.update(batch)
         return batch
 
     def note_batch(self, done: int, refused: Sequence[EmbedderError], seconds: float) -> None:
-        """Count one batch, and choose the size of the next by how long this one took."""
+        """Count one batch, and choose the size of the next one from the time that this one took."""
         self.computed += done
         self.unusable = self.unusable or next(iter(refused), None)
         self._seconds += seconds
@@ -229,7 +229,7 @@ class _Run:
         self._size = int(min(max(fits, BATCH_PASSAGES / 2, self._size / 2), self._size * 2, MOST_AT_ONCE))
 
     def announce(self, progress: Progress | None) -> None:
-        """Say once how much there is and how long it will take, as soon as that is known."""
+        """Announce once, as soon as the rate is known, how many passages are left and how long they will take."""
         left = self.total - self.computed
         if progress is not None and self.rate and not self._is_announced:
             self._is_announced = True

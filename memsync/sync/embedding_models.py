@@ -1,4 +1,4 @@
-"""The embedding models in use: the configured one, and while its space is being built, the one that still answers."""
+"""The embedding models in use: the configured one and, while its vectors are being built, the previous one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsync.sync.clock import SYSTEM_CLOCK
 
 
 class EmbeddingModels:
-    """Makes each embedder once, at its first use. Safe to call from several threads."""
+    """Creates each embedder once, at its first use. Safe to call from several threads."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class EmbeddingModels:
         self._failure = ""
 
     def configured(self) -> Embedder:
-        """Return the model that the settings name. Raises EmbedderError."""
+        """Return the embedder of the model in the settings. Raises EmbedderError."""
         with self._lock:
             if self._configured is None:
                 self._configured = self._kept(self._make_configured())
@@ -43,30 +43,32 @@ class EmbeddingModels:
             return self._configured
 
     def complaint(self, space: EmbeddingSpace) -> str:
-        """Return why `space` answers and not the configured model's, once `of_space` has found out; else empty."""
+        """Return why searches use `space` instead of the configured model's space; empty if they do not.
+
+        The answer is known only after a call of `of_space`.
+        """
         with self._lock:
             if self._failure:
-                return f"{self._failure}; {space.model} answers instead"
+                return f"{self._failure}; searches use {space.model} instead"
             if self._configured is not None and self._configured.space != space:
-                return (
-                    f"{space.model} answers until memsync sync has built the vectors of {self._configured.space.model}"
-                )
+                model = self._configured.space.model
+                return f"searches use {space.model} until memsync sync has built the vectors of {model}"
             return ""
 
     def of_space(self, space: EmbeddingSpace) -> Embedder:
-        """Return what embeds in `space`. Raises EmbedderError when that model is not to be had any more."""
+        """Return the embedder for `space`. Raises EmbedderError if its model is no longer available."""
         with self._lock:
             if space.name not in self._by_space:
                 try:
                     self.configured()
-                except EmbedderError as error:  # the space that answers may be of another model, which still works
+                except EmbedderError as error:  # `space` may be of another model, which still works
                     self._failure = str(error)
             if space.name not in self._by_space:
                 self._make_for(space)
             return self._by_space[space.name]
 
     def _make_for(self, space: EmbeddingSpace) -> None:
-        """Make what embeds in `space`; one that turns out not to is closed, and not made for every question again."""
+        """Create the embedder for `space`. If it has another space, close it and never create it again."""
         if space.name not in self._refused:
             embedder = self._kept(self._make_of_space(space))
             try:
@@ -81,30 +83,30 @@ class EmbeddingModels:
         raise EmbedderError(f"the index was built with {space.name}, now unavailable", hint="Run: memsync sync")
 
     def _kept(self, embedder: Embedder) -> Embedder:
-        """Remember what is to be closed; what was made while that happened is closed at once."""
+        """Register an embedder for `close`. If `close` was called meanwhile, close it at once."""
         self._made.append(embedder)
         if self._is_closed:
             embedder.close()
         return embedder
 
     def unload(self) -> None:
-        """Give back the memory of every model; each is loaded again when it is asked for something."""
-        for embedder in list(self._made):  # without the lock, which whoever waits for a model that hangs may hold
+        """Free the memory of every model. Each loads again at its next use."""
+        for embedder in list(self._made):  # without the lock: a thread that waits for a hanging model may hold it
             embedder.unload()
         self.is_loaded = False
 
     def close(self) -> None:
-        """Give back every model for good; who waits for one waits no longer."""
+        """Free every model for good and end all waiting for one."""
         self._is_closed = True
         for embedder in list(self._made):
             embedder.close()
         self.is_loaded = False
 
     def idle_seconds(self) -> float:
-        """Return for how long no model has embedded anything."""
+        """Return the seconds since a model last began to embed."""
         return self._clock.monotonic() - self._used_at
 
     def note_use(self) -> None:
-        """Be told that a model is about to embed something."""
+        """Record that a model is about to embed something."""
         self._used_at = self._clock.monotonic()
         self.is_loaded = True

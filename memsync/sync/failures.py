@@ -1,4 +1,4 @@
-"""Files that could not be indexed, remembered with the state they failed in, so that each is tried once a state."""
+"""Remembers files that could not be indexed and their state then, so that a file is retried only after it changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = "failures"
 
 @dataclass(frozen=True, slots=True)
 class FailedFile:
-    """A file, why it failed, what `stat` said of it then, and what tried to parse it."""
+    """A file that could not be indexed: the reason, its `stat` identity then, and the parser's version and settings."""
 
     path: NotePath
     reason: str
@@ -25,7 +25,7 @@ class FailedFile:
 
     @property
     def failure(self) -> Failure:
-        """What the user is told."""
+        """The failure as shown to the user."""
         return Failure(self.path, self.reason)
 
 
@@ -33,10 +33,10 @@ def read_failures(reader: IndexReader) -> dict[NotePath, FailedFile]:
     """Return the failures of earlier syncs by path."""
     rows = json.loads(reader.meta(_KEY) or "[]")
     failed = (FailedFile(NotePath(path), reason, tuple(identity), by) for path, reason, identity, by in rows)
-    return {one.path: one for one in failed}
+    return {file.path: file for file in failed}
 
 
 def write_failures(writer: IndexWriter, failures: Iterable[FailedFile]) -> None:
-    """Replace what is remembered."""
-    rows = sorted((one.path, one.reason, one.identity, one.parsed_by) for one in failures)
+    """Replace the stored failures."""
+    rows = sorted((file.path, file.reason, file.identity, file.parsed_by) for file in failures)
     writer.set_meta(_KEY, json.dumps(rows))

@@ -1,4 +1,4 @@
-"""Searches before background work: who keeps the index live stands aside while somebody waits for an answer."""
+"""Gives searches priority over background work, which pauses while a search runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 LONGEST_PAUSE_SECONDS = 0.1
 WORK_SECONDS = 0.05
-"""However many searches there are: having stood aside for the first in all, background work goes on for the second."""
+"""After pauses of LONGEST_PAUSE_SECONDS in total, background work continues for WORK_SECONDS despite searches."""
 
 
 class Stopped(Exception):
-    """Raised where background work would go on, when it is to end; what it has committed stays."""
+    """Ends background work at its next step after `Gate.stop`. Committed work stays."""
 
 
 class Gate:
-    """Open to background work while no search is in flight. Safe to use from any thread."""
+    """Lets background work run while no search does. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -28,7 +28,7 @@ class Gate:
 
     @contextmanager
     def searching(self) -> Iterator[None]:
-        """Hold background work back for the time of one search."""
+        """Pause background work during one search."""
         with self._condition:
             self._searches += 1
         try:
@@ -40,7 +40,7 @@ class Gate:
 
     @contextmanager
     def awaiting(self) -> Iterator[None]:
-        """Hold nothing back for a search while it waits for background work itself. Only within `searching`."""
+        """Let background work continue while a search waits for it. Use only within `searching`."""
         with self._condition:
             self._searches -= 1
             self._condition.notify_all()
@@ -51,7 +51,7 @@ class Gate:
                 self._searches += 1
 
     def pause(self) -> None:
-        """Wait until no search is in flight, but not for long. Called before each step. Raises Stopped."""
+        """Wait briefly while searches run. Background work calls this before each step. Raises Stopped."""
         with self._condition:
             began = time.monotonic()
             if self._searches and began >= self._free_until:
@@ -64,12 +64,12 @@ class Gate:
                 raise Stopped
 
     def require_open(self) -> None:
-        """Raise Stopped if background work, and whatever waits for it, is to end."""
+        """Raise Stopped if `stop` was called."""
         if self._stopped:
             raise Stopped
 
     def stop(self) -> None:
-        """Let every background step end in Stopped from now on."""
+        """Make every later `pause` and `require_open` raise Stopped."""
         with self._condition:
             self._stopped = True
             self._condition.notify_all()

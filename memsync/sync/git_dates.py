@@ -1,4 +1,4 @@
-"""The dates that notes have from commits: as of which HEAD the index has them, and how they are brought up to date."""
+"""Dates of notes from git commits: from which HEAD the index has them, and how to update them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from memsync.notes.git_files import HeadState
 from memsync.ports import Index, IndexReader
 
 SEARCH_SECONDS = 1.0
-"""A search gives git at least so long, so that a history is not given up because a note took the deadline."""
+"""Minimum time that a search gives git, even if indexing notes has used up the search's deadline."""
 SYNC_SECONDS = 60.0
 _KEY = "dates"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownDates:
-    """What the index has its dates from: the state of HEAD (see HeadState), and why there are none, if that is so.
+    """The source of the dates in the index: the state of HEAD (see HeadState) or the reason why there are none.
 
-    `seconds` is how long git was given; 0 where that is not what it failed of.
+    `seconds` is git's time limit if git failed because it was too slow, otherwise 0.
     """
 
     state: str = ""
@@ -27,22 +27,22 @@ class KnownDates:
     seconds: float = 0.0
 
     def are_of(self, head: HeadState) -> bool:
-        """Tell whether they are what can be had of a HEAD."""
+        """Tell whether these are the best dates available for a HEAD."""
         return self.state == head.name and (bool(head.name) or self.reason == head.reason)
 
     def are_worth_another_try(self, seconds: float) -> bool:
-        """Tell whether git has failed of a much shorter time only."""
+        """Tell whether git was too slow, and its time limit was less than half of `seconds`."""
         return 0 < self.seconds < seconds / 2
 
 
 def read_dates(reader: IndexReader) -> KnownDates:
-    """Return what the index says of its dates."""
+    """Return the source of the dates in the index."""
     return KnownDates(*json.loads(reader.meta(_KEY) or "[]"))
 
 
 def bring_up_to_date(index: Index, root: Path, head: HeadState, seconds: float) -> None:
-    """Read the history of a HEAD and date the notes by it; nothing is parsed or embedded for that."""
-    from memsync.notes.history import (  # which loads what runs processes: most searches need none of it
+    """Read the history of a HEAD and store the notes' dates. Parses and embeds nothing."""
+    from memsync.notes.history import (  # here, because it imports subprocess, which most searches do not need
         History,
         read_history,
     )

@@ -1,4 +1,4 @@
-"""Changes -> rows: read, parse and chunk each file and commit its text at once; vectors follow (embedding.py)."""
+"""Indexes changed files: reads, parses and chunks each file and commits its text; embedding.py adds the vectors."""
 
 from __future__ import annotations
 
@@ -30,26 +30,27 @@ BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
 LARGE_BYTES = 100_000
 HEAVY_CHUNKS = 2_000
-"""A note of this size takes a tenth of a second to parse, some forty times as long. One that is or was so large, or has
-so many chunks, is committed alone: a search that has no time left for it gives up nothing else."""
+"""A note of LARGE_BYTES takes a tenth of a second to parse, forty times as long as usual. A note that is or was so
+large, or has more than HEAVY_CHUNKS chunks, is committed alone, so that a search that runs out of time over it loses no
+other note."""
 SMALL, LARGE, GONE = range(3)
-"""The order of work. What is gone comes last, so that text that moved keeps its passages."""
+"""The order of work. Deletions come last, so that moved text keeps its passages."""
 SEVERAL = 64
-"""Of more changes than so many, a search indexes those first that its question seems to be about."""
+"""With more changes than this, a search first indexes the files that are most relevant to its question."""
 MAX_ROUNDS = 3
-"""How often one refresh looks again for files that changed while it read them."""
+"""How often one refresh scans because files changed while it read them."""
 MAX_TURN_SECONDS = 3_600.0
 SHORTEST_WAIT_SECONDS = 0.001
 LONGEST_WAIT_SECONDS = 5.0
-"""How long one refresh waits in all for files that are being saved to stand still."""
+"""How long one refresh waits in total for files that are being saved."""
 
 
 @dataclass(slots=True)
 class TextReport:
-    """What one refresh did to the index, and to which notes. `pending` counts the changes it did not get to.
+    """The result of one refresh. `paths` are the changed notes; `pending` counts the changes still to be indexed.
 
-    `look_seconds` is how long one look at all files takes. `dated`: notes got their dates from another HEAD;
-    `has_old_dates`: they still have those of an earlier one.
+    `look_seconds` is how long a full scan takes. `dated`: notes got new dates from git's HEAD; `has_old_dates`: notes
+    still have the dates of an earlier HEAD.
     """
 
     added: int = 0
@@ -67,7 +68,7 @@ class TextReport:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A changed file, read; without a note when only its stamp is new, or when it is no text any more (`forget`)."""
+    """A changed file after reading. `note` is None if only the stamp is new or the file is now binary (`forget`)."""
 
     change: Change
     stamp: FileStamp
@@ -77,10 +78,10 @@ class _Parsed:
 
 @dataclass(slots=True)
 class _Opened:
-    """A change whose file may have been read, and given to another process, before its turn.
+    """A change whose file may be read, and passed to a worker process, before its turn.
 
-    With a `stamp` its `content` is to be parsed, or is being parsed to `note`. Without one there is nothing to parse:
-    what is to be done about it is `done`, None when the file failed or vanished.
+    With a `stamp`, `content` must be parsed; `note` is set if a worker does that. Without a `stamp` there is nothing to
+    parse, and `done` is the result: None if the file failed or disappeared.
     """
 
     change: Change
@@ -92,7 +93,7 @@ class _Opened:
 
 
 class _Patience:
-    """How long one refresh goes on with files that change while it reads them, or that are just being saved."""
+    """Limits how long one refresh waits for files that change while it reads them or that are just being saved."""
 
     def __init__(self, clock: Clock, deadline: float) -> None:
         self._clock = clock
@@ -101,11 +102,11 @@ class _Patience:
         self._seconds = LONGEST_WAIT_SECONDS
 
     def awaits_another_look(self, pending: int, outlook: Outlook) -> bool:
-        """Wait until the files are worth another look; return False when there is nothing to wait for, or no time."""
+        """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
         left = min(self._deadline - self._clock.monotonic(), self._seconds)
         if pending == 0 or left <= 0:
             return False
-        if pending > outlook.put_off:  # something changed while it was read
+        if pending > outlook.put_off:  # a file changed while it was read
             self._rounds += 1
             return self._rounds < MAX_ROUNDS
         wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
@@ -115,16 +116,19 @@ class _Patience:
 
 
 class _OutOfTime(Exception):
-    """Raised in the midst of a note when a search can wait no longer: it is left as it was."""
+    """Ends work on a note when a search has no time left; the note's rows stay unchanged."""
 
 
 class Indexer:
-    """Makes the index's text equal to the files. Any number may work at once: each commit checks its files again."""
+    """Makes the index's text equal to the files.
+
+    Several indexers may work at once, because each commit checks its files again. `is_loading` is True while worker
+    processes parse many notes.
+    """
 
     def __init__(
         self, files: NoteFiles, index: Index, reader: NoteReader, clock: Clock, gate: Gate, workers: NoteWorkers
     ) -> None:
-        """`is_loading` is True while so much is read that several processes do it."""
         self._workers = workers
         self.is_loading = False
         self._files = files
@@ -148,16 +152,18 @@ class Indexer:
         progress: Progress | None = None,
         on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
-        """Find what changed (at `places`, or anywhere) and commit its text.
+        """Find the changed files (at `places`, or all) and commit their text.
 
-        With everything, notes are dated by git's HEAD if that has changed, or with `retry_dates` if it failed before.
-        With the `words` of a question, files that hold them come first; of more than `most` changes only those.
+        `words`: the words of a question; files that contain them come first. If there are more than `most` changes, it
+        indexes only those files, and nothing without `words`. It stops at the deadline. All changes that are left count
+        as pending. `for_search`: do not pause for searches. `on_commit(files, changes left)` is called after each
+        transaction.
 
-        `on_commit` is told after each transaction how many files were in it and how many changes are left.
+        Without `places` it also dates the notes if git's HEAD has changed, with `retry_dates` also if that failed
+        before.
 
-        Stops with the rest counted as pending at the deadline, or, before it has begun, when there are more than `most`
-        changes. What is not `for_search` stands aside for searches. Raises RootError when the root is missing, or is
-        another folder than the one indexed with none of its notes; Stopped when the gate is closed.
+        Raises RootError if the root is missing, or if it is another folder without any indexed note; Stopped if the
+        gate was stopped.
         """
         deadline = self._clock.monotonic() + deadline_seconds
         report = TextReport()
@@ -178,18 +184,18 @@ class Indexer:
                     self._apply(chosen, work, on_commit)
             if is_too_much or not patience.awaits_another_look(report.pending, outlook):
                 break
-        if places is None:  # last: what git takes must not cost a search its text
+        if places is None:  # last, so that a slow git does not keep a search from indexing text
             self._date(report, deadline, for_search=for_search, retry=retry_dates)
         report.look_seconds = self.lookout.look_seconds
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 
     def has_current_dates(self) -> bool:
-        """Tell whether notes are dated by git's HEAD as it is now."""
+        """Tell whether the notes have the dates of git's current HEAD."""
         return self.lookout.known().dates.are_of(head_state(self._files.root))
 
     def _date(self, report: TextReport, deadline: float, *, for_search: bool, retry: bool) -> None:
-        """Date the notes by HEAD's history if another HEAD is there than the index knows."""
+        """Date the notes by HEAD's history if HEAD has changed since the index got its dates."""
         head, known = head_state(self._files.root), self.lookout.known().dates
         left = deadline - self._clock.monotonic()
         seconds = max(SEARCH_SECONDS, left) if for_search else SYNC_SECONDS
@@ -206,9 +212,9 @@ class Indexer:
 
     @contextmanager
     def _turn(self, deadline: float, *, for_search: bool) -> Iterator[bool]:
-        """Let one thread at a time apply changes; yield False when the deadline came first.
+        """Let one thread at a time apply changes; yield False if the deadline passes first.
 
-        A search that waits for its turn holds nothing back meanwhile: what it waits for stands aside for searches.
+        A search that waits here does not pause background work, because it may wait for just that work.
         """
         if for_search:
             with self._gate.awaiting():
@@ -226,7 +232,7 @@ class Indexer:
     def _work(
         self, scan: FileScan, report: TextReport, deadline: float, progress: Progress | None, *, for_search: bool
     ) -> _Round:
-        """Return what a scan found changed, without what another thread has done meanwhile."""
+        """Return the changes of a scan, without those that another thread has indexed meanwhile."""
         outlook = self.lookout.plan(scan, accept_root=True)
         pause = (lambda: None) if for_search else self._gate.pause
         report.pending = outlook.pending
@@ -235,14 +241,14 @@ class Indexer:
         )
 
     def _chosen(self, work: _Round, words: Sequence[str], most: float | None) -> Sequence[Change]:
-        """Return the changes to make: all, in the order that suits a question best; or at most so many that suit it."""
+        """Return all changes; or, with `most`, up to `most` changes of files relevant to the question, best first."""
         changes = work.outlook.changes
         if words and (most is not None or len(changes) > SEVERAL):
             work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
         if most is None:
             return changes
-        suitable = [change for change in changes if change.path in work.relevance]
-        return sorted(suitable, key=work.order)[: int(most)]
+        relevant = [change for change in changes if change.path in work.relevance]
+        return sorted(relevant, key=work.order)[: int(most)]
 
     def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
         """Commit the text of changed files."""
@@ -252,13 +258,14 @@ class Indexer:
                 on_commit(len(batch), work.report.pending)
         work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
         if work.failures != work.outlook.known.failures:
-            self._remember(work)
+            with self._index.writing() as writer:
+                write_failures(writer, work.failures.values())
 
     # ------------------------------------------------------------------------------------------ batches
 
     @contextmanager
     def _pool(self, changes: Sequence[Change], work: _Round) -> Iterator[WorkerPool | None]:
-        """Yield processes that parse, where there is much to do and no search waits for it."""
+        """Yield worker processes if there is much to parse and no search waits; otherwise None."""
         pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
         if pool is None:
             yield None
@@ -271,7 +278,7 @@ class Indexer:
             self.is_loading = False
 
     def _batches(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[Sequence[_Parsed]]:
-        """Yield files read and parsed, few enough that each commit comes soon; the smallest come first."""
+        """Read and parse the files in the order of `_Round.order`; yield small batches, so that each commits soon."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
         for opened in self._opened(sorted(changes, key=work.order), work, pool):
@@ -297,7 +304,7 @@ class Indexer:
             yield batch
 
     def _opened(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[_Opened]:
-        """Yield the files in order; where other processes parse, they get some of them ahead of their turn."""
+        """Yield the files in order; with worker processes, read files ahead and pass them to the workers."""
         if pool is None:
             yield from (_Opened(change) for change in changes)
             return
@@ -320,7 +327,7 @@ class Indexer:
         yield from ahead
 
     def _read(self, opened: _Opened, work: _Round) -> None:
-        """Read a file as it is now, unless it was read; see _Opened for what it may turn out to be."""
+        """Read a file unless it was read already, and set the fields of `opened`."""
         if opened.is_read:
             return
         change, path, opened.is_read = opened.change, opened.change.path, True
@@ -334,7 +341,7 @@ class Indexer:
         except NoteTooLarge as error:
             work.fail(path, error, self._reader.parsed_by)
             return
-        except NoteError as error:  # which may pass without the file's stamp changing: it is tried every time
+        except NoteError as error:  # it can disappear without a new file stamp (permissions), so retry every time
             work.fail(path, error, "")
             return
         known = work.outlook.known.stamps.get(path)
@@ -342,10 +349,10 @@ class Indexer:
             opened.done = _Parsed(change, stamp)
         elif not (known and _lost_more(stamp, work.outlook.scan.files[path], known.size)):
             opened.content, opened.stamp = content, stamp
-        # else a save began after the scan: the next round waits for its end
+        # otherwise a save began after the scan; the next round waits for its end
 
     def _parsed(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> _Parsed | None:
-        """Return a file as it is now; None when it failed or vanished, which the next round will see."""
+        """Return a file after parsing; None if it failed or disappeared, which the next round handles."""
         work.breathe()
         self._read(opened, work)
         if opened.stamp is None:
@@ -354,12 +361,12 @@ class Indexer:
         try:
             return _Parsed(change, opened.stamp, self._note(opened, work, pool))
         except BinaryFileError as error:
-            # Its content is known, and is nothing to index: unlike a file that cannot be read, its old text is gone.
+            # Remove its old text: unlike with an unreadable file, it is certain that the text no longer exists.
             work.fail(path, error, self._reader.parsed_by)
             return _Parsed(change, opened.stamp, forget=True) if path in work.outlook.known.stamps else None
 
     def _note(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> PreparedNote:
-        """Return a note as the index stores it: as another process parsed it, or parsed here."""
+        """Return a note in the form that the index stores, parsed by a worker process or here."""
         if pool is not None and opened.note is not None:
             with suppress(WorkerLost):
                 return pool.result(opened.note, work.breathe)
@@ -368,13 +375,13 @@ class Indexer:
         return self._index.prepare(note, chunks)
 
     def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
-        """Write one batch; a file that changed since it was read is left for the next round."""
+        """Write one batch; files that changed since they were read are left for the next round."""
         check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
-            known, generation = writer.notes_generation(), writer.generation() + 1
-            done = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
-        self.lookout.note_commit(known, generation, {p.change.path: self._stamp(p) for p, _ in done})
-        for parsed, reused in done:
+            before, after = writer.notes_generation(), writer.generation() + 1
+            written = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
+        self.lookout.note_commit(before, after, {p.change.path: self._stamp(p) for p, _ in written})
+        for parsed, reused in written:
             work.count(parsed, reused)
 
     def _stamp(self, parsed: _Parsed) -> IndexedFile | None:
@@ -384,7 +391,7 @@ class Indexer:
         return IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
 
     def _still(self, batch: Sequence[_Parsed]) -> Sequence[_Parsed]:
-        """Return those whose files are now as they were read. A deleted note's file may be there: ignored by now."""
+        """Return the changes whose files have not changed since. A deleted note's file may exist if it is ignored."""
         now = {parsed.change.path: self._files.identity(parsed.change.path) for parsed in batch}
         deleted = {parsed.change.path for parsed in batch if parsed.change.type is ChangeType.DELETED}
         doubtful = [path for path in deleted if now[path] is not None]
@@ -407,13 +414,9 @@ class Indexer:
             return 0
         return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
 
-    def _remember(self, work: _Round) -> None:
-        with self._index.writing() as writer:
-            write_failures(writer, work.failures.values())
-
 
 def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:
-    """Tell whether a file has lost text that it still had when it was found to be changed."""
+    """Tell whether a file has lost more text since the scan."""
     return stillness_needed(stamp.identity, indexed_size) > stillness_needed(seen, indexed_size)
 
 
@@ -439,11 +442,11 @@ class _Round:
         return LARGE if self.size(change) > LARGE_BYTES else SMALL
 
     def size(self, change: Change) -> int:
-        """Return how many bytes a change is to read."""
+        """Return how many bytes must be read for a change."""
         return 0 if change.type is ChangeType.DELETED else self.outlook.scan.files[change.path][0]
 
     def breathe(self) -> None:
-        """Stand aside for searches, or end what a search has no time left for. Raises _OutOfTime, Stopped."""
+        """Pause for searches and check the deadline. Raises _OutOfTime, Stopped."""
         self.pause()
         self.check()
 
@@ -453,15 +456,16 @@ class _Round:
             raise _OutOfTime
 
     def is_heavy(self, parsed: _Parsed) -> bool:
-        """Tell whether writing a change takes so long that it is committed alone."""
+        """Tell whether a change takes so long to write that it must be committed alone."""
         known = self.outlook.known.stamps.get(parsed.change.path)
         chunks = parsed.note.chunk_count if parsed.note else 0
         return chunks > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
     def order(self, change: Change) -> tuple[bool, int, int, bool, int]:
-        """Return what changes are sorted by: relevant ones first, the newest of these before the others.
+        """Return the sort key of changes.
 
-        Of all others edited notes come before new ones, and small ones before large ones.
+        Relevant files come first, sorted by relevance, then small before large, then newest first. The others follow:
+        small before large files, edited before new notes, then by size. Deletions come last.
         """
         rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
         if relevance:
@@ -469,18 +473,18 @@ class _Round:
         return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self.size(change)
 
     def step(self) -> None:
-        """Tell how far reading has come."""
+        """Count one file and report the progress."""
         self.read += 1
         if self.progress is not None:
             self.progress("reading notes", self.read, len(self.outlook.changes))
 
     def fail(self, path: NotePath, error: Exception, parsed_by: str) -> None:
-        """Note a file that cannot be indexed; it is tried again when it changes, or other settings parse it."""
+        """Record a file that cannot be indexed; it is retried if the file, the parser or its settings change."""
         self.report.pending -= 1
         self.failures[path] = FailedFile(path, str(error), self.outlook.scan.files[path], parsed_by)
 
     def count(self, parsed: _Parsed, reused: int) -> None:
-        """Count one committed change; a file that reads as before is none."""
+        """Count one committed change. A file with unchanged content does not count as a changed note."""
         if parsed.note is not None or parsed.forget or parsed.change.type is ChangeType.DELETED:
             self.report.paths.append(parsed.change.path)
         if parsed.forget:

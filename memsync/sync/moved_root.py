@@ -1,14 +1,14 @@
-"""A memory root that was moved or renamed keeps what memsync has of it: index, journal, counts, records.
+"""Recognises a memory root that was moved or renamed, and keeps its index, journal, counts and records.
 
-All of that is in folders that are named after the root's path. Which path a folder had is written down by its identity
-(device and inode), one small file each, so that finding it again costs one look, however many roots there are. Inodes
-are used again, so the identity alone proves nothing: the old path must not lead to the folder any more, its index must
-be of that identity, and one of its notes must be in the folder with the same stamp and content. Nothing that is written
-in notes or config files counts.
+That data is in folders named after the root's path. For every root, a small file named after the root folder's
+identity (device and inode) stores its path, so that one lookup finds the old path. Systems reuse inodes, so the
+identity alone proves nothing. In addition the old path must no longer lead to the folder, the old index must be of
+that identity, and at least one indexed note must be in the folder with the same stamp and content. The content of
+notes and config files has no influence.
 
-Each folder is moved in one rename, the index last. So a process that was killed in between leaves a root without an
-index, and the next one goes on from there. Where another root was at the new path before, and was moved itself, its
-folders make room: they get its identity behind their names, by which it finds them again.
+Each folder is moved in one rename, the index last. A process that is killed in between leaves a root without an index,
+and the next process continues. If another root was at the new path before and was moved itself, its folders are
+renamed first: its identity is appended to their names, so that this root can find them again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
 from memsync.settings.paths import default_index_dir, keep_dir
-from memsync.system.user_folders import own_folder, state_folder
+from memsync.system.user_folders import own_folder, state_folder, write_own_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ MOST_PATH_BYTES = 16_384
 
 
 class Moved(NamedTuple):
-    """Where a root was before, and whether a daemon was stopped that still served it there."""
+    """The former path of a root, and whether a daemon still served it there and was stopped."""
 
     before: str
     was_served: bool
@@ -46,11 +46,11 @@ class Moved(NamedTuple):
 def recognise(
     root: str, index_dir: str, index_file: str, open_index: Callable[[Path], Index], *, is_placed: bool
 ) -> Moved | None:
-    """Take over what was kept of this root under its old path, and remember its path.
+    """Move the data of this root from its old path to the current one, and remember the current path.
 
-    `index_dir` is the folder of its index, which stays where it is if a setting placed it there (`is_placed`). Returns
-    None if nothing was taken over. Raises IndexBusy while another process holds what is to be moved, FilesystemError,
-    and what opening the old index raises.
+    `index_dir` is the folder of the index; with `is_placed` a setting placed it there, and it is not moved. Returns
+    None if nothing was moved. Raises IndexBusy while another process uses the old data, FilesystemError, and the
+    errors of opening the old index.
     """
     moved = None
     if before := _former_path(root):
@@ -60,7 +60,7 @@ def recognise(
 
 
 class _Move:
-    """What is to be moved for a root that was at `before` and is at `root` now."""
+    """Moves the data of a root that was at `before` and is now at `root`."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class _Move:
         self._old_keep = _left(keep_dir(before), own)
         self._new_keep = keep_dir(root)
         self._displaced = ""
-        """The identity of another folder that was at the root's path, as far as its index is still there."""
+        """The identity of another folder that was at the root's path before, if its index is still there."""
 
     def folders(self) -> list[tuple[str, str]]:
-        """Return (old, new) of each folder that is to be moved, in order; none if the root has an index of its own.
+        """Return (old, new) of each folder to move, in order; empty if the root already has its own index.
 
-        An index of the new path that is of another folder, which was there before, does not count.
+        An index at the new path that belongs to another folder, which was there before, does not count.
         """
         is_placed = self._old_index == self._new_index
         if not os.path.exists(f"{self._old_index}/{self._index_file}"):
@@ -102,7 +102,7 @@ class _Move:
 
     @contextmanager
     def _read(self, folder: str) -> Iterator[IndexReader]:
-        """Yield a view of the index in a folder."""
+        """Open the index in a folder and yield a view of it."""
         from pathlib import Path
 
         index = self._open_index(Path(folder) / self._index_file)
@@ -120,7 +120,7 @@ class _Move:
         return NoteFiles(Path(self._root)).root_identity()
 
     def is_of_this_root(self) -> bool:
-        """Tell whether the index at the old place is this very folder's: some note is as it was indexed."""
+        """Tell whether the old index belongs to this folder: at least one note must be as it was indexed."""
         from pathlib import Path
 
         from memsync.errors import NoteError
@@ -133,14 +133,14 @@ class _Move:
             known = list(islice(reader.stamps().items(), COMPARED_NOTES))
         for path, stamp in known:
             if files.identity(path) == tuple(stamp[:4]):
-                with suppress(FileNotFoundError, NoteError):  # opened without following links, unlike what `stat` saw
-                    found = files.read(path)[1]
-                    if found.identity == tuple(stamp[:4]) and found.digest == stamp.digest:
+                with suppress(FileNotFoundError, NoteError):  # `read` follows no links, unlike `identity`
+                    current = files.read(path)[1]
+                    if current.identity == tuple(stamp[:4]) and current.digest == stamp.digest:
                         return True
         return False
 
     def make(self) -> Moved | None:
-        """Move each folder once nobody uses it; return None if there is none to move, or another process moved it."""
+        """Wait until no process uses the folders, then move them. Returns None if there is nothing to move."""
         from pathlib import Path
 
         from memsync.system.file_lock import file_lock
@@ -163,7 +163,7 @@ class _Move:
 
     @contextmanager
     def _without_daemon(self) -> Iterator[bool]:
-        """Keep daemons away from the old index; one that serves a root that is gone is asked to end."""
+        """Keep daemons from using the old index; stop one that still does. Yields whether one was stopped."""
         from memsync.client import connection, wire
         from memsync.errors import DaemonUnavailable
 
@@ -181,7 +181,10 @@ class _Move:
 
     @contextmanager
     def _held(self, path: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Hold a kernel lock on a file. If there is no such file, nobody holds it, and none is made."""
+        """Hold a kernel lock on a file. Does nothing if the file does not exist, because then nobody holds the lock.
+
+        Raises BlockingIOError at once if `wait_seconds` is 0, otherwise IndexBusy after that time.
+        """
         import fcntl
         import time
 
@@ -210,13 +213,13 @@ class _Move:
         from memsync.errors import IndexBusy
 
         return IndexBusy(
-            f"{holder} still uses what memsync keeps of {self._before}, which is {self._root} now",
+            f"{holder} still uses the memsync data of {self._before}, which was moved to {self._root}",
             hint="End the memsync processes that were started for the old path, then try again.",
         )
 
 
 def _left(folder: str, identity: str) -> str:
-    """Return where the folder of a root is that had to make room for another one's; else the folder itself."""
+    """Return the folder, or the name that it got when it had to make room for another root's folder."""
     aside = _aside(folder, identity)
     return aside if os.path.isdir(aside) else folder
 
@@ -226,11 +229,11 @@ def _aside(folder: str, identity: str) -> str:
 
 
 def _rename(old: str, new: str, displaced: str) -> None:
-    """Move a folder to a name; what has that name already stays beside it, under the identity of its root."""
+    """Rename a folder. A non-empty folder at `new` is first renamed to end with `displaced`, its root's identity."""
     import time
 
     try:
-        with suppress(OSError):  # it is not there, or not empty
+        with suppress(OSError):  # it does not exist or is not empty
             os.rmdir(new)
         if os.path.lexists(new):
             aside = _aside(new, displaced)
@@ -249,57 +252,53 @@ def _rename(old: str, new: str, displaced: str) -> None:
         ) from error
 
 
-# ----------------------------------------------------------------------------------- which path it had
+# --------------------------------------------------------------------------------------- former paths
 
 
 def _former_path(root: str) -> str:
-    """Return the path that this folder had as a memory root, if that is not its own any more; else empty.
+    """Return the former path of this memory root; empty if it was not moved.
 
-    A link that was left at the old path leads to the folder, but roots go by their real paths.
+    A link at the old path that leads to the folder does not count, because roots are known by their real paths.
     """
     try:
-        found = os.stat(root)
+        status = os.stat(root)
     except OSError:
         return ""
-    before = _recorded(_place(found))
+    before = _recorded(_place(status))
     if before in ("", root):
         return ""
     try:
-        there = os.stat(before)
+        at_old_path = os.stat(before)
     except (FileNotFoundError, NotADirectoryError):
         return before
-    except OSError:  # nobody can tell what is there
+    except OSError:  # unknown whether the folder is still there
         return ""
-    is_there = (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
-    return "" if is_there and os.path.realpath(before) == before else before
+    is_same = (at_old_path.st_dev, at_old_path.st_ino) == (status.st_dev, status.st_ino)
+    return "" if is_same and os.path.realpath(before) == before else before
 
 
 def _remember(root: str) -> None:
-    """Write down the path of this folder, unless it is known, or has another real one.
+    """Store the path of this folder, unless it is stored already or the stored path still leads to the folder.
 
-    What cannot be written costs no more than that a moved root is not recognised.
+    Ignores errors: the only effect is that the root will not be recognised after a move.
     """
     with suppress(OSError, FilesystemError):
         place = _place(os.stat(root))
         known = _recorded(place)
         if known == root or (known and not _former_path(root)):
             return
-        own_folder(os.path.dirname(place))
-        aside = f"{place}.{os.getpid()}"
-        with open(aside, "wb", opener=_private) as stream:
-            stream.write(os.fsencode(root))
-        os.replace(aside, place)
+        write_own_file(place, os.fsencode(root))
 
 
 def _recorded(place: str) -> str:
-    """Return the path that is written down at a place, empty if there is none, or it is not this user's own."""
+    """Return the path stored in a file; empty if there is none or other users can write the file."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             return ""
         path = os.fsdecode(os.read(descriptor, MOST_PATH_BYTES))
     except OSError:
@@ -310,9 +309,5 @@ def _recorded(place: str) -> str:
 
 
 def _place(found: os.stat_result) -> str:
-    """Return where the path of a folder is written down; spread over folders, because listing a long one takes time."""
+    """Return the file that stores a folder's path. Files are spread over 256 folders to keep each folder small."""
     return os.path.join(state_folder(), "roots", f"{found.st_ino & 0xFF:02x}", f"{found.st_dev}-{found.st_ino}")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""Which changes and which passages come first, and how long they take."""
+"""Decides which changes to index and which passages to embed first, and estimates how long embedding takes."""
 
 from __future__ import annotations
 
@@ -15,42 +15,41 @@ from memsync.notes.files import FileScan, NoteFiles
 from memsync.ports import Clock, IndexReader
 
 LOOK_SECONDS = 0.25
-"""How long the look may take; files that changed last are looked at first."""
+"""Time limit for `relevance`, which reads the latest changed files first."""
 LOOK_BYTES = 200_000
-"""How much of each file is looked at."""
+"""How many bytes of each file `relevance` reads."""
 SHORTEST_STEM = 4
 LONGEST_ENDING = 3
-"""An ending of so many letters is left off a word: what the word index stems is then hardly ever missed."""
+"""How many final letters of a word to ignore. This covers nearly all endings that the word index stems."""
 
 
 def relevance(
     changes: Sequence[Change], scan: FileScan, words: Sequence[str], files: NoteFiles, clock: Clock
 ) -> dict[NotePath, int]:
-    """Return for each changed file how many of a question's words its name or its text holds; files with none left out.
+    """Return how many words of a question each changed file has in its name or text; files without any are left out.
 
-    Only a guess at what to index first: it misses what lies behind the first LOOK_BYTES, and whatever LOOK_SECONDS do
-    not suffice for.
+    This is only a guess at which files to index first: it reads LOOK_BYTES of each file and stops after LOOK_SECONDS.
     """
     stems = [_stems(word) for word in dict.fromkeys(words)]
     until = clock.monotonic() + LOOK_SECONDS
-    found: dict[NotePath, int] = {}
+    counts: dict[NotePath, int] = {}
     for change in newest_first([change for change in changes if change.type is not ChangeType.DELETED], scan):
         if clock.monotonic() >= until:
             break
         text = f"{change.path}\n{_beginning(files, change.path)}".casefold()
         count = sum(any(stem in text for stem in forms) for forms in stems)
         if count:
-            found[change.path] = count
-    return found
+            counts[change.path] = count
+    return counts
 
 
 def newest_first(changes: Sequence[Change], scan: FileScan) -> list[Change]:
-    """Return changes of files that are there, in the order of their mtimes, the last one first."""
+    """Return changes of existing files sorted by mtime, newest first."""
     return sorted(changes, key=lambda change: -scan.files[change.path][1])
 
 
 def _stems(word: str) -> set[str]:
-    """Return what to look for in folded text: the word without its ending, in both ways to write an accent."""
+    """Return the strings to find in casefolded text: the word without its ending, in NFC and NFD."""
     folded = word.casefold()
     stem = folded[: max(SHORTEST_STEM, len(folded) - LONGEST_ENDING)]
     return {unicodedata.normalize("NFC", stem), unicodedata.normalize("NFD", stem)}
@@ -64,15 +63,15 @@ def _beginning(files: NoteFiles, path: NotePath) -> str:
 
 
 RATES = "embedding_rates"
-"""Where the index keeps how many passages a second each model embedded on this machine at the last long run."""
+"""Key in the index for the passages per second of each model on this machine in its last long run."""
 RATE_PASSAGES = 200
-"""So many make a rate: the first ones are slow, because the model is being loaded."""
+"""Minimum passages to compute a rate from. The first ones are slow, because the model is being loaded."""
 
 
 def embedding_order(notes: Sequence[WaitingNote], retrievals: Mapping[NotePath, int]) -> list[int]:
-    """Return the passages of the notes, each once: one of each note first, then the others note by note.
+    """Return the ids of the notes' passages, each once: first the telling passage of every note, then all others.
 
-    Pinned notes come before others, then important ones, those that searches retrieved most, and those changed last.
+    Notes are sorted by: pinned, importance, number of retrievals by searches, time of the last change.
     """
 
     def place(note: WaitingNote) -> tuple[bool, float, int, int, NotePath]:
@@ -84,12 +83,12 @@ def embedding_order(notes: Sequence[WaitingNote], retrievals: Mapping[NotePath, 
 
 
 def known_rate(reader: IndexReader, space: str) -> float:
-    """Return how many passages were embedded in a second in the space of this name; 0 when that was not measured."""
+    """Return how many passages per second were embedded in the space with this name; 0 if unknown."""
     return float(_rates(reader).get(space, 0.0))
 
 
 def rates_with(reader: IndexReader, space: EmbeddingSpace, rate: float) -> str:
-    """Return what to keep under RATES, with a new rate for one space."""
+    """Return the value to store under RATES with a new rate for one space."""
     return json.dumps({**_rates(reader), space.name: round(rate, 2)}, sort_keys=True)
 
 
@@ -99,7 +98,7 @@ def _rates(reader: IndexReader) -> dict[str, float]:
 
 
 def pending_seconds(reader: IndexReader, counts: IndexCounts) -> float:
-    """Return about how long it takes to embed what waits; 0 when nothing does, or the speed is unknown."""
+    """Return the estimated seconds to embed all pending passages; 0 if there are none or the rate is unknown."""
     building = (counts.building_pending, counts.building_space)
     waiting, space = building if counts.building_space else (counts.pending, counts.active_space)
     rate = known_rate(reader, space)
@@ -107,5 +106,5 @@ def pending_seconds(reader: IndexReader, counts: IndexCounts) -> float:
 
 
 def announcement(passages: int, rate: float) -> str:
-    """Return the sentence that says how much there is to embed and how long that will take."""
+    """Return the sentence that announces how many passages are to be embedded and how long that will take."""
     return f"{passages:,} passages to embed, about {duration(passages / rate)}"

@@ -1,4 +1,4 @@
-"""What a sync is to do: the files compared with the index, changes ordered, and those left to stand still first."""
+"""Plans a sync: compares the files with the index, sorts the changes, and delays those of files still being saved."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from memsync.sync.failures import FailedFile, read_failures
 from memsync.sync.git_dates import KnownDates, read_dates
 
 RACY_NS = 2_000_000_000
-"""Two writes can share one mtime or ctime: what was younger than this when it was stamped is read again."""
+"""Two writes can get the same mtime or ctime, so a file that was younger than this when stamped is read again."""
 FINE_RACY_NS = 100_000_000
-"""The same on a local disk that stamps with this machine's clock, in ticks of ten milliseconds at most."""
+"""The same for a local disk that uses this machine's clock, with ticks of at most ten milliseconds."""
 
 
 def plan_sync(
     scan: FileScan, indexed: Mapping[NotePath, IndexedFile], parsed_by: str, *, is_local: bool = False
 ) -> list[Change]:
-    """Return what changed between index and scan; deletions last, so that text that moved keeps its passages.
+    """Return the changes between index and scan; deletions last, so that moved text keeps its passages.
 
-    A file is read again when its size, mtime, ctime or inode differ, when it was stamped too soon after it was
-    written, or when other settings parsed it. A note in a folder that could not be read is left as it is. `is_local`
-    says that the files' ctimes can be compared with this machine's clock.
+    A file is read again if its size, mtime, ctime or inode differ, if it was stamped too soon after it was written,
+    or if it was parsed with other settings. Notes in an unreadable folder are left unchanged. `is_local`: the files'
+    ctimes can be compared with this machine's clock.
     """
     added: list[Change] = []
     modified: list[Change] = []
@@ -38,7 +38,7 @@ def plan_sync(
         if known is None:
             added.append(Change(ChangeType.ADDED, path))
             continue
-        window = fine if identity[2] % 1_000_000 else RACY_NS  # whole milliseconds: stamps are coarser than they look
+        window = fine if identity[2] % 1_000_000 else RACY_NS  # a whole number of ms suggests coarse time stamps
         racy = abs(known[5] - identity[1]) < window or abs(known[5] - identity[2]) < window
         if racy or known[:4] != identity or known[6] != parsed_by:
             modified.append(Change(ChangeType.MODIFIED, path))
@@ -53,14 +53,14 @@ def _by_path(changes: list[Change]) -> list[Change]:
 
 
 LONGEST_SECONDS = 2.0
-"""For how long a change may be put off in all: a file that is emptied again and again is believed after this."""
+"""Maximum time to delay a change. A file that is emptied again and again is indexed after this."""
 FORGOTTEN_SECONDS = 1.0
-"""A change that was not looked at for so long, because who waited gave up before it settled, is put off anew."""
+"""If nobody checked a delayed change for this long, for example after a search's deadline, the delay starts again."""
 
 
 @dataclass(slots=True)
 class _Unsettled:
-    """A file that lost text: since when it looks as it does, when that was first and last looked at."""
+    """A file that lost text: how long it has been unchanged, and when it was first and last checked."""
 
     still: Stillness
     first: float
@@ -68,10 +68,10 @@ class _Unsettled:
 
 
 class Settling:
-    """Tells which changes are to wait, and for how long. Times are seconds of a monotonic clock.
+    """Decides which changes to delay, and for how long. Times are seconds of a monotonic clock.
 
-    What counts is how long this process has seen a file stand still. An age by file stamps would be wrong whenever a
-    clock was set in between, here or on a file server, and a note that is just being saved would be taken for empty.
+    It measures how long this process has seen a file unchanged. Ages from file stamps would be wrong after a clock was
+    set, here or on a file server, and a note that is just being saved would be indexed as empty.
     """
 
     def __init__(self, files: NoteFiles) -> None:
@@ -81,13 +81,13 @@ class Settling:
     def divide(
         self, changes: list[Change], scan: FileScan, known: Mapping[NotePath, IndexedFile], now: float
     ) -> tuple[list[Change], float]:
-        """Return the changes to believe now, and in how many seconds the next of the others will be; 0 if none waits.
+        """Return the changes to make now, and in how many seconds the next delayed one is due; 0 if none is delayed.
 
-        Of an unsettled deletion the file itself is gone, so its folder tells whether it came and went meanwhile.
+        For a deleted file, its folder's time stamp shows whether the file came back and disappeared meanwhile.
         """
         settled, waits = [], []
         folders: dict[str, int] = {}
-        # Remembered if believed, too: it is asked for again before it is committed.
+        # Keep changes that are due as well: `plan` asks about them again before they are committed.
         unsettled = {path: seen for path, seen in self._unsettled.items() if scan.is_unknown(path)}
         for change in changes:
             wait = 0.0
@@ -106,7 +106,7 @@ class Settling:
         return settled, min(waits, default=0.0)
 
     def _seen(self, path: NotePath, state: State, now: float) -> _Unsettled:
-        """Return what is known of a file that lost text, this look at it included."""
+        """Record this check of a file that lost text, and return the file's record."""
         seen = self._unsettled.get(path)
         if seen is None:
             return _Unsettled(Stillness(state, now), now, now)
@@ -127,7 +127,7 @@ class Settling:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the index says of the files, as of one generation of its notes."""
+    """The state of the files according to the index, as of one notes generation."""
 
     generation: int
     stamps: dict[NotePath, IndexedFile]
@@ -138,9 +138,9 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The changes to be made now, and how many more there are, of which the first is due in so many seconds.
+    """The changes to make now, and how many are delayed (`put_off`); the first of these is due in `due_seconds`.
 
-    `known_failures` are files that would fail as they did before.
+    `known_failures` are files that failed before and have not changed since.
     """
 
     scan: FileScan
@@ -152,7 +152,7 @@ class Outlook:
 
     @property
     def new_changes(self) -> int:
-        """How many of the changes are not of files that failed before and look the same."""
+        """How many changes there are without those of files that failed before and have not changed since."""
         failed, files = self.known.failures, self.scan.files
         return sum(
             change.path not in failed or failed[change.path].identity != files.get(change.path)
@@ -161,15 +161,15 @@ class Outlook:
 
     @property
     def pending(self) -> int:
-        """How many changes the index lacks."""
+        """How many changes are not in the index yet."""
         return len(self.changes) + self.put_off
 
 
 class Lookout:
-    """Compares files and index. Safe to call from several threads; those that ask at once share one look.
+    """Compares files and index. Safe to call from several threads; simultaneous calls share one scan.
 
-    `looked_at` is when (monotonic clock) the last comparison of everything began, `looked_at_ns` the same by the wall
-    clock, `look_seconds` how long its look at the files took; 0 before the first.
+    `looked_at` is when the last full scan began (monotonic clock), `looked_at_ns` the same by the wall clock, and
+    `look_seconds` how long it took; all are 0 before the first.
     """
 
     def __init__(self, files: NoteFiles, index: Index, parsed_by: str, clock: Clock) -> None:
@@ -187,10 +187,11 @@ class Lookout:
         self.look_seconds = 0.0
 
     def look(self, places: Places | None = None, *, accept_root: bool = False) -> Outlook:
-        """Return what there is to do about all files, or about those at `places`.
+        """Scan all files, or those at `places`, and return the changes to make.
 
-        Whoever waited while another thread looked takes what a look found that began after his call: it saw all that
-        he could have saved. Raises RootError when the root is missing, or is another folder than the one indexed.
+        A caller that waits for another thread's scan uses the result of a scan that began after the call, because that
+        includes everything saved before the call. Raises RootError if the root is missing, or is another folder than
+        the indexed one.
         """
         if places is not None:
             return self.plan(self._files.scan(places), accept_root=accept_root)
@@ -205,9 +206,9 @@ class Lookout:
         return self.plan(scan, accept_root=accept_root)
 
     def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:
-        """Compare a scan with what the index knows now."""
+        """Compare a scan with the current index."""
         with self._guard:
-            # Planned while reading, since what a damaged row is read as shows only when it is made use of.
+            # Within `reading`, because damaged rows raise errors only when they are used, and `reading` handles them.
             with self._index.reading():
                 known = self.known()
                 identity = self._files.root_identity()
@@ -223,13 +224,13 @@ class Lookout:
             return Outlook(scan, known, due, len(changes) - len(due), due_seconds, repeated)
 
     def _fails_again(self, failed: FailedFile, scan: FileScan) -> bool:
-        """Tell whether a file is, as far as was looked, as it was when this same parser failed on it."""
+        """Tell whether a file is unchanged since this parser failed on it; True if the scan did not include it."""
         if scan.places is not None and not scan.places.hold(failed.path):
             return True
         return scan.files.get(failed.path) == failed.identity and failed.parsed_by == self._parsed_by
 
     def known(self) -> Known:
-        """Return what the index knows, read anew only if another process or thread has written since."""
+        """Return the index's state of the files; reads it again only if another process or thread has written since."""
         with self._guard, self._index.reading() as reader:
             generation = reader.notes_generation()
             if generation != self._known.generation:
@@ -239,10 +240,10 @@ class Lookout:
             return self._known
 
     def note_commit(self, before: int, after: int, stamps: Mapping[NotePath, IndexedFile | None]) -> None:
-        """Bring what is known up to date with one's own commit, None for a note that is gone.
+        """Update the known state after a commit by this process; a stamp of None means that the note was deleted.
 
-        `before` and `after` are the notes' generations. Without this the next look would read all stamps again. Does
-        nothing if somebody else wrote meanwhile.
+        `before` and `after` are notes generations. This saves reading all stamps again. Does nothing if another
+        process or thread wrote meanwhile.
         """
         with self._guard:
             if before != self._known.generation:
@@ -255,19 +256,19 @@ class Lookout:
             self._known = replace(self._known, generation=after)
 
     def folder_inodes(self) -> list[int]:
-        """Return the inodes of the folders that the last scan of everything went through."""
+        """Return the inodes of the folders in the last full scan."""
         return self._scan.folder_inodes if self._scan is not None else []
 
     def file_count(self) -> int:
-        """Return how many notes the last scan of everything found."""
+        """Return how many notes the last full scan found."""
         return len(self._scan.files) if self._scan is not None else 0
 
     def _check_root(self, scan: FileScan, known: Known) -> None:
-        """Refuse to take another folder's emptiness for a deletion of everything (an unmounted disk, a moved root)."""
-        if scan.places is not None:  # which cannot tell what is missing
+        """Raise RootError if no indexed note exists, so that an unmounted disk or a moved root deletes nothing."""
+        if scan.places is not None:  # a partial scan cannot show that all notes are missing
             scan = self._files.scan()
         if known.root and known.stamps and not (known.stamps.keys() & scan.files.keys()):
             raise RootError(
-                f"{self._files.root} is not the folder that was indexed: it has none of its {len(known.stamps)} notes",
-                hint="If it was meant to be replaced, run: memsync sync --accept-root",
+                f"{self._files.root} is not the folder that was indexed: none of the {len(known.stamps)} notes exists",
+                hint="If you replaced the folder on purpose, run: memsync sync --accept-root",
             )

@@ -1,7 +1,7 @@
-"""What an index and the user's vector cache have in common: vectors are taken from it, and put into it.
+"""Exchanges vectors between an index and the user's vector cache.
 
-The cache is asked before the model, and gets what the model computes before the index does. Each is a transaction of
-its own: nobody who waits for the index waits for the cache.
+The cache is read before the model computes, and gets new vectors before the index does. Cache and index have separate
+transactions, so that a process that waits for the index never waits for the cache.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 LOOKED_UP = 1_000
-"""Passages that the cache is asked for at once, and vectors that it is given at once."""
+"""Number of passages or vectors in one request to the cache."""
 SHARED_WITH = "shared_with"
-"""Where the index keeps the identity of the cache that got its vectors."""
+"""Key in the index for the identity of the cache that already has its vectors."""
 
 
 class Sharing:
-    """One index and the cache, if there is one.
+    """Exchanges vectors between one index and the cache; `cache` may be None.
 
-    `pause` is called before each step; it may wait, or raise to end the work. With `is_anew` vectors are computed
-    again: the cache is not asked, and what is put takes the place of what it has.
+    `pause` is called before each step; it may wait, or raise to end the work. With `is_anew` all vectors are computed
+    again: `take` does nothing, and `put` overwrites vectors in the cache.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Sharing:
         self._is_anew = is_anew
 
     def take(self, space: EmbeddingSpace, progress: Progress | None = None) -> int:
-        """Give the passages that wait in `space` the vectors that are known; return how many got one."""
+        """Copy cached vectors to the passages that have none in `space`; return how many got one."""
         if self._cache is None or self._is_anew:
             return 0
         taken = asked = last_id = 0
@@ -56,21 +56,21 @@ class Sharing:
                 break
             known = self._cache.get(space, [digest for _, digest in waiting])
             if known:
-                found = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
+                vectors = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
                 with self._index.writing() as writer:
-                    taken += writer.put_known_vectors(space, found)
+                    taken += writer.put_known_vectors(space, vectors)
             asked, last_id = asked + len(waiting), waiting[-1][0]
             if progress is not None and taken:
                 progress("reusing vectors", min(asked, total), total)
         return taken
 
     def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector]]) -> None:
-        """Keep what was computed, by content hash, for every other index."""
+        """Store computed vectors by content hash in the cache."""
         if self._cache is not None and not self._cache.put(space, vectors, replace=self._is_anew):
-            self._remember("")  # the next `fill` makes up for it
+            self._remember("")  # so that the next `fill` puts all vectors again
 
     def fill(self) -> None:
-        """Put all vectors of the index into the cache, unless it has got them; then let it forget the oldest."""
+        """Put all vectors of the index into the cache unless it has them already; then trim the cache."""
         if self._cache is None:
             return
         identity = self._cache.identity()
@@ -82,7 +82,7 @@ class Sharing:
         self._cache.trim()
 
     def _put_all(self, space: EmbeddingSpace) -> bool:
-        """Put all vectors of one space; return whether the cache took them."""
+        """Put all vectors of one space into the cache; return whether it stored them."""
         assert self._cache is not None
         after = b""
         while True:

@@ -1,4 +1,4 @@
-"""Whole runs over one index: refresh before a search, sync, rebuild, verify."""
+"""The complete operations on one index: refresh before a search, sync, rebuild, verify."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ POLL_SECONDS = 0.1
 def sync_lock(
     folder: Path, wait_seconds: float, on_wait: Callable[[str], None] = lambda holder: None
 ) -> AbstractContextManager[None]:
-    """Hold the lock of the index in `folder`; wait for it at most so long, telling once who has it.
+    """Hold the lock of the index in `folder`; wait up to `wait_seconds` and call `on_wait(holder)` once.
 
-    Raises IndexBusy with the holder's process id, FilesystemError when the lock file cannot be made.
+    Raises IndexBusy with the holder's process id, FilesystemError if the lock file cannot be created.
     """
     return file_lock(folder / "sync.lock", wait_seconds, _busy, poll_seconds=POLL_SECONDS, on_wait=on_wait)
 
@@ -46,39 +46,39 @@ def _busy(holder: str) -> IndexBusy:
 
 def first_difference(index: Index, other: Index) -> Difference | None:
     """Return the first line in which the canonical dumps of two indexes differ; None when they are equal."""
-    with other.reading() as theirs, index.reading() as mine:  # the inner one is told of what is wrong with its rows
+    with other.reading() as theirs, index.reading() as mine:  # `index` inside, so that it handles damage in its rows
         pairs = zip_longest(mine.dump(), theirs.dump(), fillvalue="")
-        found = next((Difference(line, a, b) for line, (a, b) in enumerate(pairs, 1) if a != b), None)
-        return found and _with_note(found, mine, theirs)
+        difference = next((Difference(line, a, b) for line, (a, b) in enumerate(pairs, 1) if a != b), None)
+        return difference and _with_note(difference, mine, theirs)
 
 
-def _with_note(found: Difference, mine: IndexReader, theirs: IndexReader) -> Difference:
-    """Return a difference as that of a single place, where the dump has only sums over many of them."""
-    word = min(filter(None, (found.indexed, found.rebuilt)), key=lambda line: str(json.loads(line)[1]))
+def _with_note(difference: Difference, mine: IndexReader, theirs: IndexReader) -> Difference:
+    """Return the difference at a single place and note, if the dump's line is a sum over many places."""
+    word = min(filter(None, (difference.indexed, difference.rebuilt)), key=lambda line: str(json.loads(line)[1]))
     places = zip_longest(mine.dump_word(word), theirs.dump_word(word), fillvalue="")
-    return next((Difference(found.line, a, b) for a, b in places if a != b), found)
+    return next((Difference(difference.line, a, b) for a, b in places if a != b), difference)
 
 
 BULK_NOTES = 100
-"""Changed notes after which the word index is merged into one segment."""
+"""With more changed notes than this, a sync merges the word index into one segment."""
 LOADING_SECONDS = 0.05
-"""How often embedding looks whether the text of many notes has been read."""
+"""How often embedding checks whether the text of many notes has been indexed."""
 EMBED_ON_SEARCH = 16
-"""Passages that a search embeds itself before it answers by meaning: what one edit leaves behind, not a backlog."""
+"""Maximum passages that a search embeds itself: enough for one edit, but not for a backlog."""
 MODEL_FAILURE = "model_failure"
-"""Where the index keeps why the model failed at the last sync; empty when it did not."""
+"""Key in the index for the reason why the model failed in the last sync; empty if it did not fail."""
 _VERIFY_ROUNDS = 3
 
 
 class _Claimed(Exception):
-    """Raised in background work when a sync wants to do it itself."""
+    """Ends background embedding because a sync in this process takes over."""
 
 
 class Syncer:
     """Keeps one index equal to the files of one memory root. Safe to call from several threads.
 
-    `gate` is what searches hold background work back with; `stepped_at` (monotonic clock) tells when background
-    embedding last began a text. `cache` has the vectors of all of the user's memory roots, unless that is switched off.
+    `gate` pauses background work during searches. `stepped_at` (monotonic clock) is when background embedding last
+    began a text. `cache` has the vectors of all memory roots of the user; None if it is switched off.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Syncer:
         retrievals: Callable[[], Mapping[NotePath, int]] = dict,
         cache: VectorCache | None = None,
     ) -> None:
-        """Take the parts; `retrievals` tells how often searches retrieved each note: such notes are embedded first."""
+        """Take the parts. `retrievals` returns how often searches retrieved each note; these are embedded first."""
         self._retrievals = retrievals
         self._files = files
         self._index = index
@@ -112,12 +112,12 @@ class Syncer:
 
     @property
     def scanned_at(self) -> str:
-        """When all files were last compared with the index (ISO 8601, UTC); empty before the first time."""
+        """When the last full scan began (ISO 8601, UTC); empty before the first."""
         looked = self._indexer.lookout.looked_at_ns
         return datetime.fromtimestamp(looked / 1e9, UTC).isoformat(timespec="milliseconds") if looked else ""
 
     def age_seconds(self) -> float:
-        """Return how long ago the last comparison of everything began; infinity before the first."""
+        """Return how long ago the last full scan began; infinity before the first."""
         looked = self._indexer.lookout.looked_at
         return self._clock.monotonic() - looked if looked else float("inf")
 
@@ -134,7 +134,7 @@ class Syncer:
         progress: Progress | None = None,
         on_commit: Callable[[int, int], None] = lambda done, pending: None,
     ) -> TextReport:
-        """Commit the text of changed files, as far as the deadline allows; see Indexer.refresh."""
+        """Commit the text of changed files until the deadline; see Indexer.refresh."""
         return self._indexer.refresh(
             places=places,
             deadline_seconds=deadline_seconds,
@@ -148,41 +148,41 @@ class Syncer:
         )
 
     def folder_inodes(self) -> list[int]:
-        """Return the inodes of the folders of notes, as of the last comparison of everything."""
+        """Return the inodes of the folders in the last full scan."""
         return self._indexer.lookout.folder_inodes()
 
     def file_count(self) -> int:
-        """Return how many notes the last comparison of everything found."""
+        """Return how many notes the last full scan found."""
         return self._indexer.lookout.file_count()
 
     def unreported(self, paths: Sequence[NotePath], older_than_seconds: float) -> list[NotePath]:
-        """Return those of these changed paths that changed longer ago than so: whoever reports had the time to."""
+        """Return the changed paths whose change is so old that the file watcher should have reported it."""
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
 
     def has_current_dates(self) -> bool:
-        """Tell whether notes are dated by git's HEAD as it is now."""
+        """Tell whether the notes have the dates of git's current HEAD."""
         return self._indexer.has_current_dates()
 
     def holds(self, path: NotePath) -> bool:
-        """Tell whether the index holds a note."""
+        """Tell whether the index has a note with this path."""
         return path in self._indexer.lookout.known().stamps
 
     def count_changes(self) -> int:
-        """Return how many changes the index lacks, without indexing any."""
+        """Return how many changes are not in the index yet, without indexing any."""
         return self._indexer.lookout.look().pending
 
     def check_root(self) -> None:
-        """Raise RootError when the memory root is not there or cannot be read."""
+        """Raise RootError if the memory root does not exist or cannot be read."""
         self._files.root_identity()
 
     def embed_leftovers(self) -> None:
-        """Embed the few passages that an edit leaves behind in the space that answers. Raises EmbedderError."""
+        """Embed the few passages of a recent edit in the active space; skip a longer queue. Raises EmbedderError."""
         with self._index.reading() as reader:
             space = reader.active_space()
             pending = reader.pending(space) if space else 0
         if space is None or not 0 < pending <= EMBED_ON_SEARCH or not self._embedding.acquire(blocking=False):
-            return  # when another thread is at it, it is sooner done than this one would be
+            return  # if another thread is embedding, it will be done sooner than this one
         try:
             sharing = Sharing(self._index, self._cache)
             self._queue(self._index, sharing).embed(self._models.of_space(space), limit=EMBED_ON_SEARCH)
@@ -190,11 +190,11 @@ class Syncer:
             self._embedding.release()
 
     def embed_in_background(self) -> VectorReport:
-        """Embed all that waits, standing aside for searches, and ending early when a sync wants to do it itself.
+        """Embed all pending passages. Pauses for searches, and ends early if a sync in this process takes over.
 
-        Where nothing waits in the configured model's space, the model is not so much as asked for its space.
+        If nothing is pending in the configured model's space, the model is not used at all.
 
-        Raises Stopped when the gate is closed, IndexBusy while another process syncs.
+        Raises Stopped if the gate was stopped, IndexBusy while another process syncs.
         """
         with self._index.reading() as reader:
             active, counts = reader.active_space(), reader.counts()
@@ -216,7 +216,7 @@ class Syncer:
     def _stand_aside(self) -> None:
         self.stepped_at = self._clock.monotonic()
         self.gate.pause()
-        while self._indexer.is_loading and not self._claims:  # words first: they take seconds, vectors minutes
+        while self._indexer.is_loading and not self._claims:  # text first: it takes seconds, vectors take minutes
             self._clock.sleep(LOADING_SECONDS)
             self.stepped_at = self._clock.monotonic()
             self.gate.pause()
@@ -225,7 +225,7 @@ class Syncer:
 
     @contextmanager
     def _alone(self, wait_seconds: float, on_wait: Callable[[str], None]) -> Iterator[None]:
-        """Hold the lock of the index between processes; this process's background work lets go of it."""
+        """Hold the index's lock against other processes; background work of this process releases it first."""
         self._claims += 1
         try:
             if not self._embedding.acquire(timeout=min(wait_seconds, threading.TIMEOUT_MAX)):
@@ -239,13 +239,13 @@ class Syncer:
             self._claims -= 1
 
     def tidy(self, *, bulk: bool) -> None:
-        """Give back space, and remember when files and index were last found equal."""
+        """Free disk space, and store when the files were last compared with the index."""
         self._index.compact(bulk=bulk)
         with self._index.writing() as writer:
             writer.set_last_sync(self.scanned_at)
 
     def remember_model_failure(self, failure: str) -> None:
-        """Keep why the model failed for `status`; empty when it works."""
+        """Store why the model failed, for `status`; empty if it works."""
         with self._index.reading() as reader:
             known = reader.meta(MODEL_FAILURE)
         if failure != known:
@@ -255,10 +255,10 @@ class Syncer:
     def sync(
         self, *, wait_seconds: float, on_wait: Callable[[str], None], accept_root: bool, progress: Progress | None
     ) -> SyncReport:
-        """Make the index equal to the files, text first, then vectors."""
+        """Make the index equal to the files: first the text, then the vectors."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
-            with suppress(IndexDamaged):  # it was begun anew, and is filled now
+            with suppress(IndexDamaged):  # `check` has replaced it by an empty index, which is filled now
                 self._index.check(is_quick=True)
             self._begin_space(self._index)
             text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
@@ -273,40 +273,40 @@ class Syncer:
     def rebuild(
         self, *, keep_vectors: bool, wait_seconds: float, on_wait: Callable[[str], None], progress: Progress | None
     ) -> SyncReport:
-        """Build the index anew beside the old one, which answers until the new one takes its place."""
+        """Build a new index next to the old one; searches use the old one until the new one replaces it."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
-            if not keep_vectors:  # before anything takes long: a model that does not answer now will not do so later
+            if not keep_vectors:  # check the model before the long work
                 self._models.configured().embed_query("Does the model answer?")
-            with suppress(IndexFailure):  # which is why one may rebuild; a wrong root is found here too
+            with suppress(IndexFailure):  # a failing index may be the reason to rebuild; also raises for a wrong root
                 self.refresh(progress=progress)
             space = self._active_space() if keep_vectors else None
             other = self._index.beside(keep_vectors=keep_vectors)
             try:
-                if space is not None:  # it goes on answering until the vectors of another model are complete
+                if space is not None:  # searches use the old space until the vectors of a new model are complete
                     with other.writing() as writer:
                         writer.prepare_space(space)
                 self._begin_space(other)
                 text = self._indexer_of(other).refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress, self.gate.pause, is_anew=not keep_vectors)
                 if vectors.problem is not None and not keep_vectors:
-                    raise vectors.problem  # an index without any vectors must not replace one that has them
+                    raise vectors.problem  # an index without vectors must not replace one with vectors
                 with other.writing() as writer:
                     writer.set_last_sync(_now())
                 self._index.take_over(other)
             except BaseException:
                 other.discard()
                 raise
-            self._index.take_damage()  # which is why one rebuilds
+            self._index.take_damage()  # do not report damage that the rebuild has repaired
             return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(
         self, *, recompute: bool, wait_seconds: float, on_wait: Callable[[str], None], progress: Progress | None
     ) -> Difference | None:
-        """Compare the index with one built from nothing; a file saved meanwhile is no difference.
+        """Compare the index with a newly built one; files saved meanwhile do not count as differences.
 
-        Where they differ, the one that was built takes the index's place, with every vector that is intact.
-        Raises IndexDamaged when the index was damaged: it is begun anew by then.
+        If they differ, the new one replaces the index and keeps every intact vector. Raises IndexDamaged if the index
+        was damaged; it has then been replaced by an empty one.
         """
         with self._alone(wait_seconds, on_wait), self._telling_damage():
             self.refresh(retry_dates=True, progress=progress)
@@ -326,18 +326,18 @@ class Syncer:
             return difference
 
     def _mended(self, difference: Difference, other: Index) -> Difference:
-        """Put `other` in the index's place, unless another process reads for too long, and return the difference."""
+        """Replace the index by `other`, unless another process reads it for too long, and return the difference."""
         with other.writing() as writer:
             writer.set_last_sync(_now())
         try:
             self._index.take_over(other)
-        except IndexBusy:  # what was found is worth more than that it could not be mended now
+        except IndexBusy:  # report the difference rather than the failed repair
             return difference
         return replace(difference, mended=True)
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
-        """Raise IndexDamaged for what damage was met, even if the work could go on after the index was begun anew."""
+        """Raise IndexDamaged if the index was damaged, even if the work could continue with an empty index."""
         try:
             yield
         finally:
@@ -345,7 +345,7 @@ class Syncer:
                 raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
 
     def _built_beside(self, recompute: bool, progress: Progress | None) -> Index:
-        """Return an index beside this one, built from the files, its vectors copied or computed."""
+        """Return a new index next to this one, built from the files; its vectors are copied or recomputed."""
         with self._index.reading() as reader:
             space = reader.active_space()
         other = self._index.beside(keep_vectors=not recompute)
@@ -355,7 +355,7 @@ class Syncer:
                 sharing = Sharing(other, self._cache, is_anew=True)
                 queue = self._queue(other, sharing)
                 if error := queue.build_space(self._models.of_space(space), progress=progress).error:
-                    raise error  # the vectors that are missing for it are no difference between index and files
+                    raise error  # otherwise the missing vectors would be reported as a difference
             elif space is not None:
                 with other.writing() as writer:
                     writer.prepare_space(space)
@@ -365,16 +365,16 @@ class Syncer:
         return other
 
     def _active_space(self) -> EmbeddingSpace | None:
-        """Return the space that answers, None also when the index cannot tell."""
+        """Return the active space; None if there is none or the index cannot be read."""
         with suppress(IndexFailure), self._index.reading() as reader:
             return reader.active_space()
         return None
 
     def _begin_space(self, index: Index) -> None:
-        """Let an index without any vectors have its space before its text, which then waits there for the model.
+        """Create the space of an index without vectors before its text, so that the text is queued for the model.
 
-        Otherwise the text would have to be read from the files a second time. A model that cannot be had is told of
-        when there is something to embed.
+        Otherwise the text would have to be read from the files a second time. Ignores a failing model, because
+        embedding reports it later.
         """
         with index.reading() as reader:
             has_space = reader.active_space() is not None
@@ -399,10 +399,10 @@ class Syncer:
         stand_aside: Callable[[], None] | None = None,
         is_anew: bool = False,
     ) -> VectorReport:
-        """Embed what waits; a model that cannot even be loaded leaves everything pending and is reported.
+        """Embed all pending passages, then put all vectors into the cache; `is_anew` as in Sharing.
 
-        The cache then has all vectors of the index; `is_anew` as in Sharing. `stand_aside` is called before each step
-        that needs no model, `pause` before each other one.
+        If the model cannot be loaded, everything stays pending and the report has the error. `pause` is called before
+        each step with the model, `stand_aside` before each other step.
         """
         sharing = Sharing(index, self._cache, stand_aside or pause, is_anew=is_anew)
         try:

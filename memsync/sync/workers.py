@@ -1,8 +1,8 @@
-"""Processes that parse notes: for loads of many notes, of which one process alone would parse for most of the time.
+"""Worker processes that parse notes. They speed up loading many notes, where parsing takes most of the time.
 
-A worker gets a note's bytes and gives back its rows. It reads no file and writes none, has no connection to the index,
-and ends when its standard input does, whatever happens to this process. What a worker does not do, because it cannot
-be started, is killed or takes too long, this process does itself.
+A worker gets a note's bytes and returns its rows. It reads and writes no files, has no connection to the index, and
+ends when its standard input is closed, so also when this process dies. If a worker cannot be started, is killed or
+takes too long, this process parses the note itself.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import PreparedNote
 
 MOST_WORKERS = 4
-"""More have nothing to do: one process writes what they give, and that takes a third of the time that parsing takes."""
+"""More workers would idle, because one process writes all rows, which takes a third of the time of parsing."""
 WORTH_BYTES = 3_000_000
-"""A worker takes a third of a second to start, and parses 1.5 MB in a second."""
+"""Minimum bytes of notes to start workers: a worker starts in a third of a second and parses 1.5 MB per second."""
 AHEAD_BYTES = 1_500_000
 AHEAD_NOTES = 256
-"""How far reading may be ahead of writing: what of the notes is in memory at once is some ten times that."""
+"""How far reading may be ahead of writing. Notes then take about ten times AHEAD_BYTES of memory."""
 PATIENCE_SECONDS = 120.0
-"""The largest note that is parsed takes two seconds, on a busy machine ten."""
+"""How long to wait for one note. The largest note takes two seconds to parse, on a busy machine ten."""
 _WAIT_SECONDS = 0.05
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from memsync.note_process import main; main()"
 
 
 class WorkerLost(Exception):
-    """A worker has ended, or has not answered: what it was to do is to be done elsewhere."""
+    """A worker ended or did not answer; this process must parse the note itself."""
 
 
 class NoteWorkers:
-    """Starts workers where there is enough to do for them. `count` 0: as many as there are processors."""
+    """Starts workers if there is enough to parse. `count` 0: one per processor, up to MOST_WORKERS."""
 
     def __init__(self, reader: NoteReader, count: int = 0) -> None:
         self._reader = reader
         self._count = count or min(_processors(), MOST_WORKERS)
 
     def pool(self, total_bytes: int) -> WorkerPool | None:
-        """Return workers for so many bytes of notes; None where starting them would take longer than it saves."""
+        """Return workers for `total_bytes` of notes; None if starting them would take longer than it saves."""
         if self._count < 2 or total_bytes < WORTH_BYTES:
             return None
         return WorkerPool(self._reader, self._count)
 
 
 class WorkerPool:
-    """Some workers, each with a thread that hands it notes. To be closed; used by one thread at a time."""
+    """Some workers, each with a thread that sends it notes. Must be closed; only one thread at a time may use it."""
 
     def __init__(self, reader: NoteReader, count: int) -> None:
-        """Take what workers are told; none is started before the first note is given."""
+        """Prepare the settings for the workers. The first `submit` starts them."""
         import pickle
 
         rules = reader.rules
@@ -75,7 +75,7 @@ class WorkerPool:
         self._is_closed = False
 
     def submit(self, path: NotePath, content: bytes) -> Future[PreparedNote]:
-        """Have a note parsed; `result` returns it."""
+        """Queue a note for parsing; pass the returned future to `result`."""
         if not self._threads and not self._is_closed:
             self._start()
         parsed: Future[PreparedNote] = Future()
@@ -87,7 +87,7 @@ class WorkerPool:
         return parsed
 
     def result(self, parsed: Future[PreparedNote], pause: Callable[[], None]) -> PreparedNote:
-        """Return a note that was submitted, calling `pause` while it is waited for, which may raise.
+        """Wait for a submitted note and return it; calls `pause` while it waits. `pause` may raise.
 
         Raises BinaryFileError, WorkerLost.
         """
@@ -103,7 +103,7 @@ class WorkerPool:
         return parsed.result()
 
     def close(self) -> None:
-        """End the workers, whatever they are at."""
+        """Kill the workers and wait for their threads."""
         with self._guard:
             self._is_closed = True
         for worker in self._workers:
@@ -116,7 +116,7 @@ class WorkerPool:
 
     def _start(self) -> None:
         for number in range(self._count if sys.executable else 0):
-            with contextlib.suppress(OSError):  # no memory, or no processes left: then there are fewer
+            with contextlib.suppress(OSError):  # too little memory or too many processes: use fewer workers
                 self._workers.append(_Worker(self._setup))
                 thread = threading.Thread(
                     target=self._serve, args=(self._workers[-1],), name=f"parse-{number}", daemon=True
@@ -127,7 +127,7 @@ class WorkerPool:
             thread.start()
 
     def _serve(self, worker: _Worker) -> None:
-        """Hand one worker a note after the other, until there is no more to do or it is no more."""
+        """Send one worker notes until there are none left or the worker has ended."""
         try:
             while (task := self._tasks.get()) is not None and not self._is_closed:
                 path, content, parsed = task
@@ -154,7 +154,7 @@ class WorkerPool:
                 self._give_up_what_waits()
 
     def _give_up_what_waits(self) -> None:
-        """Tell whoever waits that no worker is left."""
+        """Let all queued notes fail with WorkerLost."""
         with contextlib.suppress(queue.Empty):
             while True:
                 task = self._tasks.get_nowait()
@@ -168,10 +168,11 @@ class _Worker:
     def __init__(self, setup: bytes) -> None:
         import subprocess
 
-        # It finds what this process finds; nothing of the folder it is started in, which may be a stranger's, counts.
+        # The worker imports from the same paths as this process, but never from the current folder, which may be
+        # a stranger's.
         paths = [path for path in sys.path if os.path.isabs(path)]
         package = str(Path(memsync.__file__).resolve().parent.parent)
-        self._process = subprocess.Popen(  # noqa: S603 (because it is this same program)
+        self._process = subprocess.Popen(  # noqa: S603 (because it starts this same program)
             [sys.executable, "-P", "-c", _BOOT, *dict.fromkeys([*paths, package])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -180,11 +181,11 @@ class _Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input: BinaryIO = self._process.stdin  # type: ignore[assignment]  # because typeshed has IO[bytes]
-        self._output: BinaryIO = self._process.stdout  # type: ignore[assignment]  # because: as above
+        self._output: BinaryIO = self._process.stdout  # type: ignore[assignment]  # because typeshed has IO[bytes]
         self._setup = setup
 
     def parse(self, path: NotePath, content: bytes) -> PreparedNote | None:
-        """Return a note as the index stores it, None if that failed. Raises BinaryFileError, WorkerLost."""
+        """Return a note in the form that the index stores, None if that failed. Raises BinaryFileError, WorkerLost."""
         import pickle
 
         try:
@@ -197,18 +198,18 @@ class _Worker:
             raise WorkerLost from None
         if answer is None:
             raise WorkerLost
-        outcome: Mapping[str, Any] = pickle.loads(answer)  # noqa: S301 (because this same program has made it)
+        outcome: Mapping[str, Any] = pickle.loads(answer)  # noqa: S301 (because this same program wrote it)
         if "binary" in outcome:
             raise BinaryFileError(outcome["binary"])
         note: PreparedNote | None = outcome.get("note")
         return note
 
     def kill(self) -> None:
-        """End the process at once; whoever waits for its answer gets none."""
+        """Kill the process; a thread that waits in `parse` gets WorkerLost."""
         self._process.kill()
 
     def end(self) -> None:
-        """End the process and let go of it."""
+        """Kill the process, wait for its end and close the pipes."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._input, self._output):
@@ -224,7 +225,7 @@ def send(pipe: BinaryIO, message: bytes) -> None:
 
 
 def receive(pipe: BinaryIO) -> bytes | None:
-    """Return the next message, None when there are no more."""
+    """Read the next message; return None at the end of the stream."""
     head = pipe.read(8)
     size = int.from_bytes(head, "big")
     message = pipe.read(size) if len(head) == 8 else b""

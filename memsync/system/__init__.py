@@ -1,1 +1,1 @@
-"""What memsync asks of the operating system: the user's own folders, and locks on files."""
+"""Access to the operating system: the user's own folders, and locks on files."""

@@ -1,4 +1,4 @@
-"""A kernel lock on a file: it dies with its holder, whoever it is and however it ends."""
+"""A kernel lock on a file. The kernel releases it when its holder ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def file_lock(
     poll_seconds: float,
     on_wait: Callable[[str], None] = lambda holder: None,
 ) -> Iterator[None]:
-    """Hold the lock on `path`; wait for it at most so long, telling `on_wait` once who has it.
+    """Hold the lock on `path`; wait for it up to `wait_seconds`. If it has to wait, it calls `on_wait(holder)` once.
 
-    Raises what `busy` makes of the holder when that takes too long, FilesystemError when the file cannot be made. The
-    file stays behind: what counts is the lock, never the file.
+    Raises `busy(holder)` after that time, FilesystemError if the file cannot be created. The file is never deleted:
+    only the lock has a meaning.
     """
     try:
         own_folder(path.parent)
@@ -37,7 +37,7 @@ def file_lock(
     try:
         _acquire(descriptor, wait_seconds, busy, poll_seconds, on_wait)
         os.ftruncate(descriptor, 0)
-        with suppress(OSError):  # a full disk takes no name, but the lock is held all the same
+        with suppress(OSError):  # on a full disk the holder's name cannot be written, but the lock is held
             os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
         yield
         os.ftruncate(descriptor, 0)
@@ -53,7 +53,7 @@ def _acquire(
     on_wait: Callable[[str], None],
 ) -> None:
     deadline = time.monotonic() + wait_seconds
-    told = False
+    is_reported = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,7 +62,7 @@ def _acquire(
             holder = os.pread(descriptor, 100, 0).decode("utf-8", "replace") or "another process"
             if time.monotonic() >= deadline:
                 raise busy(holder) from None
-            if not told:
+            if not is_reported:
                 on_wait(holder)
-                told = True
+                is_reported = True
             time.sleep(poll_seconds)

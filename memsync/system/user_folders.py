@@ -1,6 +1,6 @@
-"""Where the platform keeps a user's settings, state and caches, and whose the files there are.
+"""The platform's folders for a user's settings, state and caches, and checks of who owns the files there.
 
-A library would say where these folders are, but loading it takes as long as a quarter of a served search.
+A library exists for the folders, but importing it takes a quarter of the time of a search through the daemon.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ import errno
 import os
 import stat
 import sys
+from contextlib import suppress
 
 from memsync.errors import FilesystemError
 
-try:  # hashlib loads OpenSSL first, which takes as long as reading all settings
+try:  # because hashlib loads OpenSSL, which takes as long as reading all settings
     from _sha256 import sha256  # type: ignore[import-not-found, unused-ignore]  # because it is CPython's own, untyped
-except ImportError:  # its name in CPython 3.11 only
+except ImportError:  # the module has another name in CPython 3.11
     from hashlib import sha256
 
 FOLDER_VARIABLES = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "FASTEMBED_CACHE_PATH")
-"""What decides where memsync's own files are, besides the home folder."""
+"""Environment variables that, besides the home folder, decide where memsync's own files are."""
 _NAME = "memsync"
 _ACCESS_LIST = "system.posix_acl_access"
 
@@ -34,12 +35,12 @@ def config_folder() -> str:
 
 
 def cache_folder() -> str:
-    """Return the folder for what can be fetched again: downloaded models."""
+    """Return the folder for files that can be downloaded again, such as models."""
     return _folder("XDG_CACHE_HOME", ".cache", "Library/Caches")
 
 
 def _folder(variable: str, usual: str, on_macos: str) -> str:
-    """Return our folder by the XDG variable where it is set to an absolute path, else by the platform's custom."""
+    """Return memsync's folder under the XDG variable if that is an absolute path, otherwise in the usual place."""
     named = os.environ.get(variable, "")
     if os.path.isabs(named):
         return os.path.join(named, _NAME)
@@ -53,12 +54,12 @@ def digest_of(content: bytes) -> str:
 
 
 def own_folder(folder: str | os.PathLike[str]) -> None:
-    """Make a folder for memsync's own files, or check that an existing one is this user's and memsync's.
+    """Create a folder for memsync's own files, or check that an existing one belongs to this user and to memsync.
 
-    Missing folders are made with mode 0700; in the user's state folder every folder from memsync's top one down gets
-    it. A folder elsewhere must be empty when memsync uses it for the first time, and nothing in it may be a link or
-    another user's: no file of another program is ever opened, renamed or truncated because memsync uses the same name,
-    or because a link of that name came with somebody's notes. Raises OSError, and FilesystemError for such a folder.
+    New folders get mode 0700, and so do all of memsync's folders in the user's state folder. A folder elsewhere must
+    be empty at its first use. No folder may contain links or files of another user. So memsync never opens, renames or
+    truncates a file of another program that has the same name, or through a link that came with somebody's notes.
+    Raises OSError, and FilesystemError for a folder that fails these checks.
     """
     folder = os.path.abspath(folder)
     _make(folder)
@@ -75,6 +76,27 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
             os.chmod(path, 0o700)
 
 
+def write_own_file(path: str, content: bytes) -> None:
+    """Replace a file of memsync's in one step, readable by the user only; `own_folder` makes or checks its folder.
+
+    Raises OSError, FilesystemError.
+    """
+    own_folder(os.path.dirname(path))
+    aside = f"{path}.{os.getpid()}"
+    try:
+        with open(aside, "wb", opener=_open_private) as stream:
+            stream.write(content)
+        os.replace(aside, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 def _make(folder: str) -> None:
     missing = []
     while not os.path.isdir(folder):
@@ -83,29 +105,29 @@ def _make(folder: str) -> None:
     for name in reversed(missing):
         try:
             os.mkdir(name, 0o700)
-        except FileExistsError:  # another process was first, or it is a file
+        except FileExistsError:  # another process created it first, or it is a file
             if not os.path.isdir(name):
                 raise
 
 
 def _mode_if_ours(folder: str) -> int:
-    """Return the mode of a folder of this user's. Raises FilesystemError for one of another user."""
+    """Return the mode of a folder. Raises FilesystemError if it belongs to another user."""
     found = os.stat(folder)
     if found.st_uid != os.geteuid():
         raise FilesystemError(
-            f"{folder} belongs to another user", hint="Set index.dir, or XDG_STATE_HOME, to a folder of your own."
+            f"{folder} belongs to another user", hint="Set index.dir or XDG_STATE_HOME to a folder of your own."
         )
     return found.st_mode
 
 
 def _names_of_files(folder: str) -> list[str]:
-    """Return the names in a folder. Raises FilesystemError for a link of either kind, and for another user's file."""
+    """Return the names in a folder. Raises FilesystemError for symbolic and hard links and for another user's file."""
     names = []
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
                 found = entry.stat(follow_symlinks=False)
-            except FileNotFoundError:  # another process has removed it meanwhile
+            except FileNotFoundError:  # another process has just deleted it
                 continue
             is_linked = stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
             if is_linked or found.st_uid != os.geteuid():
@@ -119,14 +141,15 @@ def _names_of_files(folder: str) -> list[str]:
 
 
 def _check_mark(folder: str, names: list[str]) -> None:
-    """Mark an empty folder as memsync's. Raises FilesystemError for one with files and without its mark.
+    """Mark an empty folder as memsync's. Raises FilesystemError if it has files but not the mark.
 
-    The mark is a name, which a full disk can take, with the folder's own inode, which no copy of it and no clone has.
+    The mark is an empty file, because that fits on a full disk. Its name has the folder's inode, because a copy or
+    clone of the folder has another one.
     """
     mark = f".memsync-{os.stat(folder).st_ino}"
     if mark in names:
         return
-    if names and mark not in os.listdir(folder):  # which another process may have made meanwhile
+    if names and mark not in os.listdir(folder):  # listed again: another process may have just made the mark
         raise FilesystemError(
             f"{folder} holds files that memsync did not make: {min(names)}",
             hint="Set index.dir to an empty or a new folder. If memsync made these files elsewhere, remove them.",
@@ -135,7 +158,7 @@ def _check_mark(folder: str, names: list[str]) -> None:
 
 
 def other_writer(found: os.stat_result, path: str) -> str:
-    """Return who besides this user and root may write a file, as words for a message; empty if nobody may."""
+    """Return who besides this user and root may write a file, in words for a message; empty if nobody may."""
     if found.st_uid not in (os.geteuid(), 0):
         return f"its owner, the user {found.st_uid}"
     if found.st_mode & stat.S_IWOTH:
@@ -149,13 +172,16 @@ def _has_access_list(path: str) -> bool:
     try:
         return hasattr(os, "listxattr") and _ACCESS_LIST in os.listxattr(path)
     except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENOSYS):  # a file system without such attributes has no access lists
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):  # without extended attributes there are no access lists
             return False
         raise
 
 
 def _is_private_group(number: int, path: str) -> bool:
-    """Tell whether a group has this user alone, as many systems make for each user, and no access list adds others."""
+    """Tell whether a group has this user as its only member and no access list lets others write.
+
+    Many systems create such a group for each user.
+    """
     import grp
     import pwd
 

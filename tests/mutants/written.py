@@ -72,7 +72,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Journal.since", "found[::-1]", "found"),
     ("Journal._backwards", "suppress(ValueError)", "suppress(KeyError)"),
     ("append_line", 'content = b"\\n" + ', "content = "),
-    ("Appending._overwritten", "any(abs(one.at - moment) <= UNSEEN_SECONDS for moment in saved)", "True"),
+    ("Appending._overwritten", "any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)", "True"),
     ("is_too_much", "count > notes * MOST_SHARE", "count >= notes * MOST_SHARE"),
     ("is_kept_for_good", "note.archived or note.pinned or", "note.archived or"),
     ("prune", "sum(not note.archived for note in notes)", "len(notes)"),
