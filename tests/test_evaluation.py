@@ -414,4 +414,4 @@ def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     values = {figure["name"]: figure["value"] for figure in found["figures"]}
     assert (values["recall@1"], values["AUC"]) == (1.0, 1.0)
     assert (found["floor"]["lost"], found["floor"]["silenced"]) == (0, 1)
-    assert (found["suggested"], found["reason"]) == (None, "the one in force does as well")
+    assert (found["suggested"], found["reason"]) == (None, "the current one does as well")

@@ -89,9 +89,7 @@ def search(
     path: Annotated[Values, Meta(description="Only paths like this; * also matches slashes.")] = (),
     role: Annotated[Values, Meta(description="Only messages by this role: user, assistant, agent, …")] = (),
     session: Annotated[Values, Meta(description="Only messages of this session.")] = (),
-    status: Annotated[
-        Values, Meta(description="Only threads and messages with this status: active, …")
-    ] = (),
+    status: Annotated[Values, Meta(description="Only threads and messages with this status: active, …")] = (),
     after: Annotated[
         Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')
     ] = (),
