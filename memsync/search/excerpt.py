@@ -86,8 +86,8 @@ def _content(files: NoteFiles, path: NotePath) -> bytes:
     content, _ = files.read(path)
     if not files.holds(path):
         raise NoteError(
-            f"{path} is no note: hidden, left out by .gitignore or [files] exclude, or not Markdown",
-            hint="Only notes are read.",
+            f"not a note: {path} is hidden, left out by .gitignore or [files] exclude, or not Markdown",
+            hint="Name a note.",
         )
     return content
 
