@@ -1,9 +1,9 @@
-"""Candidates of both retrievers -> scored entries. Pure.
+"""Merge the candidates of both retrievers into scored entries. Pure.
 
-Both retrievers' scores mean the same for every query (model.Candidate), so they are added as they are: scaling each
-list to its own best and worst did as well at ranking, but made the best hit of a hopeless query look like that of a
-good one. What is added to them are small amounts for what can be told of an entry; each was kept only because it helps
-on several kinds of notes (docs/benchmarks.md).
+The scores of both retrievers mean the same for every query (model.Candidate), so they are added without scaling.
+Scaling each list to its own best and worst ranked as well, but then the best hit of a hopeless query looked as good as
+that of a good query. Small bonuses for properties of an entry are added; each was kept only because it helps on several
+kinds of notes (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
 def entry_filter(
     filters: Filters, in_groups: Set[tuple[int, int]] | None = None
 ) -> Callable[[IndexedChunk, Entry, int], bool]:
-    """Return which entries of a chunk that passed the filters may be shown themselves, each with its number from 1.
+    """Return a predicate that tells whether an entry (numbered from 1) of a chunk that passed the filters may be shown.
 
-    The index lets a window or a group through when one of its entries passes; its other entries are not answers.
-    `in_groups` are the entries of groups that have the words they must have, by chunk id and number; None: all.
+    The index lets a window or a group pass if one of its entries passes; the other entries must not be shown.
+    `in_groups` has (chunk id, number) of the entries of groups that contain the required words; None: all of them.
     """
     if filters == Filters(archived=filters.archived) and in_groups is None:
         return lambda chunk, entry, number: True
@@ -52,7 +52,7 @@ def entry_filter(
 
 
 def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
-    """Tell whether an entry may stand for its chunk, which has the pair: in an entry of its own or in front matter."""
+    """Tell whether an entry matches a pair that its chunk matches: by itself, or by the note's front matter."""
     having = [other for other in chunk.entries if _matches(other, key, value)]
     return not having or entry in having
 
@@ -68,9 +68,9 @@ SECONDS_A_DAY = 86_400
 
 
 def age_in_days(chunk: IndexedChunk, now: float) -> float:
-    """Return how old a chunk is in whole days by its own date, the note's or its last change; 0 for what lies ahead.
+    """Return the age of a chunk in whole days, by its own date, the note's date or the last change; 0 if in the future.
 
-    `now` is the Unix time. Dates are those of this machine's calendar, as people write them.
+    `now` is the Unix time. Dates are local dates, as people write them.
     """
     moment = chunk.entries[0].time or chunk.note_date
     if not moment:
@@ -80,7 +80,7 @@ def age_in_days(chunk: IndexedChunk, now: float) -> float:
 
 @lru_cache(maxsize=4_096)
 def _day_number(day: str) -> int:
-    """Return the number of an ISO date among all days; a date that is none (or only a month) counts as very old."""
+    """Return the ordinal of an ISO date; an invalid date (or only a month) counts as very old."""
     try:
         return date.fromisoformat(day).toordinal()
     except ValueError:
@@ -88,33 +88,33 @@ def _day_number(day: str) -> int:
 
 
 OPENING = 0.09
-"""For a text whose first words are all those of the question, weighed by how rare they are."""
+"""Bonus for a text whose first words include all those of the question, weighted by their rarity."""
 NOTE_BONUS = 0.05
-"""Of the scores of a note's second and third best entries: a note about a thing comes before a mention."""
+"""Share of the scores of a note's second and third best entries: a note on the topic should precede a mention."""
 LOG_NOTE_BONUS = 0.025
 """The same in logs and lists of facts, whose items have less to do with each other."""
 SPEAKER = 0.04
-"""For a line by somebody whom the question names; taken off a line by somebody else."""
+"""Bonus for a line by a speaker whom the question names; a penalty for a line by anybody else."""
 NAMED_TIME = 0.04
-"""For an item that names a time, when the question asks for one."""
+"""Bonus for an item that names a time, if the question asks for one."""
 DATED_THEN = 0.04
-"""For what is dated at a time that the question names."""
+"""Bonus for an entry dated at a time that the question names."""
 FACT_LENGTH = 0.08
 LINE_LENGTH = 0.03
-"""For each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
+"""Bonus for each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
 USUAL_TOKENS, MOST_TOKENS = 11, 40
 QUESTION = 0.04
-"""Taken off a line of a conversation, or a message, that asks: it answers less."""
+"""Penalty for a line of a conversation, or a message, that asks a question: it answers less."""
 OWN_SHARE = 0.3
-"""In a conversation: of a line by itself, the rest is of the windows that hold it."""
+"""In a conversation: the weight of the line's own score; the rest is the weight of the windows around it."""
 NEARBY_LINES = 5
-"""Lines of a conversation whose words count for one another, the nearer ones more."""
+"""Distance in lines within which the words of a conversation count for each other; nearer lines count more."""
 
 REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "prior")
-"""What the amounts are for that are added to an entry's score by itself, in the order of Found.added."""
+"""The reasons for the amounts in Found.added, in the same order."""
 _DATED_THEN = REASONS.index("dated then")
 
-# Of an IntFlag, each & would make an object: a search asks for these a thousand times.
+# Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
 _WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -125,7 +125,7 @@ _Key = tuple[NotePath, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What words count against meaning, from 0 to 1, in reference notes and in logs and lists of facts."""
+    """Weights of the keyword score against the semantic score, from 0 to 1, for reference notes and for facts."""
 
     reference: float
     memory: float
@@ -133,10 +133,10 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a question asks about, as far as its words tell.
+    """The words and times of a question.
 
-    `stems` maps the number of each stem to how much it tells (idf), `words` are all its words in lower case, `times`
-    are those that it names.
+    `stems` maps the number of each stem to its weight (idf); `words` are all words in lower case; `times` are the
+    times that it names.
     """
 
     stems: Mapping[int, float]
@@ -146,20 +146,20 @@ class Question:
 
     @classmethod
     def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> Question:
-        """Read a question; `weights` has the idf of each word that is looked up."""
+        """Parse a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
         return cls(numbers, words, asks_when(text), times)
 
     def share_in(self, numbers: Iterable[int]) -> float:
-        """Return which share of the question's words, weighed, is among these stems."""
+        """Return the weighted share of the question's words that is among these stems."""
         present = self.stems.keys() & set(numbers)
         return sum(self.stems[number] for number in present) / sum(self.stems.values()) if present else 0.0
 
     def speakers(self, found: Iterable[Found]) -> tuple[set[str], set[str]]:
-        """Return the speakers that the question names, by any part of their names, and all others.
+        """Return the speakers that the question names, by any part of their names, and all other speakers.
 
-        Both are empty when it names none of them or all.
+        Both are empty if it names none of them or all of them.
         """
         speakers = {one.entry.speaker for one in found} - {""}
         named = {speaker for speaker in speakers if not self.words.isdisjoint(speaker.split())}
@@ -168,11 +168,11 @@ class Question:
 
 @dataclass(slots=True)
 class Found:
-    """One entry that was found, with the chunk to show it from and everything that its score is made of.
+    """One entry that was found, with the chunk to show and all parts of its score.
 
-    `is_fact` tells an item of a log or of a list of facts. `cosine` is None where its own vector was not among the
-    nearest. `plain` is its score by the retrievers alone, `added` what was added to it for each of REASONS, and
-    `by_note` for the other entries of its note.
+    `is_fact`: it is an item of a log or of a list of facts. `cosine` is None if its own vector was not among the
+    nearest. `plain` is its score by the retrievers alone. `added` has the amount for each of REASONS; `by_note` is the
+    amount for the other entries of its note.
     """
 
     entry: Entry
@@ -189,12 +189,12 @@ class Found:
 
     @property
     def in_conversation(self) -> bool:
-        """Whether windows hold it."""
+        """Whether it is a line of a conversation (windows contain it)."""
         return self.entry.window_count > 0
 
     @property
     def undated_score(self) -> float:
-        """The score without what a time in the question added: a date alone is no answer."""
+        """The score without the bonus for a time in the question: a date alone is not an answer."""
         return self.score - (self.added[_DATED_THEN] if self.added else 0.0)
 
     @property
@@ -206,9 +206,9 @@ class Found:
 class Pool(NamedTuple):
     """The candidates of both retrievers, the chunks that contribute, and which of their entries may be shown.
 
-    Both lists are best first; of each only the first `contributed` count. `keyword` may be longer, so that chunks found
-    by meaning have their keyword score too; beyond its end that is 0. A chunk that `near` did not return gets its last
-    score: it cannot have more.
+    Both lists are best first; only the first `contributed` of each contribute chunks. `keyword` may be longer, so that
+    chunks found by meaning have a keyword score too; it is 0 for chunks not in the list. A chunk that is not in `near`
+    gets the last score of `near`, because it cannot have a higher one.
     """
 
     keyword: Sequence[Candidate]
@@ -219,7 +219,7 @@ class Pool(NamedTuple):
 
 
 def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
-    """Return the entries that were found with their scores, best first; ties go to path, then line."""
+    """Return the scored entries of the candidates, best first; ties go to path, then line."""
     found = _collect(pool)
     farthest = pool.near[: pool.contributed][-1].score if pool.near else None
     named, others = question.speakers(found.values())
@@ -234,7 +234,7 @@ def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[Inde
 
 
 def in_order(pool: Pool) -> list[Found]:
-    """Return the entries of candidates that have an order and no scores: the answer to a query of filters alone."""
+    """Return the entries for a query of filters alone, whose candidates have an order but no scores."""
     found = _collect(pool)
     for one in found.values():
         one.score = one.keyword
@@ -274,9 +274,9 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
 
 
 def _plain(key: _Key, one: Found, found: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
-    """Return what the retrievers say of an entry; of a line of a conversation also what they say of its windows.
+    """Return an entry's score by the retrievers; for a line of a conversation, blended with that of its windows.
 
-    `farthest` is the cosine of a vector that is not among the nearest, None where none was looked for.
+    `farthest` is the cosine assumed for a vector that is not among the nearest, None if vectors were not searched.
     """
     if farthest is None:
         return one.keyword
@@ -293,7 +293,7 @@ def _plain(key: _Key, one: Found, found: Mapping[_Key, Found], weights: Weights,
 
 
 def _words_nearby(key: _Key, found: Mapping[_Key, Found]) -> float:
-    """Return about the keyword score that an entry and the lines around it would have as one text."""
+    """Estimate the keyword score that an entry and the lines around it would have as one text."""
     path, section, position = key
     total = 0.0
     for distance in range(1 - NEARBY_LINES, NEARBY_LINES):
@@ -304,7 +304,7 @@ def _words_nearby(key: _Key, found: Mapping[_Key, Found]) -> float:
 
 
 def _added(one: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
-    """Return what is added for what can be told of an entry itself, an amount for each of REASONS."""
+    """Return the bonuses and penalties of an entry, an amount for each of REASONS."""
     entry = one.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
     named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
@@ -322,7 +322,7 @@ def _is_dated(one: Found, times: Sequence[TimeHint]) -> bool:
 
 
 def _add_note_bonus(found: Iterable[Found]) -> None:
-    """Add to each entry what the next best entries of its note are worth."""
+    """Add a share of the scores of the note's second and third best entries to each of its entries."""
     by_note: dict[NotePath, list[Found]] = defaultdict(list)
     for one in found:
         by_note[one.chunk.path].append(one)
@@ -334,7 +334,7 @@ def _add_note_bonus(found: Iterable[Found]) -> None:
 
 
 def _lower_headings(found: Iterable[Found]) -> None:
-    """Let no heading that has no text come before a text that has its words, nor before all others."""
+    """Rank a heading without text after every text with its words; without such a text, after the best text."""
     texts = [one for one in found if one.chunk.form != Form.HEADING]
     for heading in (one for one in found if one.chunk.form == Form.HEADING):
         alike = [one.score for one in texts if one.keyword >= 0.5 * heading.keyword > 0.0]

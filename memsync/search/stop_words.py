@@ -1,6 +1,6 @@
-"""English words that say nothing about what is looked for.
+"""English words that a search ignores.
 
-Neither longer nor shorter lists did as well on real questions (docs/benchmarks.md).
+Both longer and shorter lists did worse on real questions (docs/benchmarks.md).
 """
 
 from __future__ import annotations
