@@ -32,20 +32,20 @@ class Check:
 def check_all(settings: Settings) -> list[Check]:
     """Run all checks, dependencies first. A failed check becomes a finding, not an exception."""
     return [
-        _guarded("python", lambda: _python()),
-        _guarded("sqlite", lambda: _sqlite()),
-        _guarded("root", lambda: _root(settings)),
-        _guarded("index", lambda: _index(settings)),
-        _guarded("permissions", lambda: _permissions(settings)),
-        _guarded("disk", lambda: _disk(settings)),
-        _guarded("model files", lambda: _model_files()),
-        _guarded("model", lambda: _model(settings)),
+        _guarded("python", _python),
+        _guarded("sqlite", _sqlite),
+        _guarded("root", _root, settings),
+        _guarded("index", _index, settings),
+        _guarded("permissions", _permissions, settings),
+        _guarded("disk", _disk, settings),
+        _guarded("model files", _model_files),
+        _guarded("model", _model, settings),
     ]
 
 
-def _guarded(name: str, check: Callable[[], tuple[bool, str, str]]) -> Check:
+def _guarded(name: str, check: Callable[..., tuple[bool, str, str]], *arguments: Settings) -> Check:
     try:
-        return Check(name, *check())
+        return Check(name, *check(*arguments))
     except MemsyncError as error:
         return Check(name, False, error.message, error.hint)
     except (OSError, ImportError) as error:

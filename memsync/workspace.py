@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -117,11 +117,9 @@ class Workspace:
         if self._cache is not None:
             self._cache.close()
 
-    @contextmanager
-    def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
+    def as_of_now(self) -> AbstractContextManager[tuple[IndexReader, int]]:
         """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
-        with self.answering.as_of_now() as view:
-            yield view
+        return self.answering.as_of_now()
 
     def parse(
         self,

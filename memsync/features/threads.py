@@ -296,9 +296,11 @@ def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = ""
     with memory.as_of_now() as (reader, pending):
         known = reader.threads()
     wanted = [
-        one for one in known if session in ("", one.session) and status in ("", _status(one)) and user in ("", one.user)
+        thread
+        for thread in known
+        if session in ("", thread.session) and status in ("", _status(thread)) and user in ("", thread.user)
     ]
-    return Threads(tuple(sorted(wanted, key=lambda one: one.last_active, reverse=True)), pending)
+    return Threads(tuple(sorted(wanted, key=lambda thread: thread.last_active, reverse=True)), pending)
 
 
 @operation(Command("sessions", help="Print the sessions that threads share, most recently active first."))
@@ -323,38 +325,38 @@ def sessions(
 
 def _sessions(threads: Iterable[Thread]) -> list[Session]:
     by_name: dict[str, list[Thread]] = {}
-    for one in threads:
-        by_name.setdefault(one.session, []).append(one)
-    found = [_session(name, members) for name, members in sorted(by_name.items())]
-    return sorted(found, key=lambda one: one.last_active, reverse=True)
+    for thread in threads:
+        by_name.setdefault(thread.session, []).append(thread)
+    sessions = [_session(name, members) for name, members in sorted(by_name.items())]
+    return sorted(sessions, key=lambda session: session.last_active, reverse=True)
 
 
 def _session(name: str, threads: list[Thread]) -> Session:
-    latest = max(threads, key=lambda one: (one.last_active, one.path))
-    latest_first = sorted(threads, key=lambda one: one is not latest)
+    latest = max(threads, key=lambda thread: (thread.last_active, thread.path))
+    latest_first = sorted(threads, key=lambda thread: thread is not latest)
     return Session(
         session=name,
-        user=next((one.user for one in latest_first if one.user), ""),
-        project=next((one.project for one in latest_first if one.project), ""),
+        user=next((thread.user for thread in latest_first if thread.user), ""),
+        project=next((thread.project for thread in latest_first if thread.project), ""),
         status=_status(latest),
         last_active=latest.last_active,
-        threads=tuple(one.path for one in threads),
-        usage=_total(one.usage for one in threads),
+        threads=tuple(thread.path for thread in threads),
+        usage=_total(thread.usage for thread in threads),
     )
 
 
-def _status(one: Thread) -> str:
+def _status(thread: Thread) -> str:
     """Return a thread's status: "archived" if it is archived, whatever `status` its front matter has."""
-    return "archived" if one.archived else one.status
+    return "archived" if thread.archived else thread.status
 
 
 def _total(usages: Iterable[Usage]) -> Usage:
     parts = list(usages)
     return Usage(
-        sum(one.messages for one in parts),
-        sum(one.tokens_in for one in parts),
-        sum(one.tokens_out for one in parts),
-        round(sum(one.cost for one in parts), 9),
+        sum(usage.messages for usage in parts),
+        sum(usage.tokens_in for usage in parts),
+        sum(usage.tokens_out for usage in parts),
+        round(sum(usage.cost for usage in parts), 9),
     )
 
 

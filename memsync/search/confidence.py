@@ -33,12 +33,12 @@ def probability(ranked: Sequence[Found], question: Question) -> float:
     """Return the probability that the entries, best first, contain the answer to a question."""
     if not ranked:
         return 0.0
-    first = [one.undated_score for one in ranked[:FIRST]]
+    first = [scored.undated_score for scored in ranked[:FIRST]]
     logit = _BASE + _BEST * math.log(max(first[0], _LEAST_SCORE)) + _COMPARED * math.log(min(len(ranked), _MANY) + _FEW)
     named, others = question.speakers(ranked)
     if named:
-        by_named = max(one.plain for one in ranked if one.entry.speaker in named)
-        by_others = max(one.plain for one in ranked if one.entry.speaker in others)
+        by_named = max(scored.plain for scored in ranked if scored.entry.speaker in named)
+        by_others = max(scored.plain for scored in ranked if scored.entry.speaker in others)
         logit += _NAMES_A_SPEAKER + _BEST_THEN * first[0] + _FIRST_FEW_THEN * sum(first) / len(first)
         logit += _BY_OTHERS * by_others + _BY_NAMED * by_named
         logit += _FIRST_BY_NAMED * (ranked[0].entry.speaker in named)

@@ -156,12 +156,12 @@ class Question:
         present = self.stems.keys() & set(numbers)
         return sum(self.stems[number] for number in present) / sum(self.stems.values()) if present else 0.0
 
-    def speakers(self, found: Iterable[Found]) -> tuple[set[str], set[str]]:
+    def speakers(self, entries: Iterable[Found]) -> tuple[set[str], set[str]]:
         """Return the speakers that the question names, by any part of their names, and all other speakers.
 
         Both are empty if it names none of them or all of them.
         """
-        speakers = {one.entry.speaker for one in found} - {""}
+        speakers = {scored.entry.speaker for scored in entries} - {""}
         named = {speaker for speaker in speakers if not self.words.isdisjoint(speaker.split())}
         return (named, speakers - named) if named and named != speakers else (set(), set())
 
@@ -220,39 +220,39 @@ class Pool(NamedTuple):
 
 def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
     """Return the scored entries of the candidates, best first; ties go to path, then line."""
-    found = _collect(pool)
+    by_key = _collect(pool)
     farthest = pool.near[: pool.contributed][-1].score if pool.near else None
-    named, others = question.speakers(found.values())
-    for key, one in found.items():
-        one.plain = _plain(key, one, found, weights, farthest)
-        speaker = SPEAKER * ((one.entry.speaker in named) - (one.entry.speaker in others))
-        one.added = _added(one, question, speaker, prior(one.chunk))
-        one.score = one.plain + sum(one.added)
-    _add_note_bonus(found.values())
-    _lower_headings(found.values())
-    return _best_first(found.values())
+    named, others = question.speakers(by_key.values())
+    for key, scored in by_key.items():
+        scored.plain = _plain(key, scored, by_key, weights, farthest)
+        speaker = SPEAKER * ((scored.entry.speaker in named) - (scored.entry.speaker in others))
+        scored.added = _added(scored, question, speaker, prior(scored.chunk))
+        scored.score = scored.plain + sum(scored.added)
+    _add_note_bonus(by_key.values())
+    _lower_headings(by_key.values())
+    return _best_first(by_key.values())
 
 
 def in_order(pool: Pool) -> list[Found]:
     """Return the entries for a query of filters alone, whose candidates have an order but no scores."""
-    found = _collect(pool)
-    for one in found.values():
-        one.score = one.keyword
-    return _best_first(found.values())
+    by_key = _collect(pool)
+    for scored in by_key.values():
+        scored.score = scored.keyword
+    return _best_first(by_key.values())
 
 
-def _best_first(found: Iterable[Found]) -> list[Found]:
-    return sorted(found, key=lambda one: (-round(one.score, 9), one.chunk.path, one.entry.start_line))
+def _best_first(entries: Iterable[Found]) -> list[Found]:
+    return sorted(entries, key=lambda scored: (-round(scored.score, 9), scored.chunk.path, scored.entry.start_line))
 
 
 def _collect(pool: Pool) -> dict[_Key, Found]:
     """Return the entries of the chunks that contribute, each with its scores."""
-    words = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
+    keyword_scores = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
     cosines = {candidate.chunk_id: candidate.score for candidate in pool.near[: pool.contributed]}
     contributing = dict.fromkeys(
         [candidate.chunk_id for candidate in (*pool.keyword[: pool.contributed], *pool.near[: pool.contributed])]
     )
-    found: dict[_Key, Found] = {}
+    by_key: dict[_Key, Found] = {}
     for chunk in (pool.chunks[number] for number in contributing if number in pool.chunks):
         cosine = cosines.get(chunk.chunk_id)
         records = is_remembered(chunk.kind, chunk.tier)
@@ -260,83 +260,85 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
             if not pool.allows(chunk, entry, number):
                 continue
             key = (chunk.path, chunk.section, entry.position)
-            one = found.get(key)
-            if one is None:
-                one = found[key] = Found(entry, chunk, records and entry.traits & _ITEM > 0)
-            one.chunks.append(chunk)
+            scored = by_key.get(key)
+            if scored is None:
+                scored = by_key[key] = Found(entry, chunk, records and entry.traits & _ITEM > 0)
+            scored.chunks.append(chunk)
             if chunk.form == Form.WINDOW:
-                one.windows.append(cosine or 0.0)
+                scored.windows.append(cosine or 0.0)
             else:
-                one.chunk, one.cosine = chunk, cosine
+                scored.chunk, scored.cosine = chunk, cosine
                 item = number if chunk.form == Form.GROUP else 0
-                one.keyword = words.get((chunk.chunk_id, item), words.get((chunk.chunk_id, 0), 0.0))
-    return found
+                scored.keyword = keyword_scores.get(
+                    (chunk.chunk_id, item), keyword_scores.get((chunk.chunk_id, 0), 0.0)
+                )
+    return by_key
 
 
-def _plain(key: _Key, one: Found, found: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
+def _plain(key: _Key, scored: Found, by_key: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
     """Return an entry's score by the retrievers; for a line of a conversation, blended with that of its windows.
 
     `farthest` is the cosine assumed for a vector that is not among the nearest, None if vectors were not searched.
     """
     if farthest is None:
-        return one.keyword
-    is_log = one.is_fact or one.in_conversation
+        return scored.keyword
+    is_log = scored.is_fact or scored.in_conversation
     weight = weights.memory if is_log else weights.reference
-    own = weight * one.keyword + (1.0 - weight) * (farthest if one.cosine is None else one.cosine)
-    if not one.in_conversation:
+    own = weight * scored.keyword + (1.0 - weight) * (farthest if scored.cosine is None else scored.cosine)
+    if not scored.in_conversation:
         return own
-    missing = max(0, one.entry.window_count - len(one.windows))
-    cosine = (sum(one.windows) + missing * farthest) / one.entry.window_count
-    around = weight * _words_nearby(key, found) + (1.0 - weight) * cosine
+    missing = max(0, scored.entry.window_count - len(scored.windows))
+    cosine = (sum(scored.windows) + missing * farthest) / scored.entry.window_count
+    around = weight * _words_nearby(key, by_key) + (1.0 - weight) * cosine
     both = OWN_SHARE * own + (1.0 - OWN_SHARE) * around
     return 0.5 * max(own, both) + 0.5 * both
 
 
-def _words_nearby(key: _Key, found: Mapping[_Key, Found]) -> float:
+def _words_nearby(key: _Key, by_key: Mapping[_Key, Found]) -> float:
     """Estimate the keyword score that an entry and the lines around it would have as one text."""
     path, section, position = key
     total = 0.0
     for distance in range(1 - NEARBY_LINES, NEARBY_LINES):
-        line = found.get((path, section, position + distance))
+        line = by_key.get((path, section, position + distance))
         if line is not None:
             total += (1.0 - abs(distance) / NEARBY_LINES) * line.keyword**2
     return math.sqrt(total)
 
 
-def _added(one: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
+def _added(scored: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
     """Return the bonuses and penalties of an entry, an amount for each of REASONS."""
-    entry = one.entry
+    entry = scored.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
-    named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
-    dated = DATED_THEN if question.times and _is_dated(one, question.times) else 0.0
+    named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0
+    dated = DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0
     asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
-    if one.in_conversation:
+    if scored.in_conversation:
         return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, prior)
-    opening = OPENING * question.share_in(one.chunk.opening)
-    return (opening, named, dated, speaker, FACT_LENGTH * length if one.is_fact else 0.0, asks, prior)
+    opening = OPENING * question.share_in(scored.chunk.opening)
+    return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, prior)
 
 
-def _is_dated(one: Found, times: Sequence[TimeHint]) -> bool:
-    moments = (one.entry.time or one.chunk.date, *one.entry.later)
+def _is_dated(scored: Found, times: Sequence[TimeHint]) -> bool:
+    moments = (scored.entry.time or scored.chunk.date, *scored.entry.later)
     return any(time.covers(moment) for time in times for moment in moments)
 
 
-def _add_note_bonus(found: Iterable[Found]) -> None:
+def _add_note_bonus(entries: Iterable[Found]) -> None:
     """Add a share of the scores of the note's second and third best entries to each of its entries."""
     by_note: dict[NotePath, list[Found]] = defaultdict(list)
-    for one in found:
-        by_note[one.chunk.path].append(one)
-    for entries in by_note.values():
-        following = sum(sorted((one.score for one in entries), reverse=True)[1:3])
-        for one in entries:
-            one.by_note = (LOG_NOTE_BONUS if one.is_log else NOTE_BONUS) * following
-            one.score += one.by_note
+    for scored in entries:
+        by_note[scored.chunk.path].append(scored)
+    for of_note in by_note.values():
+        following = sum(sorted((scored.score for scored in of_note), reverse=True)[1:3])
+        for scored in of_note:
+            scored.by_note = (LOG_NOTE_BONUS if scored.is_log else NOTE_BONUS) * following
+            scored.score += scored.by_note
 
 
-def _lower_headings(found: Iterable[Found]) -> None:
+def _lower_headings(entries: Iterable[Found]) -> None:
     """Rank a heading without text after every text with its words; without such a text, after the best text."""
-    texts = [one for one in found if one.chunk.form != Form.HEADING]
-    for heading in (one for one in found if one.chunk.form == Form.HEADING):
-        alike = [one.score for one in texts if one.keyword >= 0.5 * heading.keyword > 0.0]
+    texts = [scored for scored in entries if scored.chunk.form != Form.HEADING]
+    for heading in (scored for scored in entries if scored.chunk.form == Form.HEADING):
+        alike = [scored.score for scored in texts if scored.keyword >= 0.5 * heading.keyword > 0.0]
         if texts:
-            heading.score = min(heading.score, min(alike) if alike else max(one.score for one in texts)) - 1e-6
+            heading.score = min(heading.score, min(alike) if alike else max(scored.score for scored in texts)) - 1e-6

@@ -119,21 +119,17 @@ class Usage:
 
         try:
             try:
-                self._put(searches, retrieved)
+                self._write(searches, retrieved)
                 self.fault = ""
             except sqlite3.DatabaseError as error:
                 if not self._set_aside(error):
                     raise
-                self._put(searches, retrieved)
+                self._write(searches, retrieved)
         except (sqlite3.Error, OSError, MemsyncError) as error:
             self.fault = f"{self.path} cannot be written, so retrievals are not counted: {error}"
             with self._lock:
                 self._searches = [*searches, *self._searches][-MOST_WAITING:]
                 self._retrieved.update(retrieved)
-
-    def _put(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
-        with self._writing() as database:
-            self._write(database, searches, retrieved)
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> bool:
         """Rename a damaged database, so that counting starts again; return False for any other fault."""
@@ -148,17 +144,18 @@ class Usage:
         self.fault = f"{self.path} was damaged ({error}): it was renamed to {aside.name}, and counting started again"
         return True
 
-    def _write(self, database: sqlite3.Connection, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
-        now = _now()
-        rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]
-        database.executemany(_PUT_NOTE, rows)
-        database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
-        if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
-            with self._index.reading() as reader:
-                counts = reader.counts()
-            size = (now[:10], counts.notes, counts.passages, counts.index_bytes)
-            database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
-            database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
+    def _write(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
+        with self._writing() as database:
+            now = _now()
+            rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]
+            database.executemany(_PUT_NOTE, rows)
+            database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
+            if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
+                with self._index.reading() as reader:
+                    counts = reader.counts()
+                size = (now[:10], counts.notes, counts.passages, counts.index_bytes)
+                database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
+                database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
 
     def used(self, since: str) -> Used:
         """Return the counts, and the searches since a moment, after writing those that wait.

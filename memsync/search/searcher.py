@@ -73,12 +73,7 @@ class Searcher:
     """Answers queries from the index of one memory root; the caller sees to freshness."""
 
     def __init__(
-        self,
-        files: NoteFiles,
-        index: Index,
-        reader: NoteReader,
-        count_tokens: CountTokens,
-        ranking: Ranking,
+        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
     ) -> None:
         self._files = files
         self._index = index

@@ -71,21 +71,21 @@ def form_spans(ranked: Sequence[Found]) -> Iterator[Span]:
         yield from sorted(spans, key=lambda span: (-round(span.score, 9), span.shown.path, span.start_line))
 
 
-def _place(one: Found) -> tuple[NotePath, int, int]:
-    return one.chunk.path, one.chunk.section, one.entry.position
+def _place(scored: Found) -> tuple[NotePath, int, int]:
+    return scored.chunk.path, scored.chunk.section, scored.entry.position
 
 
 def _neighbours(tier: Sequence[Found]) -> Iterator[list[Found]]:
     """Yield runs of neighbouring entries, each of at most MAX_SPAN_TOKENS (or one entry)."""
     run: list[Found] = []
     total = 0
-    for one in sorted(tier, key=_place):
-        tokens = one.entry.token_count
-        touches = run and (_continues(run[-1], one) or _follows(run[-1], one))
+    for scored in sorted(tier, key=_place):
+        tokens = scored.entry.token_count
+        touches = run and (_continues(run[-1], scored) or _follows(run[-1], scored))
         if run and not (touches and total + tokens <= MAX_SPAN_TOKENS):
             yield run
             run, total = [], 0
-        run.append(one)
+        run.append(scored)
         total += tokens
     if run:
         yield run
@@ -109,14 +109,15 @@ def _follows(left: Found, right: Found) -> bool:
     """
     if (right.chunk.path, right.chunk.section) != (left.chunk.path, left.chunk.section + 1):
         return False
-    if any(_stands_alone(one) or one.in_conversation or one.is_fact or one.chunk.role for one in (left, right)):
+    pair = (left, right)
+    if any(_stands_alone(side) or side.in_conversation or side.is_fact or side.chunk.role for side in pair):
         return False
     near = right.entry.start_line - left.entry.end_line <= MAX_GAP_LINES
     return near and _alike(left, right, ENTRY_SHARE)
 
 
-def _stands_alone(one: Found) -> bool:
-    return one.chunk.end_column > 0 or one.chunk.form == Form.HEADING
+def _stands_alone(scored: Found) -> bool:
+    return scored.chunk.end_column > 0 or scored.chunk.form == Form.HEADING
 
 
 def _alike(left: Found, right: Found, share: float) -> bool:
@@ -124,6 +125,6 @@ def _alike(left: Found, right: Found, share: float) -> bool:
 
 
 def _span(run: Sequence[Found]) -> Span:
-    best = max(run, key=lambda one: one.score)
-    chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for one in run for chunk in one.chunks}
-    return Span(tuple(one.entry for one in run), best, tuple(chunks.values()))
+    best = max(run, key=lambda scored: scored.score)
+    chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for scored in run for chunk in scored.chunks}
+    return Span(tuple(scored.entry for scored in run), best, tuple(chunks.values()))

@@ -247,19 +247,25 @@ def check_comparable(names: Iterable[str]) -> None:
 
 def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
     """Return the measures of the answers; `settings` are the changed ones, `mode` and `min_score` the current ones."""
-    answerable = [one for one in asked if one.question.answers]
-    hopeless = [one.score for one in asked if not one.question.answers]
-    figures = [_figure(name, [measure(one.rank) for one in answerable]) for name, measure in MEASURES.items()]
-    if answerable and hopeless:
-        scores = [one.score for one in answerable]
-        figures.append(Figure(AUC, area_under_roc(scores, hopeless), *middle(resampled_areas(scores, hopeless))))
-    timed = [one.milliseconds for one in asked if not one.question.without] or [one.milliseconds for one in asked]
+    answerable = [answer for answer in asked if answer.question.answers]
+    unanswerable_scores = [answer.score for answer in asked if not answer.question.answers]
+    figures = [_figure(name, [measure(answer.rank) for answer in answerable]) for name, measure in MEASURES.items()]
+    if answerable and unanswerable_scores:
+        scores = [answer.score for answer in answerable]
+        figures.append(
+            Figure(
+                AUC, area_under_roc(scores, unanswerable_scores), *middle(resampled_areas(scores, unanswerable_scores))
+            )
+        )
+    timed = [answer.milliseconds for answer in asked if not answer.question.without] or [
+        answer.milliseconds for answer in asked
+    ]
     floor = _floor(asked, 0.0 if mode is Mode.KEYWORD else min_score)
     suggested, reason = _suggested(asked, mode, floor)
-    graded = [] if mode is Mode.KEYWORD else [(one.score, one.rank > 0) for one in asked]
+    graded = [] if mode is Mode.KEYWORD else [(answer.score, answer.rank > 0) for answer in asked]
     return Measured(
         settings,
-        tuple(one for one in figures if one is not None),
+        tuple(answer for answer in figures if answer is not None),
         percentile(timed, 0.5),
         percentile(timed, 0.95),
         tuple(
@@ -275,18 +281,18 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
 def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Change]:
     """Compare two runs of the same questions, question by question."""
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
-    hopeless = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
-    found = []
+    unanswerable = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
+    changed = []
     for name, measure in MEASURES.items():
         differences = [measure(new.rank) - measure(old.rank) for old, new in pairs]
         if differences:
-            found.append(_change(name, mean_of(differences), interval(differences)))
-    if pairs and hopeless:
-        areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in hopeless]) for run in (0, 1)]
+            changed.append(_change(name, mean_of(differences), interval(differences)))
+    if pairs and unanswerable:
+        areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in unanswerable]) for run in (0, 1)]
         old, new = (resampled_areas(*scores) for scores in areas)
         difference = area_under_roc(*areas[1]) - area_under_roc(*areas[0])
-        found.append(_change(AUC, difference, middle([b - a for a, b in zip(old, new, strict=True)])))
-    return found
+        changed.append(_change(AUC, difference, middle([b - a for a, b in zip(old, new, strict=True)])))
+    return changed
 
 
 def _change(name: str, value: float, between: tuple[float, float]) -> Change:
@@ -303,24 +309,24 @@ def _suggested(asked: Sequence[Asked], mode: Mode, now: Floor) -> tuple[Floor | 
     if mode is Mode.KEYWORD:
         return None, "in keyword mode scores are not probabilities, and min_score does not apply"
     try:
-        floor = _floor(asked, highest_floor([one.survives(answering=True) for one in asked if one.rank]))
+        floor = _floor(asked, highest_floor([answer.survives(answering=True) for answer in asked if answer.rank]))
         if (floor.lost, floor.silenced) == (now.lost, now.silenced):
             return None, "the current one does as well"
         return floor, ""
     except ValueError:
         pass
-    if not any(one.rank for one in asked):
+    if not any(answer.rank for answer in asked):
         return None, "no question was answered"
     return None, "every answering hit contains all words of its question, and no min_score hides such hits"
 
 
 def _floor(asked: Sequence[Asked], score: float) -> Floor:
-    answered = [one for one in asked if one.rank]
-    hopeless = [one for one in asked if not one.question.answers]
+    answered = [answer for answer in asked if answer.rank]
+    unanswerable = [answer for answer in asked if not answer.question.answers]
     return Floor(
         score,
-        sum(one.survives(answering=True) < score for one in answered),
+        sum(answer.survives(answering=True) < score for answer in answered),
         len(answered),
-        sum(one.survives(answering=False) < score for one in hopeless),
-        len(hopeless),
+        sum(answer.survives(answering=False) < score for answer in unanswerable),
+        len(unanswerable),
     )

@@ -29,7 +29,6 @@ MOST_CHARS = 300
 """A longer sentence is probably a paragraph without full stops, about several things."""
 
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?)?")
-_SHAPE = '"answers" must be a list of PATH, PATH:LINE or PATH:FIRST-LAST'
 _EXAMPLE = 'Example: {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}'
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
@@ -94,10 +93,11 @@ def _read(line: str, source: str, notes: frozenset[str]) -> Question:
             both = " and ".join(f'"{name}"' for name in given)
             raise UsageError(f"{source}: the question has {both}; give only one list of answers", hint=_EXAMPLE)
         raise UsageError(f'{source}: the question has no list of answers: "answers" is missing', hint=_EXAMPLE)
+    read, shape = _SHAPES[given[0]]
     try:
-        answers = tuple(_SHAPES[given[0]](row[given[0]]))
+        answers = tuple(read(row[given[0]]))
     except (TypeError, ValueError):
-        raise UsageError(f"{source}: {_SHAPES_SAID[given[0]]}", hint=_EXAMPLE) from None
+        raise UsageError(f'{source}: "{given[0]}" must be {shape}', hint=_EXAMPLE) from None
     for path, _, _ in answers:
         if path not in notes:
             raise UsageError(f"{source}: there is no note {path!r}", hint="Name notes as search results do.")
@@ -142,15 +142,11 @@ def _text(value: Any) -> str:
     return value
 
 
-_SHAPES: Mapping[str, Callable[[Any], Iterator[Range]]] = {
-    "answers": _places,
-    "relevant": _ranges,
-    "any_of": _alternatives,
-}
-_SHAPES_SAID = {
-    "answers": _SHAPE,
-    "relevant": '"relevant" must be a list of [PATH, FIRST, LAST]',
-    "any_of": '"any_of" must be a list of lists of [PATH, LINE]',
+# The key of the answers -> what reads them, and the shape that a message names.
+_SHAPES: Mapping[str, tuple[Callable[[Any], Iterator[Range]], str]] = {
+    "answers": (_places, "a list of PATH, PATH:LINE or PATH:FIRST-LAST"),
+    "relevant": (_ranges, "a list of [PATH, FIRST, LAST]"),
+    "any_of": (_alternatives, "a list of lists of [PATH, LINE]"),
 }
 
 
