@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
@@ -140,16 +141,14 @@ class Memory(Workspace, MemoryApi):
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
         arguments = operation.bind(args, kwargs)
-        work: Callable[[], R] = lambda: operation.function(self, **arguments)  # type: ignore[call-arg]  # noqa: E731
+        work: Callable[[], R] = partial(operation.function, self, **arguments)
+        if operation.writes:  # never retried: it may have written something before it met the damage
+            return work()
         try:
             return work()
         except IndexDamaged:
-            if operation.writes:  # it may have written something before it met the damage
-                raise
             return work()
         except ODD_ERRORS:
-            if operation.writes:
-                raise
             try:
                 self.index.check()
             except IndexDamaged:

@@ -166,7 +166,7 @@ def append_message(
 
 
 def _checked(attributes: Attributes) -> dict[str, str]:
-    """Return attributes as texts. Raises UsageError for an empty name, and for tokens or a cost that is no number."""
+    """Return attributes as texts. Raises UsageError for an empty name, and if tokens or a cost are not a number."""
     texts = {key.strip(): _plainly(value) for key, value in attributes.items()}
     if "" in texts:
         raise UsageError("an attribute has no name", hint="Write it as key=value.")
@@ -346,7 +346,7 @@ def _session(name: str, threads: list[Thread]) -> Session:
 
 
 def _status(thread: Thread) -> str:
-    """Return a thread's status: "archived" if it is archived, whatever `status` its front matter has."""
+    """Return a thread's status: "archived" if it is archived, otherwise the `status` in its front matter."""
     return "archived" if thread.archived else thread.status
 
 

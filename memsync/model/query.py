@@ -57,7 +57,7 @@ def names_tag(wanted: str, tag: str) -> bool:
 
 
 def is_between(moment: str, after: str, before: str) -> bool:
-    """Tell whether a moment is between two others, inclusive; an empty bound is no bound.
+    """Tell whether a moment is between two others, inclusive; an empty bound does not limit it.
 
     All are ISO dates or datetimes, or only a year or a month; a bound compares only as many characters as it has.
     """

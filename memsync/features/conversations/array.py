@@ -89,14 +89,11 @@ class Elements:
         """Count a bracket; return False for one that closes nothing."""
         if bracket in _OPENING:
             return self._leave(bracket)
-        self._enter(bracket)
-        return True
-
-    def _enter(self, token: bytes) -> None:
-        self._open += token
-        self._open_of_kind[token] += 1
+        self._open += bracket
+        self._open_of_kind[bracket] += 1
         self._containers += 1
         self._deepest = max(self._deepest, len(self._open))
+        return True
 
     def _leave(self, token: bytes) -> bool:
         """Close the innermost container of that kind with everything in it; return False when the element has none.
