@@ -141,7 +141,7 @@ class Usage:
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
-        self.fault = f"{self.path} was damaged ({error}): it was renamed to {aside.name}, and counting started again"
+        self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting started again"
         return True
 
     def _write(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
