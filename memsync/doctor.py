@@ -1,4 +1,4 @@
-"""`memsync doctor`: each thing memsync depends on, tried, with what to do when it fails."""
+"""`memsync doctor`: try each thing that memsync depends on, and advise what to do about failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MINIMUM_FREE_BYTES = 200_000_000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was tried: what was found, and what to do if it is not well."""
+    """The result of one check: the finding, and advice if it failed."""
 
     name: str
     ok: bool
@@ -30,26 +30,26 @@ class Check:
 
 
 def check_all(settings: Settings) -> list[Check]:
-    """Try everything, in the order in which things depend on each other. Never raises for what it checks."""
+    """Run all checks, dependencies first. A failed check becomes a finding, not an exception."""
     return [
-        _guarded("python", lambda: _python()),
-        _guarded("sqlite", lambda: _sqlite()),
-        _guarded("root", lambda: _root(settings)),
-        _guarded("index", lambda: _index(settings)),
-        _guarded("permissions", lambda: _permissions(settings)),
-        _guarded("disk", lambda: _disk(settings)),
-        _guarded("model files", lambda: _model_files()),
-        _guarded("model", lambda: _model(settings)),
+        _guarded("python", _python),
+        _guarded("sqlite", _sqlite),
+        _guarded("root", _root, settings),
+        _guarded("index", _index, settings),
+        _guarded("permissions", _permissions, settings),
+        _guarded("disk", _disk, settings),
+        _guarded("model files", _model_files),
+        _guarded("model", _model, settings),
     ]
 
 
-def _guarded(name: str, check: Callable[[], tuple[bool, str, str]]) -> Check:
+def _guarded(name: str, check: Callable[..., tuple[bool, str, str]], *arguments: Settings) -> Check:
     try:
-        return Check(name, *check())
+        return Check(name, *check(*arguments))
     except MemsyncError as error:
         return Check(name, False, error.message, error.hint)
     except (OSError, ImportError) as error:
-        return Check(name, False, str(error), "Reinstall memsync, or repair what the message names.")
+        return Check(name, False, str(error), "Reinstall memsync, or fix the problem that the message names.")
 
 
 def _python() -> tuple[bool, str, str]:
@@ -59,32 +59,23 @@ def _python() -> tuple[bool, str, str]:
 
 def _sqlite() -> tuple[bool, str, str]:
     library, vec0 = backend_versions()
-    return (
-        True,
-        f"SQLite {library} with FTS5, sqlite-vec {vec0} (Python's own SQLite {sqlite3.sqlite_version} is not used)",
-        "",
-    )
+    unused = f"Python's own SQLite {sqlite3.sqlite_version} is not used"
+    return True, f"SQLite {library} with FTS5, sqlite-vec {vec0} ({unused})", ""
 
 
 def _root(settings: Settings) -> tuple[bool, str, str]:
     ok = os.access(settings.root, os.R_OK | os.X_OK)
     conflicts = [entry.name for entry in os.scandir(settings.root) if "conflict" in entry.name.lower()]
     finding = f"{settings.root}" + (f"; copies left by a sync client: {', '.join(conflicts[:5])}" if conflicts else "")
-    return (
-        ok,
-        finding,
-        "Compare the copies and remove one of each."
-        if conflicts
-        else ""
-        if ok
-        else "Give yourself the right to read it.",
-    )
+    if conflicts:
+        return ok, finding, "Compare the copies and remove one of each."
+    return ok, finding, "" if ok else "Give yourself permission to read it."
 
 
 def _index(settings: Settings) -> tuple[bool, str, str]:
     index = make_index(settings)
     try:
-        with suppress(IndexDamaged):  # it is begun anew, which the warnings say
+        with suppress(IndexDamaged):  # a new index replaces it, and a warning says so
             index.check(is_quick=True)
         with index.reading() as reader:
             counts = reader.counts()
@@ -104,11 +95,8 @@ def _permissions(settings: Settings) -> tuple[bool, str, str]:
 def _disk(settings: Settings) -> tuple[bool, str, str]:
     free = shutil.disk_usage(settings.index_dir).free
     ok = free >= MINIMUM_FREE_BYTES
-    return (
-        ok,
-        f"{free / 1e9:.1f} GB free at the index",
-        "" if ok else "Free some space, or move the index with index.dir.",
-    )
+    advice = "" if ok else "Free some space, or move the index with index.dir."
+    return ok, f"{free / 1e9:.1f} GB free at the index", advice
 
 
 def _model_files() -> tuple[bool, str, str]:

@@ -1,27 +1,27 @@
 """Every error memsync raises on purpose.
 
     MemsyncError                    10
-    ├── UsageError                   2   the question itself is wrong: a filter, a mode, a location
+    ├── UsageError                   2   the request itself is wrong: a filter, a mode, a location
     ├── ConfigError                  3   config.toml or MEMSYNC_* cannot be used as written
     ├── RootError                    4   the memory root is missing, unreadable or not the one indexed
     ├── NoteError                    5   a note cannot be read: absent, outside the root, not a regular file
-    │   └── NoteTooLarge             5   it is larger than any note may be
+    │   └── NoteTooLarge             5   it is larger than a note may be
     ├── IndexFailure                 6   the index cannot be used
     │   ├── IndexBusy                7   another process holds the lock
-    │   ├── IndexDamaged             6   not a database, or a broken one: set aside and rebuilt
+    │   ├── IndexDamaged             6   the file is not a database, or damaged: it is set aside and rebuilt
     │   └── IndexTooNew              6   written by a later version of memsync
-    ├── EmbedderError                8   a model failed: the one that embeds, or the one that reranks
+    ├── EmbedderError                8   a model failed: the embedding model or the reranking model
     │   └── UnknownModel             8   no such model
-    ├── FilesystemError              9   a file of memsync's own cannot be written: disk full, permissions
+    ├── FilesystemError              9   memsync cannot write a file of its own: disk full, permissions
     ├── DaemonError                 11   the daemon cannot be started, stopped or asked
-    │   ├── DaemonUnavailable       11   none serves this root with these settings
-    │   │   └── DaemonOutdated      11   one does with other settings, or is of another version
-    │   └── DaemonRunning           11   one does already
-    └── WriteRefused                12   a note is in no state to be written: conflict markers, open in an editor
+    │   ├── DaemonUnavailable       11   no daemon serves this root with these settings
+    │   │   └── DaemonOutdated      11   the daemon has other settings or another version
+    │   └── DaemonRunning           11   a daemon serves this root already
+    └── WriteRefused                12   a note must not be written now: conflict markers, open in an editor
 
-The number is the process's exit code. 0 is success; 1 is an answer that is "no": nothing matched, `verify`
-found a difference, `doctor` found a fault, a note failed to sync. 13 is an answer that is not known yet: `search` found
-nothing, and files are still to be indexed.
+The number is the exit code of the process. 0 means success. 1 means that the answer is "no": nothing matched, `verify`
+found a difference, `doctor` found a fault, a note failed to sync. 13 means that the answer is not known yet: `search`
+found nothing, but some files are not indexed yet.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from __future__ import annotations
 from typing import Self
 
 ODD_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError)
-"""What code may raise that is given other values than were once written: a sign of damage, or of a fault in memsync."""
+"""Errors from code that reads unexpected values from the index: a sign of damage, or of a bug in memsync."""
 
 
 def sentences(message: str, hint: str = "") -> str:
-    """Return a message and the lines of its hint as sentences on one line.
+    """Join a message and the lines of its hint as sentences on one line.
 
-    The last one ends as it is: it may end in a command to copy.
+    The last one gets no full stop: it may end in a command to copy.
     """
     *first, last = [message, *hint.splitlines()]
     return " ".join([*(text if text.endswith((".", "!", "?", "…")) else f"{text}." for text in first), last])
@@ -52,7 +52,7 @@ class MemsyncError(Exception):
         self.hint = hint
 
     def sentences(self) -> str:
-        """Return the message and what to do about it on one line, each as a sentence."""
+        """Return the message and the hint as sentences on one line."""
         return sentences(self.message, self.hint)
 
 
@@ -63,7 +63,7 @@ class UsageError(MemsyncError):
 
 
 class ConfigError(MemsyncError):
-    """A setting is unknown, of the wrong type or not allowed where it stands."""
+    """A setting is unknown, has the wrong type or is not allowed in its place."""
 
     exit_code = 3
 
@@ -75,8 +75,8 @@ class RootError(MemsyncError):
 
     @classmethod
     def absent(cls, root: str, where: str = "") -> Self:
-        """Return the error for a folder that is not there: it may be new, or on a disk that is not mounted now."""
-        import shlex  # here: settings are read at every start, and a root is seldom missing
+        """Return the error for a missing folder: it may be new, or on a disk that is not mounted."""
+        import shlex  # here, because every start imports this module, but a root is seldom missing
 
         message = f"{where}: the" if where else "the"
         hint = f"Bring it back or mount it; or create it with: memsync init {shlex.quote(root)}"
@@ -90,15 +90,15 @@ class NoteError(MemsyncError):
 
 
 class NoteTooLarge(NoteError):
-    """A file is larger than any note may be: what it is, not how the system fares, is why it cannot be read."""
+    """A file is larger than a note may be: the cause is the file, not the state of the system."""
 
 
 class NoSuchNote(NoteError):
-    """There is no note of that path."""
+    """There is no note with this path."""
 
 
 class NoThread(NoteError):
-    """There is no thread of that name."""
+    """There is no thread with this name."""
 
 
 class IndexFailure(MemsyncError):
@@ -108,15 +108,15 @@ class IndexFailure(MemsyncError):
 
 
 class IndexDamaged(IndexFailure):
-    """The database file is not one, or is broken."""
+    """The database file is not a database, or is damaged."""
 
 
 class IndexTooNew(IndexFailure):
-    """The index was written by a later version of memsync."""
+    """A later version of memsync wrote the index."""
 
 
 class IndexOutdated(IndexFailure):
-    """The index was written by an earlier version of memsync, and is made anew with its vectors."""
+    """An earlier version of memsync wrote the index; it is rebuilt with its vectors."""
 
 
 class IndexBusy(IndexFailure):
@@ -126,7 +126,7 @@ class IndexBusy(IndexFailure):
 
 
 class EmbedderError(MemsyncError):
-    """A model failed to load or to answer: the embedding model, or the one that reranks."""
+    """A model failed to load or to answer: the embedding model or the reranking model."""
 
     exit_code = 8
 
@@ -136,7 +136,7 @@ class UnknownModel(EmbedderError):
 
 
 class FilesystemError(MemsyncError):
-    """A file that memsync itself writes cannot be written."""
+    """memsync cannot write a file of its own."""
 
     exit_code = 9
 
@@ -152,11 +152,11 @@ class DaemonUnavailable(DaemonError):
 
 
 class DaemonNotRunning(DaemonUnavailable):
-    """No daemon of this memory root runs."""
+    """No daemon is running for this memory root."""
 
 
 class DaemonOutdated(DaemonUnavailable):
-    """The daemon of this memory root runs with other settings, or is of another version."""
+    """The daemon of this memory root has other settings or another version."""
 
 
 class DaemonRunning(DaemonError):
@@ -164,6 +164,6 @@ class DaemonRunning(DaemonError):
 
 
 class WriteRefused(MemsyncError):
-    """A note is in no state to be written: conflict markers, open in an editor, a link. Nothing was changed."""
+    """A note must not be written now: conflict markers, open in an editor, a link. Nothing was changed."""
 
     exit_code = 12

@@ -1,9 +1,10 @@
-"""Memory: one memory root, searched and synced in this process; RemoteMemory: the same, as its daemon serves it."""
+"""Memory: one memory root, searched and synced in this process. RemoteMemory: the same through its daemon."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
@@ -45,11 +46,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PATIENCE_SECONDS = 86_400.0
-"""How long a client waits for an operation that may take minutes."""
+"""How long a client waits for the answer to a slow operation."""
 
 
 class MemoryApi:
-    """What a memory can do, in this process and through its daemon: one line an operation."""
+    """The operations of a memory, the same in this process and through its daemon."""
 
     search = search
     get = get
@@ -128,7 +129,7 @@ class Memory(Workspace, MemoryApi):
     def connect(
         cls, root: str | os.PathLike[str] | None = None, *, config: str | os.PathLike[str] | None = None
     ) -> RemoteMemory:
-        """Return the same memory as its daemon serves it: nothing is loaded here, and searches are quick at once.
+        """Connect to the daemon of the same memory root: nothing is loaded here, so the first search is quick, too.
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
@@ -138,18 +139,16 @@ class Memory(Workspace, MemoryApi):
         return connect_daemon(load_settings(config=config, root=root))
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run an operation here, once more if the index turns out to be damaged: by then it was begun anew."""
+        """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
         arguments = operation.bind(args, kwargs)
-        work: Callable[[], R] = lambda: operation.function(self, **arguments)  # type: ignore[call-arg]  # noqa: E731
+        work: Callable[[], R] = partial(operation.function, self, **arguments)
+        if operation.writes:  # never retried: it may have written something before it met the damage
+            return work()
         try:
             return work()
         except IndexDamaged:
-            if operation.writes:  # something may have been written before the damage was met
-                raise
             return work()
         except ODD_ERRORS:
-            if operation.writes:
-                raise
             try:
                 self.index.check()
             except IndexDamaged:
@@ -163,27 +162,27 @@ class Memory(Workspace, MemoryApi):
         return import_file(self, path, progress=progress)
 
     def export_lines(self, threads: Sequence[str] = ()) -> Iterator[str]:
-        """Yield threads, named by path or name, or all of them, as JSON Lines: what `import_file` reads."""
+        """Yield threads (by path or name; default: all) as JSON Lines that `import_file` reads."""
         from memsync.features.conversations.importing import exported
 
         return exported(self, threads)
 
     def evaluator(self) -> Evaluator:
-        """Return what asks this memory questions with known answers (docs/search.md): nothing counts as use there."""
+        """Return an evaluator, which asks questions with known answers (docs/search.md); they do not count as use."""
         from memsync.features.evaluation.evaluator import Evaluator
 
         return Evaluator(self.files, self.reader, self.answering, self.parse)
 
 
 class RemoteMemory(Client, MemoryApi):
-    """One connection to a daemon; use it from one thread at a time, or make one a thread: they are cheap.
+    """One connection to a daemon. Use it from one thread at a time; connections are cheap, so open one a thread.
 
     with Memory.connect("notes") as memory:
         print(memory.search("which store did we choose").hits[0].citation)
     """
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Let the daemon run an operation."""
+        """Run an operation in the daemon."""
         arguments = operation.bind(args, kwargs)
         progress = arguments.pop("progress", None)
         params = {name: to_json(arguments[name]) for name in operation.values if name in arguments}

@@ -1,4 +1,4 @@
-"""The one file that names concrete backends. A new one is a new file and one line here."""
+"""The only file that names concrete backends. To add a backend, write its file and add one line here."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ INDEX_FILES = {"sqlite": "index.db"}
 NOTE_PREPARERS = {"sqlite": "memsync.index.sqlite.rows:note_rows"}
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
-TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is no password)
+TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
 
-# A model's name, or how it begins -> what loads it, given the rest of the name and the number of threads.
+# A model's name or its prefix -> its loader, and how to call it with the name and the number of threads.
 EMBEDDERS: dict[str, tuple[str, Callable[[Callable[..., Embedder], str, int], Embedder]]] = {
     BUILT_IN_MODEL: ("memsync.embed.minilm:load", lambda load, name, threads: load(threads)),
     "multilingual": ("memsync.embed.multilingual:load", lambda load, name, threads: load(threads)),
@@ -36,7 +36,7 @@ _BEGINNINGS = ("openai:", "")
 
 
 def make_embedder(model: str, threads: int) -> Embedder:
-    """Return the embedder that `[embedder] model` names; its model is loaded at its first use.
+    """Return the embedder that `[embedder] model` names; it loads its model at the first use.
 
     Raises UnknownModel or EmbedderError.
     """
@@ -46,7 +46,7 @@ def make_embedder(model: str, threads: int) -> Embedder:
 
 
 def make_reranker(model: str, threads: int) -> Reranker:
-    """Return the cross-encoder that `[search] rerank_model` names; its model is loaded at its first use.
+    """Return the cross-encoder that `[search] rerank_model` names; it loads its model at the first use.
 
     Raises UnknownModel.
     """
@@ -55,13 +55,13 @@ def make_reranker(model: str, threads: int) -> Reranker:
 
 
 def model_of(space: EmbeddingSpace) -> str:
-    """Return the `[embedder] model` setting that gives vectors of `space`."""
+    """Return the `[embedder] model` setting whose vectors are in `space`."""
     names = {"minilm": BUILT_IN_MODEL, "multilingual": "multilingual", "openai": f"openai:{space.model}"}
     return names.get(space.provider, space.model)
 
 
 def make_index(settings: Settings) -> Index:
-    """Open the index of the settings' memory root, creating it when there is none yet."""
+    """Open the index of the settings' memory root; create it if there is none."""
     return _open_index(settings.index_dir / INDEX_FILES["sqlite"])
 
 
@@ -71,7 +71,7 @@ def _open_index(path: Path) -> Index:
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
-    """Return the cache of vectors of all of the user's memory roots; None where it is switched off."""
+    """Return the vector cache that all memory roots of the user share; None if it is switched off."""
     most_bytes = vector_cache_bytes(settings)
     if not most_bytes:
         return None
@@ -80,7 +80,7 @@ def make_vector_cache(settings: Settings) -> VectorCache | None:
 
 
 def vector_cache_path() -> Path:
-    """Return where the user's cache of vectors is, whether or not there is one."""
+    """Return the path of the user's vector cache, whether or not it exists."""
     from pathlib import Path
 
     from memsync.system.user_folders import state_folder
@@ -89,47 +89,47 @@ def vector_cache_path() -> Path:
 
 
 def vector_cache_bytes(settings: Settings) -> int:
-    """Return how large the cache of vectors may become; 0 where it is switched off."""
+    """Return the maximum size of the vector cache; 0 if it is switched off."""
     return int(settings["index.vector_cache_mb"]) * 1_000_000
 
 
 def note_preparer() -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
-    """Return what makes of a note what the index stores of it, without the index."""
+    """Return the function that turns a note into the rows of the index, without opening the index."""
     prepare: Callable[[Note, Sequence[Chunk]], PreparedNote] = _load(NOTE_PREPARERS["sqlite"])
     return prepare
 
 
 def backend_versions() -> tuple[str, str]:
-    """Return the versions of SQLite and vec0, both tried. Raises IndexFailure when one is missing."""
+    """Try SQLite and vec0 and return their versions. Raises IndexFailure when one is missing."""
     versions: tuple[str, str] = _load("memsync.index.sqlite.schema:capabilities")()
     return versions
 
 
 def check_built_in_files() -> list[str]:
-    """Return the names of the built-in model's files after checking their content. Raises EmbedderError.
+    """Check the content of the built-in model's files and return their names. Raises EmbedderError.
 
-    Its tokenizer counts tokens whatever model embeds.
+    They are needed with every model, because the built-in tokenizer counts all tokens.
     """
     names: list[str] = _load("memsync.embed.minilm:check_files")()
     return names
 
 
 def beneath_root(root: str, path: str) -> str | None:
-    """Return an absolute path as one relative to the root, empty for the root itself; None when it lies elsewhere."""
+    """Return an absolute path relative to the root, empty for the root itself; None if it is outside the root."""
     inner: str | None = _load("memsync.notes.naming:beneath")(root, path)
     return inner
 
 
 def make_token_counter() -> TokenCounter:
-    """Return what measures chunks and token budgets, whatever model embeds them."""
+    """Return the counter for chunks and token budgets; it is the same for every embedding model."""
     counter: TokenCounter = _load(TOKEN_COUNTER)()
     return counter
 
 
 def connect(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> MemoryApi:
-    """Return the memory of these settings: its daemon's if one serves it, otherwise one in this process.
+    """Return the memory of these settings: through its daemon if one serves it, otherwise in this process.
 
-    `notice` is told why a daemon that runs does not serve it.
+    Calls `notice` with the reason if a daemon is running but does not serve it.
     """
     if settings["daemon.use"]:
         try:
@@ -142,7 +142,7 @@ def connect(settings: Settings, notice: Callable[[str], None] = lambda text: Non
 
 
 def connect_daemon(settings: Settings) -> RemoteMemory:
-    """Return the memory as its daemon serves it. Raises DaemonUnavailable."""
+    """Return the memory through its daemon. Raises DaemonUnavailable."""
     from memsync.client import wire
     from memsync.memory import RemoteMemory
 
@@ -150,7 +150,7 @@ def connect_daemon(settings: Settings) -> RemoteMemory:
 
 
 def connect_to_daemon(settings: Settings) -> Client:
-    """Return a connection to the daemon, which is loaded sooner than a RemoteMemory. Raises DaemonUnavailable."""
+    """Return a connection to the daemon, which imports less than a RemoteMemory. Raises DaemonUnavailable."""
     from memsync.client import wire
     from memsync.client.connection import Client
 
@@ -158,9 +158,9 @@ def connect_to_daemon(settings: Settings) -> Client:
 
 
 def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:
-    """Take over what was kept of the settings' memory root if the root was moved, and say so in a sentence.
+    """If the memory root was moved, take over its index and call `notice` with a sentence about it.
 
-    Raises IndexBusy while another process uses it, IndexFailure, FilesystemError.
+    Raises IndexBusy while another process uses the index, IndexFailure, FilesystemError.
     """
     from memsync.sync.moved_root import recognise
 
@@ -178,7 +178,7 @@ def connect_here(
 ) -> Memory:
     """Return the memory of these settings in this process, whether or not there is a daemon.
 
-    `make` and `rerank_by` return the embedder and the reranker that a model's name and a number of threads ask for.
+    `make` and `rerank_by` return the embedder and the reranker for a model's name and a number of threads.
     """
     from memsync.memory import Memory
 

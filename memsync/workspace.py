@@ -1,11 +1,11 @@
-"""Workspace: one memory root in this process, with everything that operations work on."""
+"""Workspace: one memory root in this process, with its files, index, models and writers."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -50,19 +50,19 @@ _RANKING_SETTINGS = (
     "rerank_weight",
 )
 POOL_THREADS = 8
-"""Two for each of so many searches at once; a thread is made when it is first needed."""
+"""Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
 BUDGET_HITS = 50
-"""How many hits are looked for to fill a budget of tokens."""
+"""How many hits to search for to fill a budget of tokens."""
 INDEX_NOW_BYTES = 256_000
-"""A larger note takes longer to parse than a writer may wait: the daemon or the next search indexes it."""
+"""A write indexes its note at once only up to this size; the daemon or the next search indexes a larger one."""
 INDEX_SECONDS = 2.0
 
 
 class Workspace:
     """One memory root: its files, index, models and writers. Safe to use from several threads and processes.
 
-    `wiring` makes it. A daemon sets `daemon_status`, which adds to a status how the daemon fares. With `processes`
-    other than 1 (0: as many as there are processors) that many processes parse notes when there are many to read.
+    `wiring` makes it. A daemon sets `daemon_status`, which adds the daemon's state to a status. `processes` is the
+    number of processes that parse notes when there are many to read (0: one for each processor).
     """
 
     def __init__(
@@ -110,18 +110,16 @@ class Workspace:
     def close(self) -> None:
         """Release the model and the index. The memory cannot be used afterwards."""
         self.usage.flush()
-        self.models.close()  # first, so that no thread goes on waiting for a model
+        self.models.close()  # first, so that no thread keeps waiting for a model
         self.reranking.close()
         self._pool.shutdown()
         self.index.close()
         if self._cache is not None:
             self._cache.close()
 
-    @contextmanager
-    def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
+    def as_of_now(self) -> AbstractContextManager[tuple[IndexReader, int]]:
         """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
-        with self.answering.as_of_now() as view:
-            yield view
+        return self.answering.as_of_now()
 
     def parse(
         self,
@@ -133,7 +131,7 @@ class Workspace:
         filter_pairs: Sequence[tuple[str, str]] = (),
         tokens: int | None = None,
     ) -> Query:
-        """Return `text` as a query, not asked yet; with `tokens` and no `limit` for all that fit. Raises UsageError."""
+        """Parse `text` as a query; default limit: `search.limit`, or BUDGET_HITS with `tokens`. Raises UsageError."""
         if limit is None:
             limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
         chosen = Mode(mode or self.settings["search.mode"])
@@ -141,16 +139,16 @@ class Workspace:
         query = parse_query(
             text, now=datetime.now(), limit=limit, mode=chosen, filters=filters, filter_pairs=filter_pairs
         )
-        given = filters.folders  # as paths begin; those after them are as somebody typed them
-        typed = query.filters.folders[len(given) :]
-        folders = (*given, *self.answering.folders(self.settings.root, typed))
+        resolved = filters.folders  # the folders after these are still as the user typed them
+        typed = query.filters.folders[len(resolved) :]
+        folders = (*resolved, *self.answering.folders(self.settings.root, typed))
         return replace(query, filters=replace(query.filters, folders=folders)) if typed else query
 
     # ------------------------------------------------------------------------------------------ writing
 
     @cached_property
     def writer(self) -> NoteWriter:
-        """Changes single notes. There must be one only: it holds the writers' lock."""
+        """Changes single notes. There must be only one, because it holds the writers' lock."""
         return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules)
 
     @cached_property
@@ -164,10 +162,10 @@ class Workspace:
         return NoteEditor(self.files, self.reader, self.writer)
 
     def existing_thread(self, thread: str) -> NotePath:
-        """Return the path of a thread that is named by its path, by its name in threads/ or by its title.
+        """Return the path of the thread with this path, name in threads/, or title; also if it is archived.
 
-        An archived thread is looked for where it was moved to. Nothing of a thread in threads/ is read: an append to a
-        long one must not cost a reading of it. Raises NoThread, UsageError when several have that title.
+        Does not read a thread in threads/, so that an append to a long thread stays cheap. Raises NoThread, UsageError
+        when several threads have that title.
         """
         paths = thread_paths(thread)
         archived = (p for path in paths for p in (*self.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
@@ -185,14 +183,14 @@ class Workspace:
         return titled[0]
 
     def threads_titled(self, title: str) -> list[NotePath]:
-        """Return the threads of a title, in upper or lower case."""
+        """Return the threads with this title, ignoring case."""
         with self.as_of_now() as (reader, _):
             return [thread.path for thread in reader.threads() if thread.title.casefold() == title.casefold()]
 
     def write(self, what: str, about: str, change: Callable[[], Done]) -> Written:
         """Make one change under the writers' lock, commit it if the settings say so, and index the note.
 
-        `what` and the first line of `about` are the commit's message.
+        The commit message is `what` and the first line of `about`.
         """
         commit, complaint = "", ""
         with self.writer.lock():
@@ -210,9 +208,9 @@ class Workspace:
         return Written(done.path, done.line, generation, commit, warnings)
 
     def _index_now(self, path: NotePath) -> tuple[int, tuple[str, ...]]:
-        """Index one note if that takes no longer than a writer may wait; return the generation (0: later) and warnings.
+        """Index a written note if it is small; return the generation (0: not indexed yet) and warnings.
 
-        The note stays written, whatever goes wrong here.
+        A failure here only gives a warning, because the note is written already.
         """
         try:
             if os.stat(self.files.root / path).st_size > INDEX_NOW_BYTES:
@@ -221,9 +219,9 @@ class Workspace:
                 report = self.syncer.refresh(INDEX_SECONDS, places=Places([path]), for_search=True)
             if not self.syncer.holds(path):
                 if report.pending:
-                    return 0, (f"{path} is written, and not indexed yet: it takes longer than a write may",)
-                return 0, (f"{path} is not found by searches: it is left out by .gitignore or [files] exclude",)
+                    return 0, (f"{path} is written, but not indexed yet: indexing takes too long for a write",)
+                return 0, (f"searches do not find {path}: .gitignore or [files] exclude leaves it out",)
             with self.index.reading() as reader:
                 return (0 if report.pending else reader.generation()), ()
         except (MemsyncError, OSError) as error:
-            return 0, (f"it is written, and not indexed yet: {error}",)
+            return 0, (f"{path} is written, but not indexed yet: {error}",)

@@ -304,5 +304,5 @@ def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.Comple
     """And `-n` holds beside a budget."""
     write("a.md", "heron\n")
     write("b.md", "heron\n")
-    assert "none of 2 hits fits 1 word pieces" in run("search", "heron", "--tokens", "1").stderr
+    assert "none of 2 hits fits into 1 tokens" in run("search", "heron", "--tokens", "1").stderr
     assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1

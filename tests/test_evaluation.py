@@ -97,7 +97,7 @@ def test_files_of_other_benchmarks_are_read() -> None:
         ('{"answers": []}', 'f line 2: "question" must be text'),
         ('{"question": " ", "answers": []}', 'f line 2: "question" must be text'),
         ('{"question": "q"}', "f line 2: the question has no list of answers"),
-        ('{"question": "q", "answers": [], "relevant": []}', '"answers" and "relevant", and one'),
+        ('{"question": "q", "answers": [], "relevant": []}', '"answers" and "relevant"; give only one'),
         ('{"question": "q", "answers": "a.md"}', 'f line 2: "answers" must be a list of PATH, PATH:LINE or PATH:FIRST'),
         ('{"question": "q", "answers": ["a.md:9-3"]}', 'f line 2: "answers" must be a list of PATH'),
         ('{"question": "q", "answers": [3]}', 'f line 2: "answers" must be a list of PATH'),
@@ -247,7 +247,7 @@ def test_a_floor_says_what_it_loses_and_silences() -> None:
     assert (said.suggested.score, said.suggested.lost, said.suggested.silenced) == (0.3, 0, 1)
     assert measured([asked(1, 0.1, holds_all=True)], {}, Mode.HYBRID, 0.0).suggested is None
     assert measured([asked(0, 0.1)], {}, Mode.HYBRID, 0.0).reason == "no question was answered"
-    assert "no floor applies" in measured(found, {}, Mode.KEYWORD, 0.4).reason
+    assert "min_score does not apply" in measured(found, {}, Mode.KEYWORD, 0.4).reason
 
 
 def test_a_difference_is_noise_unless_its_interval_leaves_out_zero() -> None:
@@ -414,4 +414,4 @@ def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
     values = {figure["name"]: figure["value"] for figure in found["figures"]}
     assert (values["recall@1"], values["AUC"]) == (1.0, 1.0)
     assert (found["floor"]["lost"], found["floor"]["silenced"]) == (0, 1)
-    assert (found["suggested"], found["reason"]) == (None, "the one in force does as well")
+    assert (found["suggested"], found["reason"]) == (None, "the current one does as well")

@@ -205,4 +205,4 @@ def test_query_without_a_word_is_warned_of() -> None:
     """It is embedded all the same."""
     query = parse("?! …")
     assert (query.text, query.words) == ("?! …", ())
-    assert query.warnings == ("the query holds no word that could be looked up",)
+    assert query.warnings == ("the query contains no word that can be looked up",)

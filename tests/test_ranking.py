@@ -457,7 +457,7 @@ def test_the_token_budget_counts_each_citation(memory: Memory, write: Write) -> 
         assert len(memory.search("heron", tokens=tokens).hits) == count
     assert memory.search("heron", tokens=CITATION_TOKENS + cost - 1).hits == ()
     assert memory.search("heron", tokens=CITATION_TOKENS + cost - 1).warnings == (
-        f"none of 3 hits fits {CITATION_TOKENS + cost - 1} word pieces",
+        f"none of 3 hits fits into {CITATION_TOKENS + cost - 1} tokens",
     )
 
 

@@ -82,7 +82,7 @@ def test_what_no_note_answers_is_met_with_silence(small: Callable[..., Memory], 
     silent = memory.search(question)
     nearest = memory.search(question, min_score=0)
     assert silent.hits == ()
-    assert f"the nearest hit has a score of {nearest.hits[0].score:.2f}, which is too low" in silent.warnings[-1]
+    assert f"the best hit has a score of {nearest.hits[0].score:.2f}, which is too low" in silent.warnings[-1]
     assert nearest.warnings == ()
 
 

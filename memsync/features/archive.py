@@ -1,4 +1,4 @@
-"""Archiving: notes that are due, by age or by `expires`, are moved to archive/ and back."""
+"""Move notes that are due, by age or by `expires`, to archive/ and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memsync.operation import operation
 from memsync.workspace import Workspace
 
 MOST_SHARE = 0.1
-"""Of the notes: more than that is not moved at once unless somebody insists."""
+"""Share of the notes that may be archived at once without `force`."""
 MOST_DAYS = 36_500
 
 
@@ -35,7 +35,7 @@ def prune(
     apply: Annotated[bool, Meta(description="Move them. Without it they are only shown.")] = False,
     force: Annotated[bool, Meta(description="Move them even if they are more than 10 % of all notes.")] = False,
 ) -> Pruning:
-    """Show what is due to be archived, task memory that is old and what has expired; with `apply` move it to archive/.
+    """Return the notes due to be archived (old task memory, expired notes); with `apply`, move them to archive/.
 
     Personal and pinned notes stay. Raises WriteRefused when more than a tenth of the notes would move, unless `force`.
     """
@@ -65,13 +65,13 @@ def undo_prune(memory: Workspace) -> Pruning:
 
 
 def _done(memory: Workspace, plan: Pruning, moved: Moved) -> Pruning:
-    """Return what became of a plan, once the index has it."""
+    """Return the plan with its result: the notes moved, the failures, and a warning if the index misses a target."""
     with memory.as_of_now() as (reader, pending):
         notes = reader.notes()
     sources = {source for source, _ in moved.moves}
     known = {note.path for note in notes}
-    unseen = next((target for _, target in moved.moves if target not in known), "") if not pending else ""
-    left_out = f"no search finds {unseen}: .gitignore or [files] exclude leaves it out" if unseen else ""
+    unindexed = next((target for _, target in moved.moves if target not in known), "") if not pending else ""
+    left_out = f"no search finds {unindexed}: .gitignore or [files] exclude leaves it out" if unindexed else ""
     return replace(
         plan,
         moved=tuple(retirement for retirement in plan.due if retirement.path in sources),
@@ -83,13 +83,13 @@ def _done(memory: Workspace, plan: Pruning, moved: Moved) -> Pruning:
 
 
 def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[list[Retirement], list[str]]:
-    """Return the notes that are due at a moment, by path, and a warning for each `expires` that was not understood.
+    """Return the notes that are due at `now`, by path, and a warning for each `expires` that cannot be parsed.
 
-    A note with `expires` is due then; task memory without it, when it is older than `task_days`. The age of a note that
-    a clone or a pull brought counts from its arrival. Personal and pinned notes are never due, nor is the README.md
-    that describes its folder, nor a note whose `expires` is not understood.
+    A note with `expires` is due at that time. Task memory without it is due when it is older than `task_days`; a note
+    that a clone or pull brought ages from its arrival. Never due: personal and pinned notes, a README.md that
+    describes its folder, and a note whose `expires` cannot be parsed.
     """
-    found, warnings = [], []
+    retirements, warnings = [], []
     for note in notes:
         if is_kept_for_good(note) or describes_folder(note.path):
             continue
@@ -105,10 +105,10 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
         if reason:
             target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")
             shown = last_active(note) if expires is not None else here_since(note)
-            found.append(Retirement(note.path, target, shown, reason))
-    return found, warnings
+            retirements.append(Retirement(note.path, target, shown, reason))
+    return retirements, warnings
 
 
 def is_too_much(count: int, notes: int) -> bool:
-    """Tell whether so many of the notes are more than should be archived at once."""
+    """Tell whether `count` of `notes` notes are too many to archive without `force`."""
     return count > notes * MOST_SHARE

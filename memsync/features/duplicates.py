@@ -15,22 +15,19 @@ from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
 
 LEAST_TOKENS = 8
-"""A shorter passage ("Yes.", "Open questions") says the same in many notes without repeating anything."""
+"""Shorter passages ("Yes.", "Open questions") recur in many notes without being duplicates."""
 MOST_PAIRS = 10_000
 MOST_COMPARED = 40_000
-"""Passages that are compared each with each, unless all are asked for.
-
-That takes ten seconds; twice as many take forty.
-"""
+"""Number of passages compared with each other, unless `compare_all`. Takes ten seconds; twice as many take forty."""
 LEAST_SIMILARITY = 0.7
-"""Below that, passages are only about the same matter."""
+"""Below this cosine, passages only share a topic."""
 
 
 @operation(
     Command(
         "duplicates",
-        help="Print passages that several notes contain, word for word or nearly so, the most similar first.",
-        notes="Each passage is compared with every other; interrupt it at any time.",
+        help="Print passages that several notes contain, word for word or nearly so, most similar first.",
+        notes="It compares each passage with every other; you can interrupt it at any time.",
         runs_here=True,
     ),
     is_slow=True,
@@ -47,13 +44,13 @@ def duplicates(
     ] = False,
     progress: Progress = no_progress,
 ) -> Duplicates:
-    """Return passages that stand in several notes, equal or with a cosine of `similarity` or more.
+    """Return passages that several notes contain, equal or with a cosine of at least `similarity`.
 
-    Of more than 40,000 passages the longest are compared, unless `compare_all`; equal ones are found in any case.
+    Compares only the 40,000 longest passages, unless `compare_all`; finds equal passages in any case.
     """
-    most = sys.maxsize if compare_all else MOST_COMPARED
+    max_compared = sys.maxsize if compare_all else MOST_COMPARED
     with memory.as_of_now() as (reader, pending):
-        groups, left_out = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS, most, progress)
+        groups, left_out = reader.repetitions(similarity, LEAST_TOKENS, MOST_PAIRS, max_compared, progress)
         space = reader.active_space()
         waiting = reader.pending(space) if space else reader.counts().passages
     repetitions = tuple(_repetition(memory, score, places) for score, places in groups[:limit])
@@ -66,7 +63,7 @@ def _repetition(memory: Workspace, score: float, places: Sequence[Place]) -> Rep
 
 
 def _quote(memory: Workspace, place: Place) -> str:
-    """Return the lines of a place as they are now; empty when they have just gone."""
+    """Return the current lines of a place; empty if its note is gone or unreadable."""
     try:
         note = memory.editor.read(place.path)
     except (OSError, NoteError):

@@ -1,4 +1,4 @@
-"""The index as a whole: synced, built anew, verified, and what it holds."""
+"""Sync, rebuild and verify the index, and report its status."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from memsync.workspace import Workspace
 
 WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0
-"""A check does not wait for a long sync: it says who is at work."""
+"""`verify` does not wait for a long sync: it soon fails and names the process that is syncing."""
 
 Waiting = Callable[[str], None]
-"""Called with the name of whoever is waited for."""
+"""Called with the name of the process that holds the sync lock."""
 
 
 def _no_waiting(holder: str) -> None:
@@ -38,8 +38,8 @@ Wait = Annotated[
     Command(
         "sync",
         help="Make the index equal to the files: text first, then vectors.",
-        notes="Interrupt it at any time: the next sync goes on where it stopped. Exits with 1 if a file or the model "
-        "failed.",
+        notes="You can interrupt it at any time: the next sync continues from there. Exits with 1 if a file or the "
+        "model failed.",
     ),
     is_slow=True,
 )
@@ -53,14 +53,14 @@ def sync(
 ) -> SyncReport:
     """Make the index equal to the files: text first, then vectors.
 
-    Waits for another sync of the same index to end, and calls `on_wait` with its name. Raises IndexBusy when that takes
-    too long, RootError when the root is not the one indexed (unless `accept_root`), IndexFailure.
+    If another process is syncing this index, calls `on_wait` with its name and waits. Raises IndexBusy when that takes
+    longer than `wait_seconds`, RootError when another root was indexed (unless `accept_root`), IndexFailure.
     """
     return memory.syncer.sync(wait_seconds=wait_seconds, on_wait=on_wait, accept_root=accept_root, progress=progress)
 
 
 @operation(
-    Command("rebuild", help="Build the index again from the files; the old one answers until the new one is complete."),
+    Command("rebuild", help="Build the index again from the files; searches use the old one until then."),
     writes=True,
     is_slow=True,
     is_local=True,
@@ -73,9 +73,9 @@ def rebuild(
     wait_seconds: Wait = WAIT_SECONDS,
     on_wait: Waiting = _no_waiting,
 ) -> SyncReport:
-    """Build the index again from the files, beside the old one, which answers until the new one is complete.
+    """Build a new index from the files; searches use the old one until the new one is complete.
 
-    Vectors of known texts are kept unless `drop_vectors`. Raises as `sync` does.
+    Keeps the vectors of known texts unless `drop_vectors`. Raises the same errors as `sync`.
     """
     return memory.syncer.rebuild(
         keep_vectors=not drop_vectors, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress
@@ -85,8 +85,8 @@ def rebuild(
 @operation(
     Command(
         "verify",
-        help="Check that the index is what the files say: build a second one beside it and compare.",
-        notes="If they differ, print the first difference, put the second one in the index's place, and exit with 1.",
+        help="Check that the index matches the files: build a second index and compare.",
+        notes="If they differ, print the first difference, replace the index with the second one, and exit with 1.",
     ),
     writes=True,
     is_slow=True,
@@ -102,9 +102,9 @@ def verify(
     wait_seconds: Wait = VERIFY_WAIT_SECONDS,
     on_wait: Waiting = _no_waiting,
 ) -> Difference | None:
-    """Build the index a second time from the files and return the first line in which the two differ, or None.
+    """Build a second index from the files and return the first line in which the two differ, or None.
 
-    Changes not yet indexed are indexed first. Vectors come from the cache unless they are to be recomputed.
+    Indexes pending changes first. Takes vectors from the cache unless `recompute`.
     """
     return memory.syncer.verify(recompute=recompute, wait_seconds=wait_seconds, on_wait=on_wait, progress=progress)
 
@@ -113,21 +113,21 @@ def verify(
     Command(
         "status",
         help="Print what the index holds and what the daemon does.",
-        notes="It does not compare the files.",
+        notes="It does not look for changed files.",
     ),
     tool=Tool(
         "memory_status",
         "Status of the memory",
-        "Tell how much the memory holds, whether its index is current, and what is wrong if anything is. Use it when "
-        "answers carry warnings.",
+        "Tell how much the memory holds, whether its index is current, and what is wrong with it, if anything. Use it "
+        "when answers carry warnings.",
     ),
 )
 def status(memory: Workspace) -> Status:
-    """Return what the index holds, as of the last sync; files changed since are not looked for."""
+    """Return what the index holds as of the last sync, without looking for changed files."""
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
         model_failure = [Failure("(model)", model)] if model else []
-        found = Status(
+        local_status = Status(
             root=str(memory.settings.root),
             index_path=str(memory.settings.index_dir),
             notes=counts.notes,
@@ -150,4 +150,4 @@ def status(memory: Workspace) -> Status:
             ),
             failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
         )
-    return memory.daemon_status(found) if memory.daemon_status is not None else found
+    return memory.daemon_status(local_status) if memory.daemon_status is not None else local_status

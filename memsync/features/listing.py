@@ -1,4 +1,4 @@
-"""Which notes there are, and the folders that hold them."""
+"""List the notes, and the folders that hold them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def notes(
     *,
     archived: Annotated[bool, Meta(description="Include archived notes.")] = False,
 ) -> Notes:
-    """Return every note under a folder, or all, by path; with `archived` the archived ones, too."""
+    """Return every note under `folder` (default: all), by path; with `archived`, also the archived ones."""
     with memory.as_of_now() as (reader, pending):
         known = reader.notes()
     inside = folder_path(memory.files.root, folder, [note.path for note in known]) if folder else ""
-    found = (
+    listed = (
         NoteAbout(note.path, note.title, note.kind, note.tier, last_active(note), note.pinned, note.archived)
         for note in known
         if inside is not None and note.path.startswith(inside) and (archived or not note.archived)
     )
-    return Notes(tuple(found), pending)
+    return Notes(tuple(listed), pending)
 
 
 @operation(
@@ -49,12 +49,12 @@ def collections(memory: Workspace) -> Collections:
 
 
 def _collections(notes: Iterable[IndexedNote]) -> list[Collection]:
-    """Return the folders that hold notes, each counted with those beneath it, by name; archived notes are left out.
+    """Return the folders that hold notes, by name; a folder's count includes its subfolders but no archived notes.
 
-    What a folder's own README.md says in its front matter describes it: `title`, else its heading, and `description`.
+    Title and description come from the folder's README.md: `title` (or its heading) and `description`.
     """
     readmes: dict[str, IndexedNote] = {}
-    held: dict[str, list[IndexedNote]] = {}
+    notes_under: dict[str, list[IndexedNote]] = {}
     for note in notes:
         if note.archived:
             continue
@@ -62,8 +62,8 @@ def _collections(notes: Iterable[IndexedNote]) -> list[Collection]:
         if describes_folder(note.path):
             readmes["/".join(folders)] = note
         for depth in range(1, len(folders) + 1):
-            held.setdefault("/".join(folders[:depth]), []).append(note)
-    return [_collection(folder, held[folder], readmes.get(folder)) for folder in sorted(held)]
+            notes_under.setdefault("/".join(folders[:depth]), []).append(note)
+    return [_collection(folder, notes_under[folder], readmes.get(folder)) for folder in sorted(notes_under)]
 
 
 def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | None) -> Collection:

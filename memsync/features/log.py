@@ -1,4 +1,4 @@
-"""Writing down what happened and what should last: the daily log, long-term memory, new notes."""
+"""Write to the daily log and to long-term memory, and make new notes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TierName = Annotated[str, one_of(("", *Tier), "How long it matters: personal, pr
         "memory_log",
         "Write to today's log",
         "Append an entry to today's log, with the time. Use it for what happened: work done, decisions on the way, "
-        "things tried. What should last belongs to memory_remember.",
+        "things tried. For what should last, use memory_remember.",
         ("text", "tags"),
         {"text": "One entry, in a sentence or two.", "tags": "Tags, without #."},
         is_idempotent=False,
@@ -61,10 +61,7 @@ def log(
     tags: Tags = (),
     force: Force = False,
 ) -> Written:
-    """Append an entry to the log of a day.
-
-    Raises UsageError where [kinds] has no folder for logs.
-    """
+    """Append an entry to the log of a day. Raises UsageError when [kinds] has no folder for logs."""
     now = datetime.now()
     of_day = parse_day(day, now) if day else now.date()
     clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
@@ -92,8 +89,8 @@ def log(
         "other conversations. An item that is already there is not added again.",
         ("text", "section", "note", "tier", "tags"),
         {
-            "text": "One thing, so that it is understood without this conversation.",
-            "note": "Another note than MEMORY.md, by its path; not SOUL.md and no prompt.",
+            "text": "One thing, worded so that it is clear without this conversation.",
+            "note": "Path of a note to use instead of MEMORY.md; not SOUL.md or a prompt.",
             "tier": "How long it matters: for good (personal), for a project, or for a task.",
             "tags": "Tags, without #.",
         },
@@ -106,7 +103,7 @@ def remember(
     *,
     section: Annotated[
         str,
-        Meta(description="The section to put it in; it is made if it is not there. [default: Remembered]"),
+        Meta(description="The section to put it in; made if it is missing. [default: Remembered]"),
         Cli(metavar="HEADING"),
     ] = "",
     note: Annotated[
@@ -120,16 +117,16 @@ def remember(
 ) -> Written:
     """Add a list item to a section of long-term memory (MEMORY.md), or of another note.
 
-    Note and section are made if they are not there. An item that is already there is not added again.
+    Makes the note and the section if they are missing. Does not add an item that is already there.
     """
-    wanted = Tier(tier or Tier.PERSONAL)
-    path = note_path(note or NOTE_OF_TIER[wanted])
-    if memory.editor.is_of_kind(path, Kind.THREAD):  # a section of that name would be a message
+    tier_of_item = Tier(tier or Tier.PERSONAL)
+    path = note_path(note or NOTE_OF_TIER[tier_of_item])
+    if memory.editor.is_of_kind(path, Kind.THREAD):  # the section's heading would be read as a message
         raise UsageError(f"{path} is a thread", hint="Append to it: memsync thread append")
     item = list_item(text, tags=tags_of(tags))
     heading = one_line(section) or REMEMBERED
     is_memory = path == NOTE_OF_TIER[Tier.PERSONAL]
-    fields = {"tier": str(wanted)} if tier and not is_memory else {}
+    fields = {"tier": str(tier_of_item)} if tier and not is_memory else {}
     head = f"{head_of(fields)}# {TITLE_OF_MEMORY if is_memory else title_of(path)}\n"
     return memory.write("remember", text, lambda: memory.editor.add_to_section(path, heading, item, head, force=force))
 
@@ -137,8 +134,8 @@ def remember(
 @operation(
     Command(
         "note new",
-        help="Make the note PATH, with TEXT if there is any, and print its path:line. An existing note is left alone.",
-        notes="PATH counts from the memory root; with ./ or ../ it counts from the current folder.",
+        help="Make the note PATH, with TEXT if given, and print its path:line. Never changes an existing note.",
+        notes="PATH is relative to the memory root; with ./ or ../ it is relative to the current folder.",
     ),
     writes=True,
 )
@@ -151,7 +148,7 @@ def new_note(
     tier: TierName = "",
     tags: Tags = (),
 ) -> Written:
-    """Make a note. Raises UsageError when there is one of that name, or no scan would find it."""
+    """Make a note. Raises UsageError when the path is taken or excluded from the index."""
     place = new_note_path(path)
     if memory.files.leaves_out(place):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Learned patterns: list items `- text {.pattern type=… key=… count=3 confidence=0.8}`, counted up where they stand."""
+"""Learned patterns: list items `- text {.pattern type=… key=… count=3 confidence=0.8}`, counted up in place."""
 
 from __future__ import annotations
 
@@ -23,38 +23,31 @@ MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
 HEADING = "Patterns"
 
 
-@operation(Command("pattern list", help="Print every learned pattern, the surest first."))
+@operation(Command("pattern list", help="Print every learned pattern, highest confidence first."))
 def patterns(memory: Workspace) -> tuple[Pattern, ...]:
-    """Return the learned patterns of all notes, the surest first."""
+    """Return the learned patterns of all notes, highest confidence first."""
     with memory.as_of_now() as (reader, _):
         paths = reader.notes_where("class", "pattern")
     notes = filter(None, map(memory.editor.read, paths))
-    found = [pattern for note in notes for pattern in _patterns(note)]
-    return tuple(sorted(found, key=lambda one: (-one.confidence, -one.count, one.path, one.line)))
+    learned = [pattern for note in notes for pattern in _patterns(note)]
+    return tuple(sorted(learned, key=lambda pattern: (-pattern.confidence, -pattern.count, pattern.path, pattern.line)))
 
 
 @operation(
-    Command(
-        "pattern observe", help="Record that TEXT was observed, once more if it was before, and print its path:line."
-    ),
+    Command("pattern observe", help="Record one observation of the pattern TEXT and print its path:line."),
     writes=True,
 )
 def observe(
     memory: Workspace,
     text: Annotated[str, Meta(description="The pattern."), Cli(metavar="TEXT", is_text=True)],
     *,
-    pattern_type: Annotated[
-        str, Meta(description="What sort of pattern it is: style, habit, …"), Cli(("--type",))
-    ] = "",
+    pattern_type: Annotated[str, Meta(description="The type of pattern: style, habit, …"), Cli(("--type",))] = "",
     key: Annotated[str, Meta(description="What it is about; equal keys are one pattern.")] = "",
     confidence: Annotated[
         float, Meta(ge=0, le=1, description="How sure it is. [default: grows with each observation]")
     ] = 0.0,
 ) -> Written:
-    """Record that a pattern was observed, once more if MEMORY.md has it.
-
-    It is found by `key` or, without one, by its text.
-    """
+    """Add a pattern to MEMORY.md, or count it up if it is there: with the same `key` or, without one, the same text."""
     return memory.write("pattern", text, lambda: _observe(memory, text, pattern_type, key, confidence))
 
 
@@ -62,12 +55,12 @@ def _observe(memory: Workspace, text: str, pattern_type: str, key: str, confiden
     today = date.today().isoformat()
     first = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
     attributes = {**first, "confidence": _confidence(confidence, 1), "first": today, "last": today}
-    wanted = one_line(text)
-    item = list_item(wanted, attributes={name: value for name, value in attributes.items() if value})
+    line = one_line(text)
+    item = list_item(line, attributes={name: value for name, value in attributes.items() if value})
 
     def known(note: Note | None) -> Pattern | None:
-        there = list(_patterns(note)) if note else []
-        return next((p for p in there if (p.key == key if key else p.text == _shown(wanted))), None)
+        patterns_there = _patterns(note) if note else ()
+        return next((p for p in patterns_there if (p.key == key if key else p.text == _shown(line))), None)
 
     if known(memory.editor.read(MEMORY)) is None:
         return memory.editor.add_to_section(MEMORY, HEADING, item, f"# {TITLE_OF_MEMORY}\n")
@@ -80,18 +73,18 @@ def _observe(memory: Workspace, text: str, pattern_type: str, key: str, confiden
     return memory.writer.rewrite(MEMORY, edit)
 
 
-def _counted(content: str, note: Note, found: Pattern, confidence: float, today: str) -> str:
-    """Return the note's text with a pattern observed once more."""
-    line = note.lines[found.line - 1]
+def _counted(content: str, note: Note, pattern: Pattern, confidence: float, today: str) -> str:
+    """Return the note's text with the pattern's count raised by one."""
+    line = note.lines[pattern.line - 1]
     column, attributes = cut_attributes(line)
-    count = found.count + 1
+    count = pattern.count + 1
     changed = {"count": str(count), "confidence": _confidence(confidence, count), "last": today}
     block = attribute_block({**attributes, **changed})
-    return replace_line(content, found.line, f"{line[:column]} {block}")
+    return replace_line(content, pattern.line, f"{line[:column]} {block}")
 
 
 def _patterns(note: Note) -> Iterator[Pattern]:
-    """Yield the patterns of a note, in order. What somebody said in a conversation is none."""
+    """Yield the patterns of a note, in order; none from a thread, which quotes what people said."""
     if note.kind is Kind.THREAD:
         return
     for section_blocks in note.blocks:
@@ -119,12 +112,12 @@ def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
 
 
 def _shown(text: str) -> str:
-    """Return text without the backslashes that keep it from being read as a time or as attributes."""
+    """Return text without the backslashes that escape a time or attributes."""
     return text.replace("\\:", ":").replace("\\{", "{")
 
 
 def _confidence(given: float, count: int) -> str:
-    """Return the confidence that was given, else one that grows with each observation: 0.5, 0.75, 0.88."""
+    """Return `given` or, if it is 0, a confidence that grows with each observation: 0.5, 0.75, 0.88."""
     return f"{given if given else 1 - 0.5 ** min(count, 10):.2g}"
 
 

@@ -1,6 +1,6 @@
 """Preferences: the `- key: value` lines of preferences.md, for everyone or under a `## user:NAME` heading.
 
-Of several lines with one key the last wins.
+If several lines have the same key, the last one wins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memsync.workspace import Workspace
 
 PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"
-# Key and value begin and end without a space: any number of spaces around them is read in one pass.
+# Key and value may not begin or end with a space, so that the regex never backtracks over long runs of spaces.
 _LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")
 _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
 
@@ -34,27 +34,27 @@ User = Annotated[str, Meta(description="The user. [default: everyone]"), Cli(met
 
 @operation(Command("pref list", help="Print every preference."))
 def preferences(memory: Workspace, *, user: User = "") -> tuple[Preference, ...]:
-    """Return the preferences of everyone, with those of `user` in their place where there are any."""
+    """Return the preferences for everyone; those of `user` replace the ones with the same key."""
     note = memory.editor.read(PREFERENCES)
-    found: dict[str, Preference] = {}
+    by_key: dict[str, Preference] = {}
     user = one_line(user)
     for owner in ("", user) if user else ("",):
         for preference in _preferences(note) if note else ():
             if preference.user == owner:
-                found.pop(preference.key, None)
-                found[preference.key] = preference
-    return tuple(found.values())
+                by_key.pop(preference.key, None)
+                by_key[preference.key] = preference
+    return tuple(by_key.values())
 
 
 @operation(Command("pref set", help="Set KEY to VALUE and print its path:line."), writes=True)
 def set_preference(
     memory: Workspace,
     key: Annotated[str, Meta(description="What it is about.")],
-    value: Annotated[str, Meta(description="What is preferred."), Cli(is_text=True)],
+    value: Annotated[str, Meta(description="The preference."), Cli(is_text=True)],
     *,
     user: User = "",
 ) -> Written:
-    """Set a preference, in its line if there is one. Raises UsageError for what could not be read back."""
+    """Set a preference, replacing the line that has it. Raises UsageError when the result could not be read back."""
     key, value, user = map(one_line, (key, value, user))
     if not key or ":" in key or not value or not _LINE.fullmatch(f"- {key}: {value}"):
         raise UsageError(f"{key!r} and {value!r} are not a preference", hint="Write: memsync pref set KEY VALUE")
@@ -62,9 +62,9 @@ def set_preference(
     if braced is not None:
         raise UsageError(f"{braced!r} ends in attributes", hint="Write it without the braces.")
     written = f"{_HEAD}\n## user:{user}\n\n- {key}: {value}\n" if user else f"{_HEAD}\n- {key}: {value}\n"
-    read = _preferences(memory.editor.parse(PREFERENCES, written.encode()))
-    if [(one.key, one.value, one.user) for one in read] != [(key, value, user)]:
-        raise UsageError(f"{user!r} would not be read as this user", hint="Write it without Markdown's signs.")
+    read_back = _preferences(memory.editor.parse(PREFERENCES, written.encode()))
+    if [(pref.key, pref.value, pref.user) for pref in read_back] != [(key, value, user)]:
+        raise UsageError(f"{user!r} would not be read as this user", hint="Write it without Markdown characters.")
     return memory.write("pref", f"{key}: {value}", lambda: _set(memory, key, value, user))
 
 
@@ -78,7 +78,7 @@ def _set(memory: Workspace, key: str, value: str, user: str) -> Done:
 
     def edit(text: str) -> str:
         now = memory.editor.parse(PREFERENCES, text)
-        old = [one for one in _preferences(now) if (one.key, one.user) == (key, user)]
+        old = [preference for preference in _preferences(now) if (preference.key, preference.user) == (key, user)]
         if old:
             line = _LINE.fullmatch(now.lines[old[-1].line - 1])
             assert line is not None
@@ -90,18 +90,18 @@ def _set(memory: Workspace, key: str, value: str, user: str) -> Done:
 
 def _preferences(note: Note) -> list[Preference]:
     """Return every preference of the note, in order."""
-    found = []
+    preferences = []
     for section in note.sections:
         user = next((named[1] for title in section.heading_path if (named := _USER.fullmatch(title))), "")
         for number in range(section.start_line, section.end_line + 1):
             line = _LINE.fullmatch(note.lines[number - 1])
             if line is not None:
-                found.append(Preference(line[2], line[4], number, user))
-    return found
+                preferences.append(Preference(line[2], line[4], number, user))
+    return preferences
 
 
 def _place(note: Note, heading: str) -> int:
-    """Return the line behind which a new preference stands: a user's section, or what is for everybody."""
+    """Return the line after which to insert a preference: the end of the user's section, or of those for everyone."""
     section = find_section(note, heading) if heading else None
     if section is not None:
         return end_of_section(note, section)

@@ -1,4 +1,4 @@
-"""Entries that memsync appended and an editor overwrote: found, appended again, or forgotten."""
+"""Find entries that memsync appended and an editor overwrote; append them again or forget them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def overwritten(
 ) -> tuple[Overwritten, ...]:
     """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
 
-    Entries that somebody edited are marked `similar`, those whose note is gone `note_deleted`.
+    `similar` marks entries that were edited, `note_deleted` those whose note is gone.
     """
     return tuple(entry for _, entry in _lost(memory, days))
 
 
 @operation(writes=True)
 def recover(memory: Workspace, ids: Ids) -> tuple[Written, ...]:
-    """Append overwritten entries again, in their first order; a deleted note gets its heading back."""
+    """Append overwritten entries again, in their original order; a deleted note is made again with its heading."""
     return tuple(_recover(memory, entry) for entry in _named(memory, ids))
 
 
@@ -54,7 +54,7 @@ def dismiss(memory: Workspace, ids: Ids) -> int:
 
 
 def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
-    """Return the entries of the last days that are not in their notes, in the order in which they were appended."""
+    """Return the entries of the last days that are not in their notes, in the order they were appended."""
     since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
     by_path: dict[NotePath, list[Appended]] = {}
     for entry in memory.writer.journal.since(0.0):
@@ -74,19 +74,19 @@ def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
 
 
 def _text_of(memory: Workspace, path: NotePath) -> str | None:
-    """Return the text of a note and of those of its name that were archived since; None when there is none."""
+    """Return the text of a note and of its archived versions; None when there is neither."""
     archived = (*memory.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}"))
     notes = [note for place in dict.fromkeys((path, *archived)) if (note := memory.editor.read(place)) is not None]
     return "\n".join(line for note in notes for line in note.lines) if notes else None
 
 
 def _recover(memory: Workspace, entry: Appended) -> Written:
-    """Append an entry again. Until it is there, the journal counts it as lost."""
+    """Append an entry again; until that has succeeded, the journal counts it as lost."""
     head = entry.head or _head_of(memory, entry.path)
 
     def append() -> Done:
-        if all(left.id != entry.id for left in memory.writer.journal.since(0.0, entry.path)):
-            # Another append, perhaps of another process, has put it back by now.
+        if all(open_entry.id != entry.id for open_entry in memory.writer.journal.since(0.0, entry.path)):
+            # Another append, perhaps by another process, has put it back by now.
             return Done(entry.path, _last_line_of(memory, entry))
         if entry.heading:
             item = as_it_was(entry.entry)
@@ -97,21 +97,21 @@ def _recover(memory: Workspace, entry: Appended) -> Written:
 
 
 def _last_line_of(memory: Workspace, entry: Appended) -> int:
-    """Return the line on which an entry begins, the last one if it is there several times; otherwise the last line."""
+    """Return the last line on which the entry begins, or the note's last line if the entry is not there."""
     note, first = memory.editor.read(entry.path), entry.entry.partition("\n")[0]
     lines = note.lines if note else ()
     return max((number for number, line in enumerate(lines, 1) if line == first), default=len(lines) or 1)
 
 
 def _head_of(memory: Workspace, path: NotePath) -> str:
-    """Return how a deleted note begins when it is made again and the journal does not know."""
+    """Return the head for a deleted note whose head the journal does not know."""
     if memory.reader.rules.kind(path) is Kind.THREAD:
         return head_of({"title": title_of(path), "status": "active"})
     return f"# {title_of(path)}\n"
 
 
 def _named(memory: Workspace, ids: Sequence[str]) -> list[Appended]:
-    """Return lost entries by their ids, each once, in the order in which they were appended. Raises UsageError."""
+    """Return the lost entries with these ids, each once, in the order they were appended. Raises UsageError."""
     lost = [entry for entry, _ in _lost(memory, MOST_DAYS)]
     unknown = set(ids).difference(entry.id for entry in lost)
     if unknown:

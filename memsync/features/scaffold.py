@@ -1,4 +1,4 @@
-"""`memsync init`: a new memory root, or what an existing folder of notes lacks to be one. Never overwrites."""
+"""`memsync init`: make a folder a memory root, without overwriting any file."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ root = "."
 
 @dataclass(frozen=True, slots=True)
 class CreatedRoot:
-    """What `create_root` found and did; names are relative to `root`. `notes` counts those that were there before."""
+    """The result of `create_root`; names are relative to `root`. `notes` counts the notes that were there before."""
 
     root: Path
     created: tuple[str, ...]
@@ -72,12 +72,10 @@ class CreatedRoot:
 
 
 def create_root(root: Path) -> CreatedRoot:
-    """Make `root` a memory root.
+    """Make `root` a memory root. A folder that has notes gets only the files for git and memsync, no templates.
 
-    Raises RootError when it is a file, FilesystemError when it cannot be written, WriteRefused for a folder in it that
-    is a link.
-
-    A folder that has notes gets no templates beside them, only the files that git and memsync use.
+    Raises RootError when it is a file, the home folder or /, FilesystemError when it cannot be written, WriteRefused
+    when a folder in it is a link.
     """
     if root.exists() and not root.is_dir():
         raise RootError(f"{root} is not a folder", hint="Name a new folder, or one with notes in it.")
@@ -117,9 +115,9 @@ def _count_notes(root: Path) -> int:
 
 
 def _write_new(root: Path, name: str, text: str) -> bool:
-    """Write a file that does not exist yet and return True; leave one that does and return False.
+    """Write a new file and return True; leave an existing one alone and return False.
 
-    Raises WriteRefused where a folder of the root is a link: a clone may bring one that leads elsewhere.
+    Raises WriteRefused when a folder is a link: a clone may bring a link that points outside the root.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with folder_of(root, NotePath(name), create=True) as folder:

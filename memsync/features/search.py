@@ -1,4 +1,4 @@
-"""Search, and reading the lines that a hit names."""
+"""Search, and read the lines that a hit names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Values = tuple[str, ...]
 @operation(
     Command(
         "search",
-        notes='Everything in WORDS that is not a filter, a "phrase" or an -exclusion is text. Options may stand before '
-        "or after the words; after -- nothing is an option, so -exclusions come there. Exits with 1 if nothing "
+        notes='Everything in WORDS that is not a filter, a "phrase" or an -exclusion is text. Options may come before '
+        "or after the words. Write -exclusions after --, where nothing is read as an option. Exits with 1 if nothing "
         "matches, with 13 if nothing was found while files are still being indexed.",
         examples=(
             "memsync search which store did we choose",
@@ -39,7 +39,7 @@ Values = tuple[str, ...]
         "Search the memory",
         "Find what the memory's notes say, by meaning and by word. Use it before answering anything that may have "
         "come up before: people, decisions, preferences, earlier conversations. Every hit quotes its file and "
-        "names path and line. The query may hold filters: kind:daily, tag:work, in:projects/, role:user, "
+        "names path and line. The query may contain filters: kind:daily, tag:work, in:projects/, role:user, "
         'session:s1, after:2026-11-01, before:yesterday, "an exact phrase", is:archived.',
         ("query", "limit", "tokens"),
         {
@@ -67,7 +67,7 @@ def search(
         float | None, Meta(ge=0, le=1, description="Leave out hits with a lower score, from 0 to 1."), Cli(metavar="P")
     ] = None,
     rerank: Annotated[
-        bool, Meta(description="Let a cross-encoder read the first hits, and blend its relevance with their scores.")
+        bool, Meta(description="Let a cross-encoder rate the first hits, and blend its rating with their scores.")
     ] = False,
     fresh: Annotated[
         str,
@@ -89,11 +89,11 @@ def search(
     path: Annotated[Values, Meta(description="Only paths like this; * also matches slashes.")] = (),
     role: Annotated[Values, Meta(description="Only messages by this role: user, assistant, agent, …")] = (),
     session: Annotated[Values, Meta(description="Only messages of this session.")] = (),
-    status: Annotated[Values, Meta(description="Only threads and messages of this status: active, completed, …")] = (),
+    status: Annotated[Values, Meta(description="Only threads and messages with this status: active, …")] = (),
     after: Annotated[
         Values, Meta(description='Only since this day: 2026-11-01, 2026-11, yesterday, 3d, "2 weeks ago".')
     ] = (),
-    before: Annotated[Values, Meta(description="Only until this day, the day included.")] = (),
+    before: Annotated[Values, Meta(description="Only until this day, inclusive.")] = (),
     where: Annotated[
         Values,
         Meta(description="Only where an attribute or front matter key has this value."),
@@ -103,10 +103,10 @@ def search(
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 
-    Filters narrow the search; several values of one filter are alternatives. With `fresh` strict, changed files are
-    indexed first, as far as `search.deadline_ms` allows; `freshness` and `warnings` say what the answer lacks. Hits are
-    in order, best first; scores are probabilities. `generation`, from a SyncReport, names a state of the index that the
-    answer must include. Raises UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
+    Several values of one filter are alternatives. With `fresh` strict, changed files are indexed first, as far as
+    `search.deadline_ms` allows; `freshness` and `warnings` say what the answer lacks. Hits come best first; scores are
+    probabilities. `generation`, from a SyncReport, names a state of the index that the answer must include. Raises
+    UsageError, RootError, IndexFailure, and with `rerank` UnknownModel.
     """
     options = {
         "kind": kind, "tier": tier, "tag": tag, "in": folder, "path": path, "role": role, "session": session,
@@ -121,21 +121,21 @@ def search(
 @operation(
     Command(
         "get",
-        notes="A note is named as search prints it, by its path from the current folder, by an absolute path, without "
-        ".md, or by a title, an alias or a file name that only one note has.",
+        notes="Name a note as search prints it, by its path from the current folder or an absolute path, with or "
+        "without .md, or by a title, an alias or a file name that only one note has.",
         examples=(
             "memsync get SOUL.md",
             "memsync get daily/2026-11-21.md:12",
             "memsync get daily/2026-11-21.md:12:5      five lines from line 12",
-            "memsync get daily/2026-11-21.md:12-16     as search prints it",
+            "memsync get daily/2026-11-21.md:12-16     lines 12 to 16, as search prints them",
             "memsync get projects/store.md#decision    a section, by its heading",
         ),
     ),
     tool=Tool(
         "memory_get",
         "Read lines of a note",
-        "Read a note, or the lines around a hit, as the file is now. Use it when a hit is not enough. A note that does "
-        "not exist gives an empty answer with its path.",
+        "Read a note, or the lines around a hit, from the file as it is now. Use it when a hit is not enough. For a "
+        "note that does not exist, the answer is empty except for its path.",
         ("location",),
     ),
 )
@@ -144,15 +144,15 @@ def get(
     location: Annotated[
         str,
         Meta(
-            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST or PATH#heading. A title or an alias may "
-            "stand for PATH."
+            description="PATH, PATH:LINE, PATH:LINE:COUNT, PATH:FIRST-LAST or PATH#heading. PATH may be a title or an "
+            "alias."
         ),
         Cli(names="location"),
     ],
 ) -> Excerpt:
     """Print the lines that LOCATION names, from the file as it is now.
 
-    Nothing outside the memory root is read. Raises NoSuchNote, NoteError, UsageError.
+    Reads nothing outside the memory root. Raises NoSuchNote, NoteError, UsageError.
     """
     excerpt = read_excerpt(memory.files, memory.reader, location, memory.answering.titled)
     memory.usage.read([excerpt.path])

@@ -1,4 +1,4 @@
-"""Threads: conversations in notes of their own, begun, appended to, shown and archived; sessions, costs and runs."""
+"""Begin, append to, show and archive threads (conversations, one a note); report sessions, costs and agent runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OfStatus = Annotated[str, Meta(description="Only active, paused, completed or ar
 
 
 @operation(
-    Command("thread new", help="Begin a thread and print its path. A title that is taken is refused.", prints="path"),
+    Command("thread new", help="Begin a thread and print its path. The title must be new.", prints="path"),
     writes=True,
 )
 def new_thread(
@@ -68,7 +68,7 @@ def new_thread(
     prompt: Annotated[str, Meta(description="Its own system prompt."), Cli(metavar="TEXT")] = "",
     tags: Annotated[tuple[str, ...], Meta(description="A tag; may be given several times."), Cli(("--tag",))] = (),
 ) -> Written:
-    """Begin a thread, in a note of threads/ that is named after its title.
+    """Begin a thread, in a note of threads/ named after its title.
 
     Raises UsageError, with the path, when a thread has that title already.
     """
@@ -85,7 +85,7 @@ def new_thread(
         "prompt": whole_characters(prompt),
         "tags": tags_of(tags),
     }
-    titled = memory.threads_titled(title)  # before the lock: no writer should wait for the comparison of files
+    titled = memory.threads_titled(title)  # before the lock: writers should not wait while files are compared
     with memory.writer.lock():
         path = free_path(memory.files.root, slug)
         memory.writer.refuse_instructions(path)
@@ -115,10 +115,10 @@ def _is_titled(memory: Workspace, path: NotePath, title: str) -> bool:
     tool=Tool(
         "memory_thread_append",
         "Append a message to a thread",
-        "Append a message to a conversation that is kept in the memory. Use it to record what was said, who said it "
-        "and what it cost.",
+        "Append a message to a conversation in the memory. Use it to record what was said, who said it and what it "
+        "cost.",
         ("thread", "role", "text", "attributes", "begin"),
-        {"attributes": "model, in and out (tokens), cost (US dollars), status, or any other."},
+        {"attributes": "model, in and out (tokens), cost (US dollars), status, or any other attribute."},
         is_idempotent=False,
     ),
     writes=True,
@@ -133,22 +133,22 @@ def append_message(
     *,
     time: Annotated[str, Meta(description="When it was written. [default: now]")] = "",
     model: Annotated[str, Meta(description="The model that wrote it.")] = "",
-    tokens_in: Annotated[str, Meta(description="Tokens that it read."), Cli(("--in",), metavar="TOKENS")] = "",
-    tokens_out: Annotated[str, Meta(description="Tokens that it wrote."), Cli(("--out",), metavar="TOKENS")] = "",
+    tokens_in: Annotated[str, Meta(description="Input tokens."), Cli(("--in",), metavar="TOKENS")] = "",
+    tokens_out: Annotated[str, Meta(description="Output tokens."), Cli(("--out",), metavar="TOKENS")] = "",
     cost: Annotated[str, Meta(description="What it cost in US dollars."), Cli(metavar="DOLLARS")] = "",
     attributes: Annotated[
         Attributes, Meta(description="Any other attribute."), Cli(("--attr",), metavar="KEY=VALUE")
-    ] = {},  # noqa: B006 (because it is never changed)
-    begin: Annotated[bool, Meta(description="Begin the thread if there is none of that name.")] = False,
+    ] = {},  # noqa: B006 (because nothing changes it)
+    begin: Annotated[bool, Meta(description="Begin the thread if it does not exist.")] = False,
     force: Annotated[bool, Meta(description="Write even if an editor has the thread open.")] = False,
 ) -> Written:
-    """Append a message to a thread.
+    """Append a message to a thread. Raises NoThread.
 
-    `attributes` may be any: `status`, say. `model`, `in`, `out` and `cost` may be among them, too. Raises NoThread.
+    `attributes` may have any name, also `model`, `in`, `out` and `cost`.
     """
     if len(text) > MOST_MESSAGE_CHARS:
         raise UsageError(
-            f"a message of {len(text)} characters is too long", hint="Put it into a note, and name that note."
+            f"a message of {len(text)} characters is too long", hint="Put it into a note, and name the note."
         )
     moment = time.strip() or f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     given = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
@@ -166,7 +166,7 @@ def append_message(
 
 
 def _checked(attributes: Attributes) -> dict[str, str]:
-    """Return attributes as texts. Raises UsageError where a value makes no sense under its key."""
+    """Return attributes as texts. Raises UsageError for an empty name, and if tokens or a cost are not a number."""
     texts = {key.strip(): _plainly(value) for key, value in attributes.items()}
     if "" in texts:
         raise UsageError("an attribute has no name", hint="Write it as key=value.")
@@ -179,7 +179,7 @@ def _checked(attributes: Attributes) -> dict[str, str]:
 
 
 def _plainly(value: str | float) -> str:
-    """Return a number as people write it: 0.00001 and not 1e-05."""
+    """Return a number without an exponent: 0.00001, not 1e-05."""
     return f"{value:.12f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
@@ -192,7 +192,7 @@ def _plainly(value: str | float) -> str:
 def set_thread_status(
     memory: Workspace, thread: ThreadName, status: Annotated[str, one_of(STATUSES, "The new status.")]
 ) -> Written:
-    """Make a thread active, paused, completed or archived. Searches skip archived threads unless they ask for them."""
+    """Make a thread active, paused, completed or archived. Searches skip archived threads by default."""
 
     def edit(path: NotePath, text: str) -> str:
         changed = set_field(text, "status", status)
@@ -212,8 +212,8 @@ def set_thread_status(
 def _write(
     memory: Workspace, thread: str, about: str, change: Callable[[NotePath], Done], *, comes_back: bool = True
 ) -> Written:
-    """Write to a thread. One in archive/ is moved back for that, and into archive/ again if it cannot be written."""
-    named = memory.existing_thread(thread)  # before the lock: no writer should wait for a comparison of files
+    """Write to a thread, moving it out of archive/ first; if the write fails, move it back there."""
+    named = memory.existing_thread(thread)  # before the lock: writers should not wait while files are compared
 
     def change_existing() -> Done:
         path = memory.existing_thread(named)
@@ -252,7 +252,7 @@ def thread(
         raise NoteError(f"{path} has just been removed, or is not a thread", hint="See: memsync thread list")
     chosen = note.messages[-last:] if last else note.messages
     head = note.front_matter
-    messages = tuple(_message(note, one) for one in chosen)
+    messages = tuple(_message(note, message) for message in chosen)
     return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
 
 
@@ -267,14 +267,14 @@ def neighbours(
     ] = 0,
     count: Annotated[int, Meta(ge=0, le=MOST_MESSAGES, description="How many messages on each side.")] = 1,
 ) -> Neighbours:
-    """Return the messages before and after lines of a thread; none for another note. Raises NoSuchNote."""
+    """Return the messages before and after lines of a thread; nothing for any other note. Raises NoSuchNote."""
     place = note_path(path)
     note = memory.editor.read(place) if memory.editor.holds(place) else None
     if note is None:
         raise NoSuchNote(f"{path} does not exist", hint="Name it as search results do.")
-    before = [one for one in note.messages if one.end_line < start_line][-count:] if count else []
-    after = [one for one in note.messages if one.start_line > max(start_line, end_line)][:count]
-    return Neighbours(*(tuple(_message(note, one) for one in side) for side in (before, after)))
+    before = [message for message in note.messages if message.end_line < start_line][-count:] if count else []
+    after = [message for message in note.messages if message.start_line > max(start_line, end_line)][:count]
+    return Neighbours(*(tuple(_message(note, message) for message in side) for side in (before, after)))
 
 
 def _message(note: Note, said: Message) -> ThreadMessage:
@@ -288,20 +288,22 @@ def _message(note: Note, said: Message) -> ThreadMessage:
 @operation(
     Command(
         "thread list",
-        help="Print the threads, the most recently active first; archived ones only with --status archived.",
+        help="Print the threads, most recently active first; archived ones only with --status archived.",
     )
 )
 def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "") -> Threads:
-    """Return every thread, the most recently active first."""
+    """Return every thread, most recently active first."""
     with memory.as_of_now() as (reader, pending):
         known = reader.threads()
     wanted = [
-        one for one in known if session in ("", one.session) and status in ("", _status(one)) and user in ("", one.user)
+        thread
+        for thread in known
+        if session in ("", thread.session) and status in ("", _status(thread)) and user in ("", thread.user)
     ]
-    return Threads(tuple(sorted(wanted, key=lambda one: one.last_active, reverse=True)), pending)
+    return Threads(tuple(sorted(wanted, key=lambda thread: thread.last_active, reverse=True)), pending)
 
 
-@operation(Command("sessions", help="Print the sessions that threads share, the most recently active first."))
+@operation(Command("sessions", help="Print the sessions that threads share, most recently active first."))
 def sessions(
     memory: Workspace,
     *,
@@ -309,9 +311,9 @@ def sessions(
     status: OfStatus = "",
     project: Annotated[str, Meta(description="Only of this project.")] = "",
 ) -> Sessions:
-    """Return the sessions that threads share, the most recently active first.
+    """Return the sessions that threads share, most recently active first.
 
-    A thread without one is its own session.
+    A thread without a session is a session of its own.
     """
     with memory.as_of_now() as (reader, pending):
         known = _sessions(reader.threads())
@@ -323,38 +325,38 @@ def sessions(
 
 def _sessions(threads: Iterable[Thread]) -> list[Session]:
     by_name: dict[str, list[Thread]] = {}
-    for one in threads:
-        by_name.setdefault(one.session, []).append(one)
-    found = [_session(name, members) for name, members in sorted(by_name.items())]
-    return sorted(found, key=lambda one: one.last_active, reverse=True)
+    for thread in threads:
+        by_name.setdefault(thread.session, []).append(thread)
+    sessions = [_session(name, members) for name, members in sorted(by_name.items())]
+    return sorted(sessions, key=lambda session: session.last_active, reverse=True)
 
 
 def _session(name: str, threads: list[Thread]) -> Session:
-    latest = max(threads, key=lambda one: (one.last_active, one.path))
-    latest_first = sorted(threads, key=lambda one: one is not latest)
+    latest = max(threads, key=lambda thread: (thread.last_active, thread.path))
+    latest_first = sorted(threads, key=lambda thread: thread is not latest)
     return Session(
         session=name,
-        user=next((one.user for one in latest_first if one.user), ""),
-        project=next((one.project for one in latest_first if one.project), ""),
+        user=next((thread.user for thread in latest_first if thread.user), ""),
+        project=next((thread.project for thread in latest_first if thread.project), ""),
         status=_status(latest),
         last_active=latest.last_active,
-        threads=tuple(one.path for one in threads),
-        usage=_total(one.usage for one in threads),
+        threads=tuple(thread.path for thread in threads),
+        usage=_total(thread.usage for thread in threads),
     )
 
 
-def _status(one: Thread) -> str:
-    """Return a thread's status: an archived one is archived, whatever else its front matter says."""
-    return "archived" if one.archived else one.status
+def _status(thread: Thread) -> str:
+    """Return a thread's status: "archived" if it is archived, otherwise the `status` in its front matter."""
+    return "archived" if thread.archived else thread.status
 
 
 def _total(usages: Iterable[Usage]) -> Usage:
     parts = list(usages)
     return Usage(
-        sum(one.messages for one in parts),
-        sum(one.tokens_in for one in parts),
-        sum(one.tokens_out for one in parts),
-        round(sum(one.cost for one in parts), 9),
+        sum(usage.messages for usage in parts),
+        sum(usage.tokens_in for usage in parts),
+        sum(usage.tokens_out for usage in parts),
+        round(sum(usage.cost for usage in parts), 9),
     )
 
 
@@ -384,11 +386,11 @@ def costs(
 )  # fmt: skip
 def messages(
     memory: Workspace,
-    role: Annotated[str, Meta(description="The role: user, router, handoff; agent for every agent.")],
+    role: Annotated[str, Meta(description="The role: user, router, handoff; agent means every agent.")],
     *,
     session: OfSession = "",
     limit: Annotated[int, Meta(ge=1, le=MOST_MESSAGES, description="How many of the newest.")] = 20,
 ) -> Messages:
-    """Return the newest messages of a role, the newest first."""
+    """Return the newest messages of a role, newest first."""
     with memory.as_of_now() as (reader, pending):
         return Messages(tuple(reader.messages(role, session)[:limit]), pending)

@@ -1,4 +1,4 @@
-"""How the memory is used: searches and their latency, notes that are retrieved often, seldom or never."""
+"""Report how the memory is used: searches and their latency, notes retrieved often, seldom or never."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stale(
     Command(
         "stats",
         help="Print how the memory is used: searches and their latency, notes most and never retrieved, growth.",
-        notes="The counts stay on this machine. Questions are kept only with `queries = true` under [usage].",
+        notes="The counts stay on this machine. Queries are stored only with `queries = true` under [usage].",
     )
 )
 def stats(
@@ -59,9 +59,9 @@ def stats(
         notes = reader.notes()
     since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
     used = memory.usage.used(since)
-    there = {note.path: note for note in notes if not note.archived}
-    retrieved = [use for path, use in used.notes.items() if path in there]
-    never = [NoteUse(path, 0, "", last_active(note)) for path, note in there.items() if path not in used.notes]
+    current = {note.path: note for note in notes if not note.archived}
+    retrieved = [use for path, use in used.notes.items() if path in current]
+    never = [NoteUse(path, 0, "", last_active(note)) for path, note in current.items() if path not in used.notes]
     return Stats(
         since=since,
         counted_since=used.counted_since,
@@ -70,7 +70,7 @@ def stats(
         p50_ms=_percentile(used.milliseconds, 0.5),
         p95_ms=_percentile(used.milliseconds, 0.95),
         most_retrieved=tuple(
-            NoteUse(use.path, use.retrieved, use.last_retrieved, last_active(there[use.path]))
+            NoteUse(use.path, use.retrieved, use.last_retrieved, last_active(current[use.path]))
             for use in sorted(retrieved, key=lambda use: (-use.retrieved, use.path))[:limit]
         ),
         never_retrieved=tuple(sorted(never, key=lambda use: (use.last_active, use.path))[:limit]),
@@ -83,18 +83,18 @@ def stats(
 
 
 def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today: date, days: int) -> Sequence[NoteUse]:
-    """Return the notes that are older than `days` and were not retrieved for as long, the oldest first.
+    """Return the notes that are older than `days` and were not retrieved for that long, oldest first.
 
-    Personal and pinned notes are there for every context, and do not count as unused.
+    Personal and pinned notes never count as unused: every context includes them.
     """
-    found = []
+    unused_notes = []
     for note in notes:
         if is_kept_for_good(note) or days_since(counted_from(note), today) <= days:
             continue
         use = used.get(note.path, NoteUse(note.path))
         if not use.last_retrieved or (today - date.fromisoformat(use.last_retrieved[:10])).days > days:
-            found.append(NoteUse(note.path, use.retrieved, use.last_retrieved, last_active(note)))
-    return sorted(found, key=lambda one: (one.last_active, one.path))
+            unused_notes.append(NoteUse(note.path, use.retrieved, use.last_retrieved, last_active(note)))
+    return sorted(unused_notes, key=lambda use: (use.last_active, use.path))
 
 
 def _counting_faults(memory: Workspace) -> tuple[str, ...]:
@@ -103,5 +103,5 @@ def _counting_faults(memory: Workspace) -> tuple[str, ...]:
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that such a share of the values does not exceed; 0 without any."""
+    """Return the smallest value that at least `share` of the values do not exceed; 0 without any."""
     return round(ordered[max(0, math.ceil(len(ordered) * share) - 1)], 1) if ordered else 0.0

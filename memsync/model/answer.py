@@ -1,4 +1,4 @@
-"""What a caller gets back: hits and how fresh they are, or lines of a note."""
+"""Answers: hits and how fresh they are, or lines of a note."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Where one retriever placed a hit, with its raw score for explanation."""
+    """The rank (from 1) that one retriever gave a hit, and its raw score."""
 
     rank: int
     score: float
@@ -20,12 +20,12 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One answer: lines `start_line`..`end_line` of `path`, as they stood in the file when it was returned.
+    """One hit: lines `start_line`..`end_line` of `path`, as they were in the file when it was returned.
 
-    `score` runs from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
-    cross-encoder that read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
-    the matched words. `highlights` are (start, end) offsets into it. `parts` are those of the sum that hits are ordered
-    by (docs/search.md).
+    `score` is from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
+    cross-encoder if it read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
+    the matched words; `highlights` are (start, end) offsets into the snippet. `parts` are the summands of the score
+    that hits are ordered by (docs/search.md).
     """
 
     computed: ClassVar = ("citation",)
@@ -57,12 +57,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How far the answer can be trusted to be about the files as they are now.
+    """How current an answer is.
 
     `scanned_at`: when the files were last compared with the index (ISO 8601, UTC). `pending_text`: changed files not
-    indexed yet; `pending_vectors`: passages searchable by word but not yet by meaning. `generation` numbers the state
-    of the index that answered. `watcher`: what keeps the index live (`none` in-process: every search compares for
-    itself); `reason`: why that is not `live`, otherwise empty.
+    indexed yet. `pending_vectors`: passages searchable by word but not yet by meaning. `generation` numbers the state
+    of the index that answered. `watcher`: what keeps the index current (`none` without a daemon: every search compares
+    the files itself). `reason`: why `watcher` is not `live`, otherwise empty.
     """
 
     computed: ClassVar = ("stale",)
@@ -82,7 +82,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How an answer came about: filters as understood, times that the question names, milliseconds of each stage."""
+    """How an answer came about: the parsed filters, the times that the question names, milliseconds of each stage."""
 
     filters: Filters
     times: tuple[TimeHint, ...] = ()
@@ -91,7 +91,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The hits, the mode that was really used, how fresh they are, and what the caller should know."""
+    """The hits, the mode that was actually used, how fresh the answer is, and warnings for the caller."""
 
     hits: tuple[Hit, ...]
     mode: Mode

@@ -1,4 +1,4 @@
-"""A context: what an agent is given to read before it answers, within a budget of tokens."""
+"""A context: the text that an agent reads before it answers, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memsync.model.vocabulary import NotePath
 
 @dataclass(frozen=True, slots=True)
 class ContextPassage:
-    """Lines of a note, quoted whole. `tokens` are those of its text alone."""
+    """Whole lines of a note. `tokens` counts its text without the citation."""
 
     path: NotePath
     start_line: int
@@ -20,7 +20,7 @@ class ContextPassage:
 
 @dataclass(frozen=True, slots=True)
 class ContextPart:
-    """One part of a context, in the order of docs/context.md; `tokens` count its heading and citations, too."""
+    """One part of a context, in the order of docs/context.md; `tokens` includes its heading and citations."""
 
     name: str
     tokens: int
@@ -29,7 +29,7 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a part would have held of one note, had the budget been larger."""
+    """How many passages of a note did not fit into a part, and their tokens."""
 
     part: str
     path: NotePath
@@ -39,9 +39,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The assembled text, never over `budget` word pieces of the built-in model, and what it is made of.
+    """The assembled text, at most `budget` tokens of the built-in model, and its parts.
 
-    `pending_text` changed files are not in it yet.
+    `pending_text`: how many changed files it does not include yet.
     """
 
     text: str

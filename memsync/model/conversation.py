@@ -1,4 +1,4 @@
-"""Conversations and what they cost: views over thread notes, which alone hold them."""
+"""Conversations and their costs: views of thread notes, which are the only place that stores them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memsync.model.vocabulary import NotePath
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What some messages used: tokens in and out, and US dollars."""
+    """The sum over some messages: how many, tokens in and out, and US dollars."""
 
     messages: int = 0
     tokens_in: int = 0
@@ -39,7 +39,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The threads that share a session. User, project and status are those of the thread that was active last."""
+    """The threads of a session. Status is that of the latest thread, and so are user and project if it names them."""
 
     session: str
     user: str
@@ -52,7 +52,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class ThreadMessage:
-    """One message; `text` is empty where only its heading was asked for. Lines include both ends."""
+    """One message; `text` is empty if only headings were requested. Lines include both ends."""
 
     path: NotePath
     session: str
@@ -66,7 +66,7 @@ class ThreadMessage:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A thread with its own prompt, its summary, and the messages that were asked for, the oldest first."""
+    """A thread with its own prompt, its summary, and the requested messages, oldest first."""
 
     thread: Thread
     prompt: str
@@ -76,7 +76,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The messages around lines of a thread, the oldest first: those before, and those behind."""
+    """The messages before and after lines of a thread, oldest first."""
 
     before: tuple[ThreadMessage, ...] = ()
     after: tuple[ThreadMessage, ...] = ()
@@ -84,7 +84,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What everything under one key used: a session, a model, an agent or a day; empty for what names none."""
+    """The usage of one session, model, agent or day; `key` is empty for messages that name none."""
 
     key: str
     usage: Usage
@@ -92,7 +92,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Threads as of now; `pending_text` changed notes are not in the answer yet."""
+    """Threads as of now; `pending_text`: how many changed notes the answer does not include yet."""
 
     threads: tuple[Thread, ...]
     pending_text: int
@@ -100,7 +100,7 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Sessions, the last active first."""
+    """Sessions, most recently active first."""
 
     sessions: tuple[Session, ...]
     pending_text: int
@@ -108,7 +108,7 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs by key, the dearest first (days in order), and all of them together."""
+    """Costs by key, highest first (days in order), and their total."""
 
     costs: tuple[Cost, ...]
     total: Usage
@@ -117,7 +117,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of some role, the newest first."""
+    """Messages of one role, newest first."""
 
     messages: tuple[ThreadMessage, ...]
     pending_text: int

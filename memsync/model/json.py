@@ -1,4 +1,4 @@
-"""Values of the model as JSON has them, and back."""
+"""Convert values of the model to JSON and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 def to_json(value: Any) -> Any:
     """Return dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text.
 
-    The properties that a class names in `computed` are members of its object, too.
+    The object also has the properties that the class names in `computed`.
     """
     if isinstance(value, (str, int, float)):
         return value
@@ -31,5 +31,5 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: type[T], value: Any) -> T:
-    """Return what JSON holds as a value of `kind`; unknown members are passed over. Raises ValueError."""
+    """Convert a JSON value to `kind`, ignoring unknown members. Raises ValueError."""
     return msgspec.convert(value, kind)

@@ -1,4 +1,4 @@
-"""A file, understood: note, section, block, chunk."""
+"""A parsed file: note, section, block, chunk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memsync.model.vocabulary import Form, JsonValue, Kind, NotePath, Tier, is_r
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What `stat` said of a file when it was read, and the SHA-256 of what was read.
+    """The `stat` of a file when it was read, and the SHA-256 of its content.
 
-    `stamped_ns` is the wall clock at that moment: a file whose mtime or ctime is within two seconds of it may have been
-    written again in the same clock tick, so its stamp proves nothing and it is read again. `blob` is what git calls the
-    content: its SHA-1 (20 bytes), then its SHA-256 (32 bytes).
+    `stamped_ns` is the wall clock at that moment. A file whose mtime or ctime is within two seconds of it may have been
+    written again in the same clock tick; its stamp proves nothing, so it is read again. `blob` holds git's two object
+    ids of the content: SHA-1 (20 bytes), then SHA-256 (32 bytes).
     """
 
     size: int
@@ -30,7 +30,7 @@ class FileStamp:
 
     @property
     def identity(self) -> tuple[int, int, int, int]:
-        """The part that `stat` can compare without reading."""
+        """The part that `stat` can compare without reading the file."""
         return (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
@@ -38,9 +38,9 @@ class FileStamp:
 class Section:
     """The text under one heading; lines `start_line`..`end_line` of the file, the heading line included.
 
-    `heading_path` runs from the outermost heading to this one and is empty above the first heading; `level` is that
-    heading's, 0 above the first. `role` and `time` are set in a message of a thread, `time` also in a timed section of
-    a daily log.
+    `heading_path` runs from the outermost heading to this one and is empty above the first heading. `level` is the
+    level of this heading, 0 above the first. `role` and `time` are set in a message of a thread, `time` also in a
+    timed section of a daily log.
     """
 
     heading_path: tuple[str, ...]
@@ -54,10 +54,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a thread: a level-2 heading that names a role, on `start_line`, and all until the next one.
+    """A message of a thread: a level-2 heading with a role, on `start_line`, and the lines up to the next one.
 
-    `body_line` is the first line below the heading, `end_line` the last with text; an empty message ends with its
-    heading. `time` is ISO 8601, empty when the heading names none.
+    `body_line` is the first line below the heading, `end_line` the last line with text; an empty message ends with
+    its heading. `time` is ISO 8601, empty if the heading has none.
     """
 
     role: str
@@ -81,7 +81,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag without its `#`. Line 0 means that it tags the whole note, else the entry that stands on that line."""
+    """A tag without its `#`. It tags the entry on its line, or the whole note if the line is 0."""
 
     name: str
     line: int
@@ -91,9 +91,9 @@ class Tag:
 class Block:
     """A run of lines that chunking keeps whole if it fits: a paragraph, fence, table row, list item or quote.
 
-    `children` are the smaller blocks it is cut into when it does not fit. `entry` marks what a reader takes as one
-    small thing of its own (a list item): neighbouring entries are retrieved together, in overlapping windows.
-    `time` is set on a timed entry of a daily log.
+    `children` are the smaller blocks to cut it into when it does not fit. `entry` marks a small unit of its own (a
+    list item): neighbouring entries are retrieved together, in overlapping windows. `time` is set on a timed entry of
+    a daily log.
     """
 
     start_line: int
@@ -109,9 +109,9 @@ class Note:
     """One parsed file.
 
     `lines` are the file's lines without their ends; `sections` cover every line of the body; `blocks[i]` are the
-    blocks of `sections[i]`. `cuts` maps a line to the column at which its attribute braces begin, which are metadata
-    and not text. `head_lines` counts the lines of the front matter, fences included; `head_is_text` says that they
-    are to be searched like the body.
+    blocks of `sections[i]`. `cuts` maps a line to the column at which its attribute braces begin; these are metadata,
+    not text. `head_lines` counts the lines of the front matter, fences included; if `head_is_text`, they are searched
+    like the body.
     """
 
     path: NotePath
@@ -138,17 +138,17 @@ class Note:
 
     @property
     def is_remembered(self) -> bool:
-        """Whether the note records facts, each of which is looked for by itself."""
+        """Whether the note records facts, which people search for one by one."""
         return is_remembered(self.kind, self.tier)
 
 
 class Entry(NamedTuple):
-    """A part of a section that a hit is made of: one small list item, or a run of larger blocks that fits one chunk.
+    """The unit that hits are made of: one small list item, or a run of larger blocks that fits one chunk.
 
-    `position` counts the section's entries from 0; `window_count` says how many windows hold it, 0 outside of
-    conversations. `token_count` is in word pieces of the built-in model, `traits` are flags of `Trait`. `tags` are its
-    own, its section's and the note's. `time` is that of its earliest item that has one, `later` has those of the
-    others, in order. `speaker` is who says it, in lower case, and empty outside of conversations.
+    `position` counts the section's entries from 0. `window_count` is the number of windows that contain it, 0 outside
+    of conversations. `token_count` is in tokens of the built-in model. `traits` are flags of `Trait`. `tags` are its
+    own, its section's and the note's. `time` is the earliest time of its items; `later` has the other times, in order.
+    `speaker` is in lower case, and empty outside of conversations.
     """
 
     start_line: int
@@ -166,13 +166,13 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A contiguous line span of one section or message: what is retrieved.
+    """The unit of retrieval: a contiguous line span of one section or message.
 
-    `text` is the passage, which is embedded unless the chunk is a heading: the span's words without attributes, link
-    targets and URLs, and in a log without list markers and clock times. `words` has all of these but the attributes.
-    `entries` cover the span; there is one unless `form` is a window or a group. `item_words` are the words of each
-    entry of a group, `opening` the stems of a text's first words, as numbers. `start_column` and `end_column` (from 0,
-    end exclusive) are set only where one line is too long for a chunk and had to be cut; they are both 0 otherwise.
+    `text` is the passage to embed (a heading is not embedded): the span's words without attributes, link targets and
+    URLs, and in a log without list markers and clock times. `words` leaves out only the attributes. `entries` cover
+    the span; there is exactly one unless `form` is a window or a group. `item_words` are the words of each entry of a
+    group. `opening` has the stems of a text's first words, as numbers. `start_column` and `end_column` (from 0, end
+    exclusive) are set only for a piece of a line that is too long for a chunk; otherwise both are 0.
     """
 
     ordinal: int
@@ -192,10 +192,10 @@ class Chunk:
 
     @property
     def indexed_words(self) -> Sequence[str]:
-        """What the word index gets, a row for each."""
+        """The texts for the word index, one row each."""
         return {Form.WINDOW: (), Form.GROUP: self.item_words}.get(self.form, (self.words,))
 
     @property
     def content_hash(self) -> bytes:
-        """SHA-256 of the passage: what a vector is kept under."""
+        """SHA-256 of the passage: the key of its vector."""
         return hashlib.sha256(self.text.encode()).digest()

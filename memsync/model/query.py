@@ -1,4 +1,4 @@
-"""A question, and what the retrievers find."""
+"""Queries, and the candidates that retrievers return."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpace:
-    """Everything that decides what a vector means. Vectors of two spaces are never compared.
+    """Everything that decides what a vector means. Vectors of different spaces are never compared.
 
-    `dimension` is the number of float32 components; `revision` tells two releases of one model apart.
+    `dimension` is the number of float32 components; `revision` tells releases of a model apart.
     """
 
     provider: str
@@ -29,7 +29,7 @@ class EmbeddingSpace:
 
     @property
     def name(self) -> str:
-        """One line that is equal exactly when the spaces are."""
+        """The space as one line; names are equal exactly when the spaces are."""
         parts = [self.provider, self.model, self.revision, str(self.dimension), "unit"]
         if self.query_prefix or self.passage_prefix:
             parts.append(f"{self.query_prefix!r}/{self.passage_prefix!r}")
@@ -37,13 +37,13 @@ class EmbeddingSpace:
 
     @property
     def has_narrow_cosines(self) -> bool:
-        """Whether `likeness` differs from the cosine: those of E5 models, known by their prefixes, lie above 0.7."""
+        """Whether `likeness` differs from the cosine: E5 models, known by their prefixes, give cosines over 0.7."""
         return self.passage_prefix == "passage: "
 
     def likeness(self, cosine: float) -> float:
-        """Return a cosine on the built-in model's scale: about 0 for unrelated texts, 0.5 for a question's answer.
+        """Convert a cosine to the built-in model's scale: about 0 for unrelated texts, 0.5 for a question's answer.
 
-        Keyword scores are added to it, and a hit's score is made of it. docs/benchmarks.md has the cosines measured.
+        A hit's score is computed from this and the keyword score. docs/benchmarks.md has the measured cosines.
         """
         if not self.has_narrow_cosines:
             return cosine
@@ -51,24 +51,24 @@ class EmbeddingSpace:
 
 
 def names_tag(wanted: str, tag: str) -> bool:
-    """Tell whether a filter's tag names one of a note: the same one, or one above it, in upper or lower case."""
+    """Tell whether the tag of a filter matches a tag of a note: the same tag or a parent of it, ignoring case."""
     wanted, tag = wanted.lower(), tag.lower()
     return tag == wanted or tag.startswith(f"{wanted}/")
 
 
 def is_between(moment: str, after: str, before: str) -> bool:
-    """Tell whether a moment lies between two others, both included as far as they are exact; empty: no bound.
+    """Tell whether a moment is between two others, inclusive; an empty bound does not limit it.
 
-    All are ISO dates or datetimes, perhaps only a year or a month.
+    All are ISO dates or datetimes, or only a year or a month; a bound compares only as many characters as it has.
     """
     return moment[: len(after)] >= after and (not before or moment[: len(before)] <= before)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeHint:
-    """A time that a question names in passing, in the words of the question.
+    """A time that a question names, in the words of the question.
 
-    It is from the day `after` to the day `before`, each empty for no bound.
+    It runs from the day `after` to the day `before`, inclusive; empty for no bound.
     """
 
     words: str
@@ -76,16 +76,16 @@ class TimeHint:
     before: str = ""
 
     def covers(self, moment: str) -> bool:
-        """Tell whether a moment, as ISO text, is of that time."""
+        """Tell whether a moment, as ISO text, is within this time."""
         return is_between(moment, self.after, self.before)
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What narrows a search inside each retriever. Empty means no narrowing; several values of one filter are OR.
+    """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
 
-    `folders` end in a slash. `after` and `before` are ISO dates or datetimes, both inclusive of the day they name.
-    `where` pairs are compared as text against chunk attributes and front matter. `archived` asks for retired notes too.
+    `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
+    text with chunk attributes and front matter. `archived` includes archived notes.
     """
 
     kinds: tuple[str, ...] = ()
@@ -103,12 +103,12 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a person asked, understood.
+    """A parsed query.
 
-    `text` is what the model embeds, `words` what the word index looks up, both without the filters. Each phrase must
-    stand in a hit word for word; no exclusion may. Hits whose score is under `min_score` are left out; None: where a
-    model answers, all if the best has less than the settings ask for, unless they hold all the words. With `rerank` a
-    cross-encoder reads the first hits. What is dated at one of `times` is favoured a little.
+    `text` is for the embedding model, `words` for the word index, both without the filters. A hit must contain each
+    phrase word for word, and no exclusion. Hits with a score under `min_score` are left out. If it is None and a model
+    answers, the setting decides: if the best score is lower, only hits with all the words are shown. With `rerank` a
+    cross-encoder reads the first hits. Entries dated at one of `times` get a small bonus.
     """
 
     text: str
@@ -125,12 +125,12 @@ class Query:
 
 
 class Candidate(NamedTuple):
-    """One chunk that one retriever gave: its rank (from 1) and its score, higher is better.
+    """One chunk that a retriever returned: its rank (from 1) and its score, higher is better.
 
-    `item` is the number (from 1) of the entry of a group whose words were found, 0 where the whole chunk was.
+    `item` is the number (from 1) of the entry of a group whose words matched, 0 if the whole chunk matched.
 
-    A keyword score is the share of what the query's words could give at most, a vector score a cosine; both are about
-    0 to 1 for any index and any query, which is what lets fusion add them.
+    A keyword score is a share of the maximum that the query's words could give; a vector score is a cosine. Both are
+    about 0 to 1 for any index and any query, so that fusion can add them.
     """
 
     chunk_id: int
@@ -140,10 +140,10 @@ class Candidate(NamedTuple):
 
 
 class IndexedNote(NamedTuple):
-    """A note as the index knows it: what its text and its front matter say.
+    """A note as the index stores it.
 
-    `date` is from its text or name and may be empty; `last_time` is the latest moment that an entry of a daily log or a
-    message of a thread names, empty without any. `changed_ns` is when a commit gave the note its content, or its mtime.
+    `date` is from its text or name and may be empty. `last_time` is the latest time of an entry of a daily log or a
+    message of a thread, empty without any. `changed_ns` is when a commit gave the note its content, or its mtime.
     """
 
     path: NotePath
@@ -160,11 +160,11 @@ class IndexedNote(NamedTuple):
 
 
 class IndexedChunk(NamedTuple):
-    """A chunk as the index knows it, with what its note says; what a hit is made of.
+    """A chunk as the index stores it, with fields of its note; hits are made from it.
 
     `note_date` is from the note's text or name and may be empty; `changed_ns` is as in IndexedNote. `identity` is the
-    note's size, mtime_ns, ctime_ns and inode when it was indexed. `content_hash` is empty for a heading, `opening` has
-    the stems of the first words as numbers. A plain tuple, as every search makes some hundreds.
+    note's size, mtime_ns, ctime_ns and inode when it was indexed. `content_hash` is empty for a heading; `opening` has
+    the stems of the first words as numbers. A NamedTuple, because every search makes several hundred.
     """
 
     chunk_id: int
@@ -191,5 +191,5 @@ class IndexedChunk(NamedTuple):
 
     @property
     def date(self) -> str:
-        """The note's date, else when it was changed in local time, as ISO text."""
+        """The note's date, otherwise the local time of its last change, as ISO text."""
         return self.note_date or datetime.fromtimestamp(self.changed_ns // 10**9).isoformat(timespec="minutes")

@@ -1,4 +1,4 @@
-"""What the index holds and how the daemon fares, what a sync did, and what the index tells of its files."""
+"""The state of index and daemon, the result of a sync, and the index's records of files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A path that could not be handled, and why; the note's last indexed state stays as it was."""
+    """A path that could not be processed, and why; the index keeps the note's last state."""
 
     path: str
     reason: str
@@ -38,7 +38,7 @@ class Failure:
 class SyncReport:
     """What one sync did. `failed` is empty when the index equals the files.
 
-    `generation` numbers the state it left: a search that asks for it answers from that state or a later one.
+    `generation` numbers the state after it: a search that requests it answers from that state or a later one.
     """
 
     added: int = 0
@@ -55,9 +55,9 @@ class SyncReport:
 
 
 class IndexedFile(NamedTuple):
-    """An indexed note's stamp, and what parsed it: parser version and the settings that parsing depends on.
+    """An indexed note's stamp, and `parsed_by`: parser version and the settings that parsing depends on.
 
-    A plain tuple, because every search compares all of them with the files.
+    A NamedTuple, because every search compares all of them with the files.
     """
 
     size: int
@@ -71,10 +71,10 @@ class IndexedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PendingPassage:
-    """A passage that waits for its vector, and a note that holds it.
+    """A passage that waits for its vector, and a note that contains it.
 
-    Its text waits with it after its note was indexed; None means that it is to be read from the note again, as when a
-    new space is built. Once embedded, a text stands in its file only.
+    The index keeps its text until it is embedded. If `text` is None, read it from the note again, as when a new space
+    is built.
     """
 
     passage_id: int
@@ -85,10 +85,10 @@ class PendingPassage:
 
 @dataclass(frozen=True, slots=True)
 class WaitingNote:
-    """A note with passages that wait for their vector: their ids in the order of the text.
+    """A note with passages that wait for their vector: `passages` has their ids in the order of the text.
 
-    `telling` is the passage that tells best what the note is about, whether or not it waits. `changed_ns`: when the
-    note was last changed, by git's history or its mtime.
+    `telling` is the passage that describes the note best, whether or not it waits. `changed_ns`: when the note was
+    last changed, by git's history or its mtime.
     """
 
     path: NotePath
@@ -101,7 +101,7 @@ class WaitingNote:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """What storing one note meant for vectors: passages queued for one, and passages that had one in the cache."""
+    """The result of storing one note: passages queued for a vector, and passages with a vector in the cache."""
 
     queued: int
     reused: int
@@ -109,7 +109,7 @@ class PutResult:
 
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
-    """What an index holds; `vectors` and `pending` are of the active space, sizes in bytes."""
+    """The counts of an index; `vectors` and `pending` are those of the active space, sizes in bytes."""
 
     notes: int
     chunks: int
@@ -124,12 +124,12 @@ class IndexCounts:
 
 @dataclass(frozen=True, slots=True)
 class DaemonStatus:
-    """The process that keeps an index live.
+    """The process that keeps an index current.
 
     `watcher` and `reason`: how it learns of changes, and why that is not `live`. `scanned_at`: when all files were last
-    compared with the index. `pending_text`: changed files it has yet to index. `model_loaded`: whether questions are
-    answered without loading the model first. `memory_bytes`: what the process holds in memory. `errors`: what keeps
-    failing, each until it has worked again.
+    compared with the index. `pending_text`: changed files that are not indexed yet. `model_loaded`: whether the
+    embedding model is in memory. `memory_bytes`: memory of the process. `errors`: current failures; each is removed
+    when its task works again.
     """
 
     process: int
@@ -147,11 +147,11 @@ class DaemonStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the index holds. Sizes in bytes; `space` names the embedding space that answers searches now.
+    """The state of the index. Sizes in bytes; `space` names the embedding space that answers searches now.
 
-    `last_sync`: when files and index were last known to be equal, whoever made them so (ISO 8601, UTC). `dated_by`: the
-    commit whose history gives `dated_notes` notes their date, empty without one; `undated`: why it could not be read.
-    `pending_seconds`: about how long embedding what waits takes, by the speed it last had here; 0 when that is unknown.
+    `last_sync`: when files and index were last known to be equal (ISO 8601, UTC). `dated_by`: the commit whose history
+    gives `dated_notes` notes their date, empty without one; `undated`: why the history could not be read.
+    `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
     `daemon` is None when no daemon gave the answer.
     """
 
@@ -178,9 +178,9 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first line at which two canonical dumps differ: the index's and the one rebuilt beside it.
+    """The first line in which the canonical dumps of the index and of a rebuilt one differ.
 
-    `mended` tells whether the rebuilt one has taken the index's place.
+    `mended` tells whether the rebuilt index has replaced the old one.
     """
 
     line: int

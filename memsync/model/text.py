@@ -1,4 +1,4 @@
-"""Text as terminals and models may have it."""
+"""Make text safe for terminals and models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time as one says it: `40 s`, `3 min 40 s`, `2 h 5 min`."""
+    """Format a duration: `40 s`, `3 min 40 s`, `2 h 5 min`."""
     whole = max(1, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -22,30 +22,30 @@ def duration(seconds: float) -> str:
 
 
 def still_indexing(pending: int, of_files: int | None = None) -> str:
-    """Return the sentence on files that an answer lacks; `of_files` is how many there are."""
+    """Return the sentence about files that an answer lacks; `of_files` is the total number of files."""
     if of_files is None:
         return f"Still indexing: {pending} {'file is' if pending == 1 else 'files are'} not searched yet."
     return f"Still indexing: {pending} of {of_files} files are not searched yet."
 
 
 def printable(text: str) -> str:
-    """Return a name, or other text, on one line: each character that cannot be seen is written as an escape.
+    """Return a name or other text on one line, with each invisible character written as an escape.
 
-    That is what no terminal and no model may get from a file: line ends, control characters, marks that turn the
-    direction of writing, zero-width and tag characters, fillers, selectors of variants, halves of characters.
+    Neither a terminal nor a model may get these from a file: line ends, control characters, marks that change the
+    writing direction, zero-width and tag characters, fillers, variation selectors, lone surrogates.
     """
     return _replaced(text, _IN_A_LINE)
 
 
 def visible(text: str) -> str:
-    """Return text of several lines; any other character that cannot be seen is replaced by U+FFFD."""
+    """Return text with line ends and tabs kept and every other invisible character replaced by U+FFFD."""
     return _replaced(text, _IN_LINES)
 
 
 def shown(value: Any, name: str = "") -> Any:
-    """Return what JSON holds as a model may have it: quoted texts `visible`, every other text `printable`.
+    """Make a JSON value safe for a model: apply `visible` to quoted texts and `printable` to every other text.
 
-    A client decodes the escapes of JSON, so that the data itself may hold nothing that cannot be seen.
+    Escaping in JSON is not enough, because the client decodes it.
     """
     if isinstance(value, str):
         return visible(value) if name in _QUOTED_TEXTS else printable(value)
@@ -55,7 +55,7 @@ def shown(value: Any, name: str = "") -> Any:
 
 
 def json_line(text: str) -> str:
-    """Return a JSON document in which every character that cannot be seen is written as JSON escapes it."""
+    """Return a JSON document with every invisible character written as a JSON escape."""
     return _replaced(text, _IN_JSON)
 
 
@@ -64,10 +64,10 @@ _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\uffa0"
 _SELECTORS = "\ufe00-\ufe0d\U000e0100-\U000e01ef"
 _LOOK = "(?<![#*0-9\xa9\xae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 _UNSEEN = f"[{_FILLERS}{_SELECTORS}]|{_LOOK}"  # compiled at its first use: most commands print ASCII only
-"""Characters that are invisible though Python calls them printable; a run of them can carry a hidden sentence.
+"""Characters that are invisible even though Python calls them printable; a run of them can carry a hidden sentence.
 
-They are in Unicode's Default_Ignorable_Code_Point. U+FE0E and U+FE0F, which choose between a sign and its emoji, are
-allowed once behind each such sign.
+They are in Unicode's Default_Ignorable_Code_Point. U+FE0E and U+FE0F, which choose between a symbol and its emoji, are
+allowed once after each such symbol.
 """
 
 
@@ -78,7 +78,7 @@ def _replaced(text: str, escapes: _Escapes) -> str:
 
 
 class _Escapes(dict[int, str]):
-    """What is written for each character, for `str.translate`; asked once a character."""
+    """A table for `str.translate` that computes the replacement of each character once."""
 
     def __init__(self, escape: Callable[[str], str], kept: str = "") -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is retired, what repeats itself, what nobody asks for, and how a memory is used."""
+"""Results of upkeep: archived, duplicate and unused notes, lists of notes and folders, usage statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memsync.model.vocabulary import Kind, NotePath, Tier
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """A note that is due to leave for `target`, in archive/, and why; `last_active` is the day it counts from."""
+    """A note to move to `target`, in archive/, and why; `last_active` is the day from which its age counts."""
 
     path: NotePath
     target: NotePath
@@ -20,10 +20,10 @@ class Retirement:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What one prune moves or would move, of `notes` notes in all; `failed` stayed where it was.
+    """The notes that a prune moves or would move, of `notes` notes in all; `failed` notes stay where they were.
 
-    `is_refused` says that these are more than a tenth of the notes, which only `force` moves. `moved` are the
-    retirements in effect: all that did not fail, and none of them when nothing was to be applied.
+    `is_refused`: they are more than a tenth of the notes, which only `force` moves. `moved` are the retirements that
+    were carried out: none without `apply`.
     """
 
     due: tuple[Retirement, ...]
@@ -52,10 +52,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Passages of several notes that say the same, or nearly; `text` quotes the first place.
+    """Passages of several notes that are equal or nearly so; `text` quotes the first place.
 
-    `score` is their cosine, 1 for what differs in links, attributes or nothing; with `is_equal` every
-    character is the same.
+    `score` is their cosine; 1 if they differ at most in links and attributes. `is_equal`: every character is the same.
     """
 
     score: float
@@ -66,10 +65,10 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Repetitions, those of the highest score first, then by path.
+    """Repetitions, highest score first, then by path.
 
-    Passages that wait for their vector were compared by their text alone, and so were the shortest `left_out`, where
-    there are more than are compared with each other.
+    Only equality of text was checked for the passages that wait for their vector, and for the shortest `left_out`
+    passages if there are too many to compare them all.
     """
 
     repetitions: tuple[Repetition, ...]
@@ -80,7 +79,7 @@ class Duplicates:
 
 @dataclass(frozen=True, slots=True)
 class NoteUse:
-    """How often a note was in an answer or was read, and when last (ISO 8601, UTC; empty: never)."""
+    """How often a note was retrieved (in an answer or read), and when last (ISO 8601, UTC; empty: never)."""
 
     path: NotePath
     retrieved: int = 0
@@ -90,7 +89,7 @@ class NoteUse:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Notes that are old and that nobody asked for, the oldest first. `counted_since`: when counting began."""
+    """Notes neither edited nor retrieved recently, oldest first. `counted_since`: when counting began."""
 
     notes: tuple[NoteUse, ...]
     counted_since: str
@@ -100,7 +99,7 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class NoteAbout:
-    """A note by its path, and what its head and its place say of it."""
+    """A note in a list of notes."""
 
     path: NotePath
     title: str
@@ -121,7 +120,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A folder of notes, with what its own README.md says in its front matter. `last_active` is of its latest note."""
+    """A folder of notes, described by its README.md. `last_active` is that of its most recently active note."""
 
     folder: str
     title: str
@@ -140,7 +139,7 @@ class Collections:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What the index held on a day. Sizes in bytes."""
+    """The size of the index on a day, in bytes."""
 
     day: str
     notes: int
@@ -150,7 +149,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuery:
-    """A question that was asked; kept only where the settings say so."""
+    """A past query; stored only if the settings allow it."""
 
     at: str
     text: str

@@ -1,4 +1,4 @@
-"""The words that everything else is said in."""
+"""Basic types and enumerations that the whole package uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JsonValue = Scalar | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
 
 class Kind(StrEnum):
-    """What a note is, by its path or its front matter."""
+    """The kind of a note, by its path or its front matter."""
 
     SOUL = "soul"
     MEMORY = "memory"
@@ -36,15 +36,15 @@ MEMORY_KINDS = frozenset({Kind.SOUL, Kind.MEMORY, Kind.DAILY, Kind.THREAD})
 
 
 def is_remembered(kind: str, tier: str) -> bool:
-    """Tell whether a note is a record of facts, each of which is looked for by itself; the others are for reference."""
+    """Tell whether a note records facts, which people search for one by one; all other notes are reference notes."""
     return kind in MEMORY_KINDS or tier == Tier.PERSONAL
 
 
 class Form(StrEnum):
-    """What a chunk is made of, and so what it is found by.
+    """What a chunk contains, which decides how it is found.
 
-    `text`: one entry, found by its words and by meaning. `heading`: a heading without text, found by its words alone.
-    `window`: neighbouring entries of a conversation, found by meaning; each of them has a `text` chunk, too. `group`:
+    `text`: one entry, found by its words and by meaning. `heading`: a heading without text, found only by its words.
+    `window`: neighbouring entries of a conversation, found by meaning; each of them also has a `text` chunk. `group`:
     neighbouring items of a long list in a reference note, found by the meaning of all and by the words of each.
     """
 
@@ -55,7 +55,7 @@ class Form(StrEnum):
 
 
 class Trait(IntFlag):
-    """What else can be told from the text of an entry; of reference notes only whether it is an item."""
+    """Properties of an entry's text; in reference notes only ITEM is set."""
 
     ITEM = 1
     """It is a list item."""
@@ -76,8 +76,8 @@ class Mode(StrEnum):
 class Fresh(StrEnum):
     """What a search does before it answers.
 
-    `strict`: compares the files with the index and indexes what changed, so that all that was saved before is in.
-    `bounded`: takes the watcher's word, or a comparison that is a few seconds old. `none`: answers from what is there.
+    `strict`: compares the files with the index and indexes the changes, so that the answer includes all saved files.
+    `bounded`: trusts the watcher, or a comparison that is a few seconds old. `none`: uses the index as it is.
     """
 
     STRICT = "strict"
@@ -88,8 +88,8 @@ class Fresh(StrEnum):
 class WatcherState(StrEnum):
     """How the index learns of changes.
 
-    `live`: the system reports each. `polling`: the files are compared every few seconds, because their file system
-    reports nothing. `degraded`: something is wrong with the watching or with the root. `none`: no daemon.
+    `live`: the operating system reports each change. `polling`: the daemon compares the files every few seconds,
+    because their file system reports nothing. `degraded`: watching or the root has a fault. `none`: no daemon.
     """
 
     NONE = "none"
@@ -105,4 +105,4 @@ FILTER_ALIASES = {
     "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
     "author": "role", "by": "role", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
 }  # fmt: skip
-"""What other programs call a filter -> its name here."""
+"""Names of filters in other programs -> their names here."""

@@ -1,4 +1,4 @@
-"""What a write did."""
+"""Results of writes: what was written, overwritten entries, preferences and patterns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from memsync.model.vocabulary import NotePath
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One write: the note and the line on which what was written begins.
+    """One write: the note, and the line on which the written text begins.
 
-    `generation` names a state of the index that has it, for `search(generation=…)`; it is 0 when the note is so large
-    that it is indexed later, or could not be: a strict search looks for it all the same, and says when it is missing.
-    `commit` is the git commit, empty when there is none.
+    `generation` names a state of the index that includes it, for `search(generation=…)`. It is 0 if the note is not
+    indexed yet, because it is too large or indexing failed; a strict search then indexes it, or warns that it is
+    missing. `commit` is the git commit, empty if there is none.
     """
 
     computed: ClassVar = ("citation",)
@@ -27,16 +27,16 @@ class Written:
 
     @property
     def citation(self) -> str:
-        """`path:line`, as search results have it."""
+        """`path:line`, as in search results."""
         return f"{self.path}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class Overwritten:
-    """Something that was appended to a note and is not in it any more, as far as whole lines tell.
+    """An entry that was appended to a note and whose lines are not in the note any more.
 
-    `appended_at` is ISO 8601, UTC; `similar` is true when the note has a line in its place: it was edited. With
-    `note_deleted` there is no such note any more, as somebody may have wanted.
+    `appended_at` is ISO 8601, UTC. `similar`: the note has a similar line in its place, so somebody edited it.
+    `note_deleted`: the note does not exist any more, perhaps on purpose.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Overwritten:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """`- key: value` in preferences.md; `user` is empty for what holds for everybody."""
+    """`- key: value` in preferences.md; `user` is empty for everyone."""
 
     key: str
     value: str
@@ -59,7 +59,7 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A learned pattern: a list item with class `pattern`, how often and when it was observed, how sure it is."""
+    """A learned pattern: a list item with class `pattern`, with its count, confidence, first and last day."""
 
     path: NotePath
     line: int

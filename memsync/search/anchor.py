@@ -1,4 +1,4 @@
-"""Spans -> the lines that stand in the files now. A hit is shown only if its text is really there."""
+"""Check spans against the files as they are now: a hit is shown only if its text is still there."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
 from memsync.search.spans import Span
 
 PARSE_SECONDS = 1.0
-"""How long after a search has begun to look hits up a changed file may still be parsed for it."""
+"""How long a search may parse changed files, from the moment it begins to check its hits."""
 
 
 class _OutOfTime(Exception):
-    """Raised in the midst of a file that takes too long to be parsed."""
+    """Raised while parsing a file that takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """Where a span stands in its file at this moment, and what stands there."""
+    """The current lines of a span in its file, and their text."""
 
     start_line: int
     end_line: int
@@ -44,7 +44,7 @@ class _File:
 
 @dataclass(slots=True)
 class Anchor:
-    """Checks spans against their files, each file read once a search. Made anew for each search."""
+    """Checks the spans of one search against their files, reading each file once."""
 
     files: NoteFiles
     reader: NoteReader
@@ -56,8 +56,8 @@ class Anchor:
     def anchor(self, span: Span) -> Anchored | None:
         """Return the span's lines as they are now, or None when its text is gone.
 
-        While the file is as it was indexed, its lines are right. Otherwise it is parsed again and the span's best chunk
-        is looked up by its passage: what moved is found where it stands now, what was changed is not shown.
+        If the file is unchanged since it was indexed, the indexed lines are right. Otherwise parse it again and look
+        for the span's best chunk by its passage: text that moved is found in its new place, edited text is not shown.
         """
         chunk = span.shown
         file = self._file(chunk.path, chunk.identity[0])
@@ -88,7 +88,7 @@ class Anchor:
             try:
                 self._chunks[path] = self.reader.read(path, file.content, self._check)[1]
             except _OutOfTime:
-                self._chunks[path] = []  # its changes are not in this answer, which says so
+                self._chunks[path] = []  # its hits are left out; the answer warns that the file is not indexed yet
         return self._chunks[path]
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""`PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading` -> the lines it names."""
+"""Read the lines named by `PATH`, `PATH:LINE`, `PATH:LINE:COUNT`, `PATH:FIRST-LAST` or `PATH#heading`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a note: lines `first`..`last` (0 means open), or a heading."""
+    """A place in a note: lines `first`..`last` (0: from the start or to the end), or a heading."""
 
     path: NotePath
     first: int = 0
@@ -33,20 +33,20 @@ class Location:
 
 
 def parse_location(text: str) -> Location:
-    """Understand a location as search results print it. Raises UsageError."""
-    found = _LINES.fullmatch(text)
-    if found is None:
+    """Parse a location as search results print it. Raises UsageError."""
+    match = _LINES.fullmatch(text)
+    if match is None:
         path, hash_mark, heading = text.rpartition("#")
         if hash_mark and path and heading:
             return Location(NotePath(path), heading=heading.strip())
         return Location(NotePath(text))
-    first = int(found["first"])
-    last = int(found["last"]) if found["last"] else first + int(found["count"]) - 1 if found["count"] else first
+    first = int(match["first"])
+    last = int(match["last"]) if match["last"] else first + int(match["count"]) - 1 if match["count"] else first
     if first < 1 or last < first:
         raise UsageError(
             f"{text!r} names no lines", hint="Lines count from 1: PATH:LINE, PATH:LINE:COUNT or PATH:FIRST-LAST."
         )
-    return Location(NotePath(found["path"]), first, last)
+    return Location(NotePath(match["path"]), first, last)
 
 
 def read_excerpt(
@@ -54,8 +54,8 @@ def read_excerpt(
 ) -> Excerpt:
     """Return the lines that `location` names, from the file as it is now.
 
-    A path that holds a colon or a hash itself is tried as it stands first; a title, of which `titled` returns the
-    notes, only when there is no such path. Raises NoteError, UsageError when several notes have that title.
+    Tries the whole text as a path first, because a path may contain a colon or a hash; then the parsed path; then a
+    title, for which `titled` returns the notes. Raises NoteError, UsageError when several notes have that title.
     """
     places = (Location(NotePath(location)), parse_location(location))
     fault: NoteError | None = None
@@ -82,12 +82,12 @@ def read_excerpt(
 
 
 def _content(files: NoteFiles, path: NotePath) -> bytes:
-    """Return the bytes of a note. Raises FileNotFoundError, NoteError also for a file that is no note."""
+    """Return the bytes of a note. Raises FileNotFoundError, and NoteError also for a file that is not a note."""
     content, _ = files.read(path)
     if not files.holds(path):
         raise NoteError(
-            f"{path} is no note: hidden, left out by .gitignore or [files] exclude, or not Markdown",
-            hint="Only notes are read.",
+            f"not a note: {path} is hidden, left out by .gitignore or [files] exclude, or not Markdown",
+            hint="Name a note.",
         )
     return content
 
@@ -107,11 +107,11 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
 
 
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:
-    """Return the lines of the first section with this heading and all sections beneath it."""
-    wanted = _slug(heading)
+    """Return the lines of the first section with this heading, including its subsections."""
+    slug = _slug(heading)
     for section in note.sections:
         path = section.heading_path
-        if path and (_slug(path[-1]) == wanted or section.attributes.get("id") == heading):
+        if path and (_slug(path[-1]) == slug or section.attributes.get("id") == heading):
             later = (other for other in note.sections if other.start_line > section.start_line)
             under = takewhile(partial(_is_beneath, above=path), later)
             return section.start_line, max([section.end_line, *(other.end_line for other in under)])
@@ -125,13 +125,13 @@ def _is_beneath(section: Section, above: tuple[str, ...]) -> bool:
 
 
 def _slug(heading: str) -> str:
-    """Return a heading as it is written behind a hash in links: lower case, hyphens for spaces, no punctuation."""
+    """Return a heading as links write it after a hash: lower case, hyphens for spaces, no punctuation."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
 def _similar(files: NoteFiles, path: str) -> str:
     retired = NotePath(f"{ARCHIVE_FOLDER}{path}")
     if files.holds(retired):
-        return f"It was retired to {retired}."
+        return f"It was archived as {retired}."
     close = difflib.get_close_matches(path, list(files.scan().files), n=1)
     return f"Did you mean {close[0]}?" if close else "Paths are relative to the memory root."

@@ -1,4 +1,4 @@
-"""From a question to a search result: how fresh the index is made first, by which model the question is embedded."""
+"""Answer a query: first bring the index up to date as far as required, embed the question, then search."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from memsync.sync.indexer import TextReport
 from memsync.sync.syncer import Syncer
 
 LEAVE_TO_BACKGROUND = 64
-"""Changed files which a search does not index itself, when something else is at it."""
+"""A search leaves more changed files than this to the daemon's background sync."""
 BACKLOG_SECONDS = 0.5
-"""How long a search whose words are not found yet may look for them in what waits to be indexed."""
+"""How long a search without a match by word may look for its words in files that wait to be indexed."""
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
-"""How long a search in a daemon waits for the question's vector. Alone, a process may first have to load the model."""
-NOTHING_TO_RERANK = "reranking has no effect without a question: hits are in the order of their dates"
+"""How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
+NOTHING_TO_RERANK = "reranking has no effect without a question: hits are ordered by date"
 NO_ANSWER = "the embedding model does not answer; searched by words alone"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a search may take over what comes before it, in seconds."""
+    """Seconds: `deadline` for indexing before a search, `bound` for the age of a comparison that `bounded` accepts."""
 
     deadline: float
     bound: float
 
 
 class Answering:
-    """Answers queries about the files as they are, as far as `Fresh` asks for it."""
+    """Answers queries, with an index as fresh as `Fresh` requires."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Answering:
         self.live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
-        """See Memory.search."""
+        """Answer a query and count it as a search; see Memory.search."""
         started = time.perf_counter()
         result = self.found(query, tokens=tokens, fresh=fresh, generation=generation)
         milliseconds = (time.perf_counter() - started) * 1000
@@ -83,7 +83,7 @@ class Answering:
         return result
 
     def found(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
-        """Answer without counting it: what is found for a purpose of its own, and not for somebody who asks."""
+        """Answer a query without counting it as a search."""
         with self._syncer.gate.searching():
             listing = of_its_times(query)
             if listing is not None:
@@ -93,19 +93,19 @@ class Answering:
             return self._answer(query, tokens, fresh, generation)
 
     def compare(self) -> TextReport:
-        """Index what changed, as a strict search does first, and return what is missing still."""
+        """Index changed files, as a strict search does first, and report those that are still missing."""
         with self._syncer.gate.searching():
             return self._freshen(Fresh.STRICT)
 
     @contextmanager
     def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
-        """Yield a view of the index that was just compared with the files, and how many changed ones it lacks."""
+        """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
         pending = self.compare().pending
         with self._index.reading() as reader:
             yield reader, pending
 
     def titled(self, name: str) -> list[NotePath]:
-        """Return the notes of a title, an alias or a file's name; none where the index cannot be used."""
+        """Return the notes with this title, alias or file name; none if the index cannot be used."""
         try:
             with self.as_of_now() as (reader, _):
                 return titled(reader.notes(), name)
@@ -113,10 +113,10 @@ class Answering:
             return []
 
     def folders(self, root: Path, folders: Sequence[str]) -> tuple[str, ...]:
-        """Return folders as paths begin with them. Raises UsageError for one that is neither on disk nor indexed."""
-        found = [folder_path(root, folder, ()) for folder in folders]
-        if all(folder is not None for folder in found):
-            return tuple(folder or "" for folder in found)
+        """Return folders as prefixes of paths. Raises UsageError for one that is neither on disk nor indexed."""
+        on_disk = [folder_path(root, folder, ()) for folder in folders]
+        if all(folder is not None for folder in on_disk):
+            return tuple(folder or "" for folder in on_disk)
         with self._index.reading() as reader:
             known = list(reader.stamps())
         return tuple(existing_folder(root, folder, known) for folder in folders)
@@ -138,7 +138,7 @@ class Answering:
             report = self._refresh(min(left, BACKLOG_SECONDS), LEAVE_TO_BACKGROUND, query.words)
             await_near = await_near if result.mode is not Mode.KEYWORD else None
             result = self._search(query, await_near, tokens, warnings)
-        if not result.hits:  # before it is said that there is nothing: a table may have been lost
+        if not result.hits:  # a damaged index may have lost a table: check before answering "nothing"
             self._index.check(is_quick=True)
         warnings += self._stale(report)
         freshness = self.freshness(report.pending)
@@ -147,7 +147,7 @@ class Answering:
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
         if freshness.watcher is WatcherState.DEGRADED:
             warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
-        warnings += self._index.take_warnings()  # last: an answer that ends in an error must not take them along
+        warnings += self._index.take_warnings()  # last: if the answer ends in an error, the next one has them
         explain = replace(result.explain, timings_ms={**timings, **result.explain.timings_ms})
         warnings = [*dict.fromkeys(filter(None, warnings)), *result.warnings]
         return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain)
@@ -158,14 +158,14 @@ class Answering:
         relevance = self._relevance(query, warnings)
         try:
             return self._searcher.search(query, await_near, relevance, tokens=tokens)
-        except UnknownModel:  # the name of the reranking model: the same search by words would fail as well
+        except UnknownModel:  # it is the reranking model, so a search by words would fail as well
             raise
         except EmbedderError as error:
             warnings.append(_by_words(error))
             return self._searcher.search(query, None, relevance, tokens=tokens)
 
     def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
-        """Return what reads the first hits of a query that asks for it, None for any other."""
+        """Return the function that rates the first hits, None unless the query asks for reranking."""
         if not query.rerank:
             return None
         if not query.text:
@@ -178,9 +178,9 @@ class Answering:
     # -------------------------------------------------------------------------------------- freshness
 
     def _freshen(self, fresh: Fresh, words: Sequence[str] = ()) -> TextReport:
-        """Index what changed, as far as `fresh` asks for it, and return what the answer will lack.
+        """Index changed files as far as `fresh` requires, and report those that the answer will lack.
 
-        Where the time may not suffice for all of it, files with the question's words come first.
+        Without a daemon, files with the question's words come first, in case the time is too short for all.
         """
         deadline = self._limits.deadline
         if fresh is Fresh.NONE:
@@ -188,13 +188,13 @@ class Answering:
         if fresh is Fresh.BOUNDED:
             if self.live is not None and self.live.watching()[0] is WatcherState.LIVE:
                 caught_up = self.live.catch_up(deadline)
-                self._syncer.gate.require_open()  # else nobody is there to catch up any more
+                self._syncer.gate.require_open()  # raises if the daemon is closing and will not catch up any more
                 if caught_up:
                     return self._known_to_be_missing()
-                deadline = 0.0  # compare, so as to tell what is missing
+                deadline = 0.0  # only compare, in order to report what is missing
             elif self._syncer.age_seconds() <= self._limits.bound:
                 return self._known_to_be_missing()
-        if self.live is not None:  # which of many changes a question is about is looked for only if nothing is found
+        if self.live is not None:  # `_answer` looks for the question's words in the backlog only if nothing matches
             return self._refresh(deadline, LEAVE_TO_BACKGROUND)
         return self._refresh(deadline, float("inf"), words)
 
@@ -202,7 +202,7 @@ class Answering:
         try:
             report = self._syncer.refresh(deadline, most=most, for_search=True, words=words)
         except (FilesystemError, IndexBusy, EmbedderError) as error:
-            # Nothing can be indexed now: no space, a lock, a damaged tokenizer. What is indexed can be searched.
+            # Indexing is impossible now (disk full, a lock, a damaged tokenizer), but the index can still be searched.
             failed = [Failure("(index)", error.sentences())]
             report = TextReport(pending=self._syncer.count_changes(), failed=failed)
         self._pending_text = report.pending
@@ -213,14 +213,14 @@ class Answering:
         return report
 
     def _known_to_be_missing(self) -> TextReport:
-        """Return what the last comparison left out, and what cannot be read. Raises RootError if the root is lost."""
+        """Report what the last comparison left out, and what cannot be read. Raises RootError if the root is lost."""
         self._syncer.check_root()
         with self._index.reading() as reader:
-            failed = [one.failure for one in read_failures(reader).values()]
+            failed = [failed_file.failure for failed_file in read_failures(reader).values()]
         return TextReport(pending=self.live.pending_text if self.live else self._pending_text, failed=failed)
 
     def _await_generation(self, generation: int) -> list[str]:
-        """Wait until the index has reached a state; return a complaint if it has not within the deadline."""
+        """Wait until the index has reached a generation; return a warning if it has not within the deadline."""
         limit = self._clock.monotonic() + self._limits.deadline
         while True:
             with self._index.reading() as reader:
@@ -229,7 +229,7 @@ class Answering:
                 return []
             self._syncer.gate.require_open()
             if self._clock.monotonic() >= limit:
-                return [f"the index is at generation {reached}, not yet at {generation}: what came with it is missing"]
+                return [f"generation {generation} is not indexed yet (now: {reached}): its changes are missing"]
             self._clock.sleep(GENERATION_POLL_SECONDS)
 
     def _stale(self, report: TextReport) -> list[str]:
@@ -244,7 +244,7 @@ class Answering:
         return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
 
     def freshness(self, pending_text: int) -> Freshness:
-        """Return how current the index is, when so many changed files are known not to be in it."""
+        """Return how current the index is; `pending_text` is the known number of changed files it lacks."""
         watcher, reason = self.live.watching() if self.live else (WatcherState.NONE, "")
         with self._index.reading() as reader:
             active = reader.active_space()
@@ -252,16 +252,16 @@ class Answering:
             return Freshness(self._syncer.scanned_at, pending_text, pending, watcher, reason, reader.generation())
 
     def silence(self) -> str:
-        """Return that the model has not answered an earlier question yet, or empty text."""
+        """Return a complaint if the model has not answered an earlier question yet, otherwise empty text."""
         is_silent = self._unanswered is not None and not self._unanswered.done()
         return "model: it does not answer a question" if is_silent else ""
 
     # -------------------------------------------------------------------------------------- the question
 
     def _ask_model(self, query: Query, warnings: list[str]) -> Callable[[], Near | None] | None:
-        """Embed a question and look for what is nearest, beside the comparison of files and the look-up of words.
+        """Start to embed the question and to search by meaning, in parallel with the comparison of files.
 
-        Returns what waits for that, None when it is hopeless: the model has yet to answer an earlier question.
+        Returns a function that waits for the result, or None if the model still has not answered an earlier question.
         """
         if self._unanswered is not None and not self._unanswered.done():
             warnings.append(NO_ANSWER)
@@ -288,7 +288,7 @@ class Answering:
         return await_near
 
     def _near(self, query: Query) -> Near | None:
-        """Embed a question in the space that answers, if there is one yet, and return what is nearest to it."""
+        """Embed a question and return the nearest chunks; None if there is no active space yet."""
         with self._index.reading() as reader:
             space = reader.active_space()
         if space is None:
@@ -298,11 +298,14 @@ class Answering:
         return self._searcher.near(query, vector, space)
 
     def _embed_leftovers(self) -> None:
-        """Embed what an edit left behind; a model that fails there fails at the question too, and is told of there."""
+        """Embed the few passages that recent edits left without a vector.
+
+        A model that fails here also fails at the question, and `await_near` reports that.
+        """
         with suppress(EmbedderError):
             self._syncer.embed_leftovers()
 
 
 def _by_words(error: EmbedderError) -> str:
-    """Return the warning that a failed model leaves in an answer."""
+    """Return the warning for an answer whose embedding model failed."""
     return sentences(f"{error.message.rstrip('.')}; searched by words alone", error.hint)

@@ -1,9 +1,9 @@
-"""What a person typed -> Query. Pure.
+"""Parse what a person typed into a Query. Pure.
 
     words "a phrase" -excluded -"excluded phrase" kind:daily tag:work in:projects/ path:*.md role:user session:s1
     after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived where:emotion=fear
 
-Anything else, whatever its punctuation, is text to be found; only `word:value` that looks like a filter must be one.
+Anything else is text to search for, whatever its punctuation; but `word:value` must be a filter if it looks like one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ENGLISH_ENDING = re.compile(r"['’](?:s|t|d|m|re|ve|ll)$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _Parts:
-    """What the tokens of a query turn out to be."""
+    """The tokens of a query, by what they are."""
 
     text: list[str] = field(default_factory=list)
     phrases: list[str] = field(default_factory=list)
@@ -62,20 +62,20 @@ def parse_query(
     filters: Filters = Filters(),
     filter_pairs: Sequence[tuple[str, str]] = (),
 ) -> Query:
-    """Understand a query. `filters` and `filter_pairs` (name, value) come from options and are added to those in it.
+    """Parse a query. Adds `filters` and `filter_pairs` (name, value), which come from options, to its own filters.
 
-    Raises UsageError when a filter's value makes no sense or when nothing is asked for.
+    Raises UsageError when the value of a filter is invalid or the query is empty.
     """
     warnings = []
     typed = typed.replace("\0", " ").encode("utf-8", "replace").decode()  # a lone surrogate cannot be looked up
-    typed = unicodedata.normalize("NFC", typed)  # words are taken apart at combining marks otherwise
+    typed = unicodedata.normalize("NFC", typed)  # otherwise words are split at combining marks
     if len(typed) > MAX_QUERY_CHARS:
         typed = typed[:MAX_QUERY_CHARS]
         warnings.append(f"only the first {MAX_QUERY_CHARS:,} characters of the query were read")
     parts = _split(typed)
     for name, value in [*filter_pairs, *parts.filters]:
         filters = _add_filter(filters, name, value, now)
-    # Phrases are looked up as words too, so that what holds them is ranked, not only let through.
+    # Look phrases up as words too, so that they count in the ranking and do not only filter.
     text = " ".join([*parts.text, *parts.phrases]).strip()
     times = time_hints(text, now.date())
     read_as_days = weekdays_in(times)
@@ -84,10 +84,10 @@ def parse_query(
         warnings.append(f"only the first {MAX_WORDS} words of the query were looked up")
     if not text and filters == Filters():
         if parts.exclusions:
-            raise UsageError("the query only says what to leave out", hint="Add a word that should be found.")
+            raise UsageError("the query only says what to leave out", hint="Add a word to search for.")
         raise UsageError("the query is empty", hint='Example: memsync search "which store did we choose"')
     if text and not words:
-        warnings.append("the query holds no word that could be looked up")
+        warnings.append("the query contains no word that can be looked up")
     return Query(
         text=text,
         words=words[:MAX_WORDS],
@@ -127,10 +127,11 @@ def _split(typed: str) -> _Parts:
 
 
 def _refuse_unknown_filter(text: str) -> None:
-    """Raise UsageError for `word:value` whose word is no filter, unless it is plainly text.
+    """Raise UsageError for `word:value` whose word is not a filter, unless it is clearly text.
 
-    Plainly text are addresses (`https://…`, `mailto:…`), times, names with a capital or a digit before the colon, a
-    double colon, a colon before a space, and a number behind the colon (`localhost:8080`) where no filter is near.
+    Clearly text: addresses (`https://…`, `mailto:…`), times, names with a capital or a digit before the colon, a
+    double colon, a colon before a space, and a number after the colon (`localhost:8080`) if no filter has a similar
+    name.
     """
     found = _LOOKS_LIKE_FILTER.fullmatch(text)
     if found is None or found["name"] in FILTER_NAMES or found["name"] in _SCHEMES:
@@ -149,9 +150,9 @@ def _refuse_unknown_filter(text: str) -> None:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Return what to look up: each word once, and words without a space between (`foo-bar`, `a::b(c)`) as a phrase too.
+    """Return the words to look up, each once; words joined without a space (`foo-bar`, `a::b(c)`) also as a phrase.
 
-    Stop words are left out, unless there is nothing else.
+    Leaves out stop words, unless there are no other words.
     """
     found: dict[str, None] = {}
     phrases: dict[str, None] = {}
@@ -172,7 +173,7 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
         return replace(filters, after=moment) if name == "after" else replace(filters, before=moment)
     if name == "is":
         if value.lower() != "archived":
-            raise UsageError(f"is:{value} is not known", hint="Write is:archived to search retired notes too.")
+            raise UsageError(f"is:{value} is not known", hint="Write is:archived to search archived notes too.")
         return replace(filters, archived=True)
     field_name, read = _LISTED[name]
     added: dict[str, Any] = {field_name: (*getattr(filters, field_name), read(value))}
@@ -187,7 +188,7 @@ _EXAMPLES = {
 
 
 def parse_pair(text: str) -> tuple[str, str]:
-    """Return the key and value of `key=value`. Raises UsageError when it is none."""
+    """Split `key=value`. Raises UsageError for any other text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"{text!r} is not key=value", hint="Example: --where emotion=fear")

@@ -1,9 +1,9 @@
-"""Candidates of both retrievers -> scored entries. Pure.
+"""Merge the candidates of both retrievers into scored entries. Pure.
 
-Both retrievers' scores mean the same for every query (model.Candidate), so they are added as they are: scaling each
-list to its own best and worst did as well at ranking, but made the best hit of a hopeless query look like that of a
-good one. What is added to them are small amounts for what can be told of an entry; each was kept only because it helps
-on several kinds of notes (docs/benchmarks.md).
+The scores of both retrievers mean the same for every query (model.Candidate), so they are added without scaling.
+Scaling each list to its own best and worst ranked as well, but then the best hit of a hopeless query looked as good as
+that of a good query. Small bonuses for properties of an entry are added; each was kept only because it helps on several
+kinds of notes (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
 def entry_filter(
     filters: Filters, in_groups: Set[tuple[int, int]] | None = None
 ) -> Callable[[IndexedChunk, Entry, int], bool]:
-    """Return which entries of a chunk that passed the filters may be shown themselves, each with its number from 1.
+    """Return a predicate that tells whether an entry (numbered from 1) of a chunk that passed the filters may be shown.
 
-    The index lets a window or a group through when one of its entries passes; its other entries are not answers.
-    `in_groups` are the entries of groups that have the words they must have, by chunk id and number; None: all.
+    The index lets a window or a group pass if one of its entries passes; the other entries must not be shown.
+    `in_groups` has (chunk id, number) of the entries of groups that contain the required words; None: all of them.
     """
     if filters == Filters(archived=filters.archived) and in_groups is None:
         return lambda chunk, entry, number: True
@@ -52,7 +52,7 @@ def entry_filter(
 
 
 def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
-    """Tell whether an entry may stand for its chunk, which has the pair: in an entry of its own or in front matter."""
+    """Tell whether an entry matches a pair that its chunk matches: by itself, or by the note's front matter."""
     having = [other for other in chunk.entries if _matches(other, key, value)]
     return not having or entry in having
 
@@ -68,9 +68,9 @@ SECONDS_A_DAY = 86_400
 
 
 def age_in_days(chunk: IndexedChunk, now: float) -> float:
-    """Return how old a chunk is in whole days by its own date, the note's or its last change; 0 for what lies ahead.
+    """Return the age of a chunk in whole days, by its own date, the note's date or the last change; 0 if in the future.
 
-    `now` is the Unix time. Dates are those of this machine's calendar, as people write them.
+    `now` is the Unix time. Dates are local dates, as people write them.
     """
     moment = chunk.entries[0].time or chunk.note_date
     if not moment:
@@ -80,7 +80,7 @@ def age_in_days(chunk: IndexedChunk, now: float) -> float:
 
 @lru_cache(maxsize=4_096)
 def _day_number(day: str) -> int:
-    """Return the number of an ISO date among all days; a date that is none (or only a month) counts as very old."""
+    """Return the ordinal of an ISO date; an invalid date (or only a month) counts as very old."""
     try:
         return date.fromisoformat(day).toordinal()
     except ValueError:
@@ -88,33 +88,33 @@ def _day_number(day: str) -> int:
 
 
 OPENING = 0.09
-"""For a text whose first words are all those of the question, weighed by how rare they are."""
+"""Bonus for a text whose first words include all those of the question, weighted by their rarity."""
 NOTE_BONUS = 0.05
-"""Of the scores of a note's second and third best entries: a note about a thing comes before a mention."""
+"""Share of the scores of a note's second and third best entries: a note on the topic should precede a mention."""
 LOG_NOTE_BONUS = 0.025
 """The same in logs and lists of facts, whose items have less to do with each other."""
 SPEAKER = 0.04
-"""For a line by somebody whom the question names; taken off a line by somebody else."""
+"""Bonus for a line by a speaker whom the question names; a penalty for a line by anybody else."""
 NAMED_TIME = 0.04
-"""For an item that names a time, when the question asks for one."""
+"""Bonus for an item that names a time, if the question asks for one."""
 DATED_THEN = 0.04
-"""For what is dated at a time that the question names."""
+"""Bonus for an entry dated at a time that the question names."""
 FACT_LENGTH = 0.08
 LINE_LENGTH = 0.03
-"""For each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
+"""Bonus for each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
 USUAL_TOKENS, MOST_TOKENS = 11, 40
 QUESTION = 0.04
-"""Taken off a line of a conversation, or a message, that asks: it answers less."""
+"""Penalty for a line of a conversation, or a message, that asks a question: it answers less."""
 OWN_SHARE = 0.3
-"""In a conversation: of a line by itself, the rest is of the windows that hold it."""
+"""In a conversation: the weight of the line's own score; the rest is the weight of the windows around it."""
 NEARBY_LINES = 5
-"""Lines of a conversation whose words count for one another, the nearer ones more."""
+"""Distance in lines within which the words of a conversation count for each other; nearer lines count more."""
 
 REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "prior")
-"""What the amounts are for that are added to an entry's score by itself, in the order of Found.added."""
+"""The reasons for the amounts in Found.added, in the same order."""
 _DATED_THEN = REASONS.index("dated then")
 
-# Of an IntFlag, each & would make an object: a search asks for these a thousand times.
+# Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
 _WORD = re.compile(r"[^\W_]+")
 _POSSESSIVE = re.compile(r"['’]s\b")
@@ -125,7 +125,7 @@ _Key = tuple[NotePath, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What words count against meaning, from 0 to 1, in reference notes and in logs and lists of facts."""
+    """Weights of the keyword score against the semantic score, from 0 to 1, for reference notes and for facts."""
 
     reference: float
     memory: float
@@ -133,10 +133,10 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a question asks about, as far as its words tell.
+    """The words and times of a question.
 
-    `stems` maps the number of each stem to how much it tells (idf), `words` are all its words in lower case, `times`
-    are those that it names.
+    `stems` maps the number of each stem to its weight (idf); `words` are all words in lower case; `times` are the
+    times that it names.
     """
 
     stems: Mapping[int, float]
@@ -146,33 +146,33 @@ class Question:
 
     @classmethod
     def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> Question:
-        """Read a question; `weights` has the idf of each word that is looked up."""
+        """Parse a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
         return cls(numbers, words, asks_when(text), times)
 
     def share_in(self, numbers: Iterable[int]) -> float:
-        """Return which share of the question's words, weighed, is among these stems."""
+        """Return the weighted share of the question's words that is among these stems."""
         present = self.stems.keys() & set(numbers)
         return sum(self.stems[number] for number in present) / sum(self.stems.values()) if present else 0.0
 
-    def speakers(self, found: Iterable[Found]) -> tuple[set[str], set[str]]:
-        """Return the speakers that the question names, by any part of their names, and all others.
+    def speakers(self, entries: Iterable[Found]) -> tuple[set[str], set[str]]:
+        """Return the speakers that the question names, by any part of their names, and all other speakers.
 
-        Both are empty when it names none of them or all.
+        Both are empty if it names none of them or all of them.
         """
-        speakers = {one.entry.speaker for one in found} - {""}
+        speakers = {scored.entry.speaker for scored in entries} - {""}
         named = {speaker for speaker in speakers if not self.words.isdisjoint(speaker.split())}
         return (named, speakers - named) if named and named != speakers else (set(), set())
 
 
 @dataclass(slots=True)
 class Found:
-    """One entry that was found, with the chunk to show it from and everything that its score is made of.
+    """One entry that was found, with the chunk to show and all parts of its score.
 
-    `is_fact` tells an item of a log or of a list of facts. `cosine` is None where its own vector was not among the
-    nearest. `plain` is its score by the retrievers alone, `added` what was added to it for each of REASONS, and
-    `by_note` for the other entries of its note.
+    `is_fact`: it is an item of a log or of a list of facts. `cosine` is None if its own vector was not among the
+    nearest. `plain` is its score by the retrievers alone. `added` has the amount for each of REASONS; `by_note` is the
+    amount for the other entries of its note.
     """
 
     entry: Entry
@@ -189,12 +189,12 @@ class Found:
 
     @property
     def in_conversation(self) -> bool:
-        """Whether windows hold it."""
+        """Whether it is a line of a conversation (windows contain it)."""
         return self.entry.window_count > 0
 
     @property
     def undated_score(self) -> float:
-        """The score without what a time in the question added: a date alone is no answer."""
+        """The score without the bonus for a time in the question: a date alone is not an answer."""
         return self.score - (self.added[_DATED_THEN] if self.added else 0.0)
 
     @property
@@ -206,9 +206,9 @@ class Found:
 class Pool(NamedTuple):
     """The candidates of both retrievers, the chunks that contribute, and which of their entries may be shown.
 
-    Both lists are best first; of each only the first `contributed` count. `keyword` may be longer, so that chunks found
-    by meaning have their keyword score too; beyond its end that is 0. A chunk that `near` did not return gets its last
-    score: it cannot have more.
+    Both lists are best first; only the first `contributed` of each contribute chunks. `keyword` may be longer, so that
+    chunks found by meaning have a keyword score too; it is 0 for chunks not in the list. A chunk that is not in `near`
+    gets the last score of `near`, because it cannot have a higher one.
     """
 
     keyword: Sequence[Candidate]
@@ -219,40 +219,40 @@ class Pool(NamedTuple):
 
 
 def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
-    """Return the entries that were found with their scores, best first; ties go to path, then line."""
-    found = _collect(pool)
+    """Return the scored entries of the candidates, best first; ties go to path, then line."""
+    by_key = _collect(pool)
     farthest = pool.near[: pool.contributed][-1].score if pool.near else None
-    named, others = question.speakers(found.values())
-    for key, one in found.items():
-        one.plain = _plain(key, one, found, weights, farthest)
-        speaker = SPEAKER * ((one.entry.speaker in named) - (one.entry.speaker in others))
-        one.added = _added(one, question, speaker, prior(one.chunk))
-        one.score = one.plain + sum(one.added)
-    _add_note_bonus(found.values())
-    _lower_headings(found.values())
-    return _best_first(found.values())
+    named, others = question.speakers(by_key.values())
+    for key, scored in by_key.items():
+        scored.plain = _plain(key, scored, by_key, weights, farthest)
+        speaker = SPEAKER * ((scored.entry.speaker in named) - (scored.entry.speaker in others))
+        scored.added = _added(scored, question, speaker, prior(scored.chunk))
+        scored.score = scored.plain + sum(scored.added)
+    _add_note_bonus(by_key.values())
+    _lower_headings(by_key.values())
+    return _best_first(by_key.values())
 
 
 def in_order(pool: Pool) -> list[Found]:
-    """Return the entries of candidates that have an order and no scores: the answer to a query of filters alone."""
-    found = _collect(pool)
-    for one in found.values():
-        one.score = one.keyword
-    return _best_first(found.values())
+    """Return the entries for a query of filters alone, whose candidates have an order but no scores."""
+    by_key = _collect(pool)
+    for scored in by_key.values():
+        scored.score = scored.keyword
+    return _best_first(by_key.values())
 
 
-def _best_first(found: Iterable[Found]) -> list[Found]:
-    return sorted(found, key=lambda one: (-round(one.score, 9), one.chunk.path, one.entry.start_line))
+def _best_first(entries: Iterable[Found]) -> list[Found]:
+    return sorted(entries, key=lambda scored: (-round(scored.score, 9), scored.chunk.path, scored.entry.start_line))
 
 
 def _collect(pool: Pool) -> dict[_Key, Found]:
     """Return the entries of the chunks that contribute, each with its scores."""
-    words = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
+    keyword_scores = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
     cosines = {candidate.chunk_id: candidate.score for candidate in pool.near[: pool.contributed]}
     contributing = dict.fromkeys(
         [candidate.chunk_id for candidate in (*pool.keyword[: pool.contributed], *pool.near[: pool.contributed])]
     )
-    found: dict[_Key, Found] = {}
+    by_key: dict[_Key, Found] = {}
     for chunk in (pool.chunks[number] for number in contributing if number in pool.chunks):
         cosine = cosines.get(chunk.chunk_id)
         records = is_remembered(chunk.kind, chunk.tier)
@@ -260,83 +260,85 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
             if not pool.allows(chunk, entry, number):
                 continue
             key = (chunk.path, chunk.section, entry.position)
-            one = found.get(key)
-            if one is None:
-                one = found[key] = Found(entry, chunk, records and entry.traits & _ITEM > 0)
-            one.chunks.append(chunk)
+            scored = by_key.get(key)
+            if scored is None:
+                scored = by_key[key] = Found(entry, chunk, records and entry.traits & _ITEM > 0)
+            scored.chunks.append(chunk)
             if chunk.form == Form.WINDOW:
-                one.windows.append(cosine or 0.0)
+                scored.windows.append(cosine or 0.0)
             else:
-                one.chunk, one.cosine = chunk, cosine
+                scored.chunk, scored.cosine = chunk, cosine
                 item = number if chunk.form == Form.GROUP else 0
-                one.keyword = words.get((chunk.chunk_id, item), words.get((chunk.chunk_id, 0), 0.0))
-    return found
+                scored.keyword = keyword_scores.get(
+                    (chunk.chunk_id, item), keyword_scores.get((chunk.chunk_id, 0), 0.0)
+                )
+    return by_key
 
 
-def _plain(key: _Key, one: Found, found: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
-    """Return what the retrievers say of an entry; of a line of a conversation also what they say of its windows.
+def _plain(key: _Key, scored: Found, by_key: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
+    """Return an entry's score by the retrievers; for a line of a conversation, blended with that of its windows.
 
-    `farthest` is the cosine of a vector that is not among the nearest, None where none was looked for.
+    `farthest` is the cosine assumed for a vector that is not among the nearest, None if vectors were not searched.
     """
     if farthest is None:
-        return one.keyword
-    is_log = one.is_fact or one.in_conversation
+        return scored.keyword
+    is_log = scored.is_fact or scored.in_conversation
     weight = weights.memory if is_log else weights.reference
-    own = weight * one.keyword + (1.0 - weight) * (farthest if one.cosine is None else one.cosine)
-    if not one.in_conversation:
+    own = weight * scored.keyword + (1.0 - weight) * (farthest if scored.cosine is None else scored.cosine)
+    if not scored.in_conversation:
         return own
-    missing = max(0, one.entry.window_count - len(one.windows))
-    cosine = (sum(one.windows) + missing * farthest) / one.entry.window_count
-    around = weight * _words_nearby(key, found) + (1.0 - weight) * cosine
+    missing = max(0, scored.entry.window_count - len(scored.windows))
+    cosine = (sum(scored.windows) + missing * farthest) / scored.entry.window_count
+    around = weight * _words_nearby(key, by_key) + (1.0 - weight) * cosine
     both = OWN_SHARE * own + (1.0 - OWN_SHARE) * around
     return 0.5 * max(own, both) + 0.5 * both
 
 
-def _words_nearby(key: _Key, found: Mapping[_Key, Found]) -> float:
-    """Return about the keyword score that an entry and the lines around it would have as one text."""
+def _words_nearby(key: _Key, by_key: Mapping[_Key, Found]) -> float:
+    """Estimate the keyword score that an entry and the lines around it would have as one text."""
     path, section, position = key
     total = 0.0
     for distance in range(1 - NEARBY_LINES, NEARBY_LINES):
-        line = found.get((path, section, position + distance))
+        line = by_key.get((path, section, position + distance))
         if line is not None:
             total += (1.0 - abs(distance) / NEARBY_LINES) * line.keyword**2
     return math.sqrt(total)
 
 
-def _added(one: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
-    """Return what is added for what can be told of an entry itself, an amount for each of REASONS."""
-    entry = one.entry
+def _added(scored: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
+    """Return the bonuses and penalties of an entry, an amount for each of REASONS."""
+    entry = scored.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
-    named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and one.is_log else 0.0
-    dated = DATED_THEN if question.times and _is_dated(one, question.times) else 0.0
+    named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0
+    dated = DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0
     asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
-    if one.in_conversation:
+    if scored.in_conversation:
         return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, prior)
-    opening = OPENING * question.share_in(one.chunk.opening)
-    return (opening, named, dated, speaker, FACT_LENGTH * length if one.is_fact else 0.0, asks, prior)
+    opening = OPENING * question.share_in(scored.chunk.opening)
+    return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, prior)
 
 
-def _is_dated(one: Found, times: Sequence[TimeHint]) -> bool:
-    moments = (one.entry.time or one.chunk.date, *one.entry.later)
+def _is_dated(scored: Found, times: Sequence[TimeHint]) -> bool:
+    moments = (scored.entry.time or scored.chunk.date, *scored.entry.later)
     return any(time.covers(moment) for time in times for moment in moments)
 
 
-def _add_note_bonus(found: Iterable[Found]) -> None:
-    """Add to each entry what the next best entries of its note are worth."""
+def _add_note_bonus(entries: Iterable[Found]) -> None:
+    """Add a share of the scores of the note's second and third best entries to each of its entries."""
     by_note: dict[NotePath, list[Found]] = defaultdict(list)
-    for one in found:
-        by_note[one.chunk.path].append(one)
-    for entries in by_note.values():
-        following = sum(sorted((one.score for one in entries), reverse=True)[1:3])
-        for one in entries:
-            one.by_note = (LOG_NOTE_BONUS if one.is_log else NOTE_BONUS) * following
-            one.score += one.by_note
+    for scored in entries:
+        by_note[scored.chunk.path].append(scored)
+    for of_note in by_note.values():
+        following = sum(sorted((scored.score for scored in of_note), reverse=True)[1:3])
+        for scored in of_note:
+            scored.by_note = (LOG_NOTE_BONUS if scored.is_log else NOTE_BONUS) * following
+            scored.score += scored.by_note
 
 
-def _lower_headings(found: Iterable[Found]) -> None:
-    """Let no heading that has no text come before a text that has its words, nor before all others."""
-    texts = [one for one in found if one.chunk.form != Form.HEADING]
-    for heading in (one for one in found if one.chunk.form == Form.HEADING):
-        alike = [one.score for one in texts if one.keyword >= 0.5 * heading.keyword > 0.0]
+def _lower_headings(entries: Iterable[Found]) -> None:
+    """Rank a heading without text after every text with its words; without such a text, after the best text."""
+    texts = [scored for scored in entries if scored.chunk.form != Form.HEADING]
+    for heading in (scored for scored in entries if scored.chunk.form == Form.HEADING):
+        alike = [scored.score for scored in texts if scored.keyword >= 0.5 * heading.keyword > 0.0]
         if texts:
-            heading.score = min(heading.score, min(alike) if alike else max(one.score for one in texts)) - 1e-6
+            heading.score = min(heading.score, min(alike) if alike else max(scored.score for scored in texts)) - 1e-6

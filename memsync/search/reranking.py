@@ -1,7 +1,7 @@
-"""A second opinion on the first hits: a cross-encoder reads each of them together with the question.
+"""Rerank the first hits with a cross-encoder, which reads each of them together with the question.
 
-It runs only with `--rerank` and never decides alone: its relevance is blended with the score that a hit has without it.
-If it cannot be fetched, fails or does not answer in time, hits stay as they were, and a warning says so.
+It runs only with `--rerank`, and its relevance is blended with the score of the hit. If the model cannot be fetched,
+fails or does not answer in time, the hits stay as they were, and a warning says so.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from memsync.model.answer import Hit, Rank
 from memsync.ports import Clock, Reranker
 
 RERANKED = 30
-"""Hits that are read, if not more are asked for."""
+"""Number of hits to rerank, unless the limit is higher."""
 LOAD_PATIENCE_SECONDS = 10.0
-"""How long one search at a time waits in a daemon for a model that may have to be loaded first."""
+"""How long a search in a daemon waits for a model that may have to be loaded first; only one search does."""
 
 _LOADING = "It may still be fetched or loaded: try again later."
 _TOO_SLOW = "If it is always too slow, raise [search] deadline_ms or set a smaller rerank_model."
 
 Relevance = Callable[[Sequence[str]], Sequence[float] | None]
-"""Texts -> how relevant each is to the question, from 0 to 1; None if that could not be found out."""
+"""Texts -> how relevant each is to the question, from 0 to 1; None if the model failed."""
 
 
 def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> list[Hit]:
-    """Return hits ordered by (1 - weight) × score + weight × relevance, which becomes their score, best first.
+    """Return hits ordered by their new score, (1 - weight) × score + weight × relevance, best first.
 
-    Each has its relevance, and its rank by that alone, as `rerank` among its ranks. Ties keep their order.
+    Adds `rerank` to the ranks of each hit: its relevance, and its rank by relevance alone. Ties keep their order.
     """
     by_relevance = sorted(range(len(hits)), key=lambda position: -relevance[position])
     ranks = {position: rank for rank, position in enumerate(by_relevance, start=1)}
@@ -47,9 +47,9 @@ def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> l
 
 
 class Reranking:
-    """The model that reranks: made at its first use, asked with patience. Safe to call from several threads.
+    """The reranking model, made at its first use and asked with a timeout. Safe to call from several threads.
 
-    `is_loaded`: it was asked for something since it was made or unloaded.
+    `is_loaded`: it was used since it was made or unloaded.
     """
 
     def __init__(self, make: Callable[[], Reranker] | None, pool: ThreadPoolExecutor, clock: Clock) -> None:
@@ -70,8 +70,8 @@ class Reranking:
     ) -> list[float] | None:
         """Return how relevant each text is to a question, from 0 to 1; None, with a warning, if the model fails.
 
-        With `patience` (seconds) None also if it does not answer in time; without, it is waited for, and may have to be
-        fetched first. Raises UnknownModel.
+        `patience` is the timeout in seconds, after which it also returns None. Without it, it waits as long as it
+        takes, even for the model to be fetched. Raises UnknownModel.
         """
         try:
             return self._read(question, texts) if patience is None else self._awaited(question, texts, patience)
@@ -82,7 +82,11 @@ class Reranking:
             return None
 
     def _awaited(self, question: str, texts: Sequence[str], patience: float) -> list[float]:
-        """Ask on another thread. One search at a time waits for a model to be loaded, and none for one that hangs."""
+        """Ask on another thread, with a timeout.
+
+        Only one search at a time waits for the model to load. No search waits while an earlier question has timed out
+        and is still unanswered.
+        """
         with self._asking:
             if self._unanswered is not None and not self._unanswered.done():
                 raise EmbedderError("the reranking model has yet to answer an earlier question", hint=_LOADING)
@@ -109,7 +113,7 @@ class Reranking:
         return relevance
 
     def _made(self) -> Reranker:
-        """Return the model, made if it is the first time; one that is made while all is closed is closed at once."""
+        """Return the model, making it at the first use; after `close`, close it at once."""
         with self._making:
             if self._reranker is None:
                 if self._make is None:
@@ -120,17 +124,17 @@ class Reranking:
             return self._reranker
 
     def idle_seconds(self) -> float:
-        """Return for how long nobody has asked for a reranking."""
+        """Return the seconds since the last reranking."""
         return self._clock.monotonic() - self._used_at
 
     def unload(self) -> None:
-        """Give back the model's memory; the next question loads it again."""
+        """Free the model's memory; the next question loads it again."""
         if self._reranker is not None:
             self._reranker.unload()
         self.is_loaded = self._has_answered = False
 
     def close(self) -> None:
-        """Give the model back for good; who waits for it waits no longer."""
+        """Close the model for good; threads that wait for it stop waiting."""
         self._is_closed = True
         if self._reranker is not None:
             self._reranker.close()

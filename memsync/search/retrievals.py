@@ -1,8 +1,8 @@
-"""What a memory is asked for: searches and how long they took, and which notes they gave. Kept outside the index.
+"""Count searches, their latency, and which notes they returned, in a small database outside the index.
 
-A small database of its own in the state directory, written a few seconds later and in one go, so that no search waits
-for it. Nothing of a note's text is in it, and no question unless the settings say so. It is no part of any answer: a
-database that cannot be written costs figures and nothing else.
+The database is in the state directory. Counts are written a few seconds later in one transaction, so that no search
+waits for them. It holds no text of notes, and stores queries only if the settings allow it. Answers do not depend on
+it: if it cannot be written, only statistics are lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FLUSH_SECONDS = 5.0
 KEEP_DAYS = 400
-"""How long single searches are kept; counts of notes are kept for good."""
+"""How long single searches are kept; counts of notes are kept forever."""
 MOST_WAITING = 10_000
 BUSY_SECONDS = 1.0
 MOST_QUERIES = 20
@@ -47,7 +47,7 @@ DO UPDATE SET retrieved = retrieved + excluded.retrieved, last = max(last, exclu
 
 
 class _Searched(NamedTuple):
-    """One search: when it was asked, how many milliseconds it took, how many hits it gave, and maybe what it was."""
+    """One search: its time, latency in milliseconds, number of hits, and its text if the settings allow it."""
 
     at: str
     ms: float
@@ -56,7 +56,7 @@ class _Searched(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What was counted: since when, how often each note was retrieved, and the searches since some moment."""
+    """The counts: since when, how often each note was retrieved, and the searches since some moment."""
 
     counted_since: str
     notes: dict[NotePath, NoteUse]
@@ -67,9 +67,9 @@ class Used(NamedTuple):
 
 
 class Usage:
-    """Counts what one memory root is asked for, in a database of `folder`; safe for several threads and processes.
+    """Counts the searches of one memory root, in a database in `folder`; safe for several threads and processes.
 
-    What the index holds is noted once a day. With `is_on` false nothing is counted.
+    It records the size of the index once a day. With `is_on` false it counts nothing.
     """
 
     def __init__(self, folder: Path, index: Index, *, is_on: bool, keeps_queries: bool) -> None:
@@ -84,13 +84,13 @@ class Usage:
         self.fault = ""
 
     def searched(self, query: str, milliseconds: float, paths: Iterable[NotePath]) -> None:
-        """Count one search and the notes it gave."""
-        found = set(paths)
+        """Count one search and the notes it returned."""
+        notes = set(paths)
         text = query if self._keeps_queries else None
-        self._count(found, [_Searched(_now(), milliseconds, len(found), text)])
+        self._count(notes, [_Searched(_now(), milliseconds, len(notes), text)])
 
     def read(self, paths: Iterable[NotePath]) -> None:
-        """Count notes that were read for their own sake."""
+        """Count notes that were read without a search."""
         self._count(set(paths), [])
 
     def _count(self, paths: set[NotePath], searches: list[_Searched]) -> None:
@@ -106,7 +106,7 @@ class Usage:
                 self._timer.start()
 
     def flush(self) -> None:
-        """Write down what was counted. What cannot be written now waits for the next time; `fault` says why."""
+        """Write the counts to the database. If that fails, keep them for the next time and set `fault`."""
         with self._lock:
             searches, retrieved = self._searches, self._retrieved
             self._searches, self._retrieved = [], Counter()
@@ -119,49 +119,46 @@ class Usage:
 
         try:
             try:
-                self._put(searches, retrieved)
+                self._write(searches, retrieved)
                 self.fault = ""
             except sqlite3.DatabaseError as error:
                 if not self._set_aside(error):
                     raise
-                self._put(searches, retrieved)
+                self._write(searches, retrieved)
         except (sqlite3.Error, OSError, MemsyncError) as error:
-            self.fault = f"{self.path} cannot be written, so what is retrieved is not counted: {error}"
+            self.fault = f"{self.path} cannot be written, so retrievals are not counted: {error}"
             with self._lock:
                 self._searches = [*searches, *self._searches][-MOST_WAITING:]
                 self._retrieved.update(retrieved)
 
-    def _put(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
-        with self._writing() as database:
-            self._write(database, searches, retrieved)
-
     def _set_aside(self, error: sqlite3.DatabaseError) -> bool:
-        """Move a damaged database out of the way, so that counting begins anew; False for any other fault."""
+        """Rename a damaged database, so that counting starts again; return False for any other fault."""
         import sqlite3
 
-        if type(error) is not sqlite3.DatabaseError:  # its subclasses say that it is locked, full or not to be read
+        if type(error) is not sqlite3.DatabaseError:  # subclasses mean that it is locked, full or unreadable
             return False
         aside = self.path.with_name(f"{self.path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
-        self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting began anew"
+        self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting started again"
         return True
 
-    def _write(self, database: sqlite3.Connection, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
-        now = _now()
-        rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]
-        database.executemany(_PUT_NOTE, rows)
-        database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
-        if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
-            with self._index.reading() as reader:
-                counts = reader.counts()
-            size = (now[:10], counts.notes, counts.passages, counts.index_bytes)
-            database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
-            database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
+    def _write(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
+        with self._writing() as database:
+            now = _now()
+            rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]
+            database.executemany(_PUT_NOTE, rows)
+            database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
+            if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
+                with self._index.reading() as reader:
+                    counts = reader.counts()
+                size = (now[:10], counts.notes, counts.passages, counts.index_bytes)
+                database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
+                database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
 
     def used(self, since: str) -> Used:
-        """Return what was counted, and the searches since a moment. What waits is written first.
+        """Return the counts, and the searches since a moment, after writing those that wait.
 
         Raises FilesystemError when there is a database that cannot be read.
         """
@@ -182,18 +179,18 @@ class Usage:
             raise self._unreadable(error) from error
 
     def retrievals(self) -> dict[NotePath, int]:
-        """Return how often each note was retrieved; nothing when that cannot be read."""
+        """Return how often each note was retrieved; nothing if the database cannot be read."""
         with suppress(FilesystemError):
             return {path: use.retrieved for path, use in self.used(_now()).notes.items()}
         return {}
 
     def _unreadable(self, error: Exception) -> FilesystemError:
-        hint = "Try again." if "locked" in str(error) else "If it is damaged, move it away: counting begins anew."
+        hint = "Try again." if "locked" in str(error) else "If it is damaged, move it away: counting starts again."
         return FilesystemError(f"{self.path} cannot be read: {error}", hint=hint)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database, made if it is not there, in one transaction that is kept if nothing is raised."""
+        """Yield the database in one transaction, which is committed unless an error is raised; make it if missing."""
         own_folder(self.path.parent)
         if not self.path.exists():
             self.path.touch(0o600)
@@ -213,7 +210,7 @@ class Usage:
         return closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None))
 
     def _has_begun(self) -> bool:
-        """Tell whether there is anything to read: a file that nothing was written to yet is empty."""
+        """Tell whether there is anything to read; a new database file is empty."""
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Query -> candidates -> scored entries -> spans -> hits that were checked against their files."""
+"""Search: query -> candidates -> scored entries -> spans -> hits, checked against their files."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 KEYWORD_DEPTH = 3
-"""How many times more keyword candidates are read than contribute: what was found by meaning needs both scores."""
+"""Read this many times more keyword candidates than contribute, so that chunks found by meaning have both scores."""
 CITATION_TOKENS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How candidates become an order; each field is the `[search]` setting of its name."""
+    """The ranking settings; each field is the `[search]` setting of its name."""
 
     keyword_weight: float
     memory_keyword_weight: float
@@ -47,7 +47,7 @@ class Ranking:
 
 
 class Near(NamedTuple):
-    """The chunks nearest to a question, and the question's vector, its space and the generation they are of."""
+    """The chunks nearest to a question, with its vector and space, and the index generation that they are from."""
 
     vector: Vector
     space: EmbeddingSpace
@@ -70,15 +70,10 @@ class _Timer:
 
 
 class Searcher:
-    """Answers queries from one index about one memory root; freshness is the caller's."""
+    """Answers queries from the index of one memory root; the caller sees to freshness."""
 
     def __init__(
-        self,
-        files: NoteFiles,
-        index: Index,
-        reader: NoteReader,
-        count_tokens: CountTokens,
-        ranking: Ranking,
+        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
     ) -> None:
         self._files = files
         self._index = index
@@ -87,13 +82,13 @@ class Searcher:
         self._ranking = ranking
 
     def near(self, query: Query, vector: Vector, space: EmbeddingSpace) -> Near:
-        """Return what is nearest to a question's vector at this moment: it may run while files are still compared.
+        """Return the chunks nearest to a question's vector now; it may run while files are still compared.
 
         Raises EmbedderError when the vector is unusable.
         """
         with self._index.reading() as index:
-            found = index.vector_candidates(query, vector, self._contributed(query))
-            return Near(vector, space, index.generation(), found)
+            candidates = index.vector_candidates(query, vector, self._contributed(query))
+            return Near(vector, space, index.generation(), candidates)
 
     def search(
         self,
@@ -103,11 +98,12 @@ class Searcher:
         *,
         tokens: int | None = None,
     ) -> SearchResult:
-        """Answer `query`; `await_near` gives what `near` returned, or None when words must answer alone.
+        """Answer `query`.
 
-        It is called after the look-up of words, beside which `near` can so run. Raises EmbedderError when another space
-        answers meanwhile. `relevance` reads the first hits; where it gives None, the answer is as without it. With
-        `tokens`, hits are taken in order as long as they fit the budget; one that does not is passed over.
+        `await_near` returns the result of `near`, or None to search by words alone. It is called after the look-up of
+        words, so that `near` can run in parallel with that. `relevance` rates the first hits; None from it means no
+        reranking. With `tokens`, hits are taken in order if they fit into the rest of the budget; others are skipped.
+        Raises EmbedderError when another space has become active meanwhile.
         """
         timer = _Timer()
         with self._index.reading() as index:
@@ -116,7 +112,7 @@ class Searcher:
         ranked, chance = self._ranked(query, mode, pool, question)
         timer.lap("rank")
         anchored, read = self._first(ranked, query.limit, relevance, timer)
-        if read is not None and mode is Mode.KEYWORD:  # no score is a probability there: each is its share of the best
+        if read is not None and mode is Mode.KEYWORD:  # scores are not probabilities there: use the share of the best
             chance = 1.0
         hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
         if read is not None:
@@ -134,22 +130,22 @@ class Searcher:
     def _candidates(
         self, index: IndexReader, query: Query, await_near: Callable[[], Near | None] | None, timer: _Timer
     ) -> tuple[Mode, Pool]:
-        """Return the mode that answers, and the candidates of both retrievers with the chunks that contribute."""
+        """Return the mode that is actually used, and the candidates of both retrievers with the chunks they need."""
         mode = query.mode if await_near is not None or not query.text else Mode.KEYWORD
         keyword = self._by_words(index, query) if mode is not Mode.VECTOR else ()
         timer.lap("keyword")
         near: Sequence[Candidate] = ()
         if mode is not Mode.KEYWORD and await_near is not None:
-            found = await_near()
-            if found is None:
+            nearest = await_near()
+            if nearest is None:
                 keyword = keyword if mode is Mode.HYBRID else self._by_words(index, query)
                 mode = Mode.KEYWORD
             else:
-                near = self._as_of_now(index, query, found)
+                near = self._as_of_now(index, query, nearest)
         timer.lap("vector")
         count = self._contributed(query)
-        wanted = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
-        chunks = index.chunks(list(dict.fromkeys(wanted)))
+        chunk_ids = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
+        chunks = index.chunks(list(dict.fromkeys(chunk_ids)))
         allows = entry_filter(query.filters, index.entries_allowed(query, list(chunks)))
         timer.lap("chunks")
         return mode, Pool(keyword, near, chunks, count, allows)
@@ -160,23 +156,23 @@ class Searcher:
             return index.latest_candidates(query, max(count, query.limit))
         return index.keyword_candidates(query, count * KEYWORD_DEPTH)
 
-    def _as_of_now(self, index: IndexReader, query: Query, found: Near) -> Sequence[Candidate]:
-        """Return the nearest chunks in the state that words were looked up in: looked up again if that is another."""
-        near = found.candidates
-        if found.generation != index.generation():
-            near = index.vector_candidates(query, found.vector, self._contributed(query))
-        if near and index.active_space() != found.space:
-            raise EmbedderError("another model has just taken over")
-        if found.space.has_narrow_cosines:
-            near = [one._replace(score=found.space.likeness(one.score)) for one in near]
+    def _as_of_now(self, index: IndexReader, query: Query, nearest: Near) -> Sequence[Candidate]:
+        """Return the nearest chunks, searching again if the index has changed since they were found."""
+        near = nearest.candidates
+        if nearest.generation != index.generation():
+            near = index.vector_candidates(query, nearest.vector, self._contributed(query))
+        if near and index.active_space() != nearest.space:
+            raise EmbedderError("another embedding model has just become active")
+        if nearest.space.has_narrow_cosines:
+            near = [candidate._replace(score=nearest.space.likeness(candidate.score)) for candidate in near]
         return near
 
     def _contributed(self, query: Query) -> int:
-        """Return how many chunks of each retriever are looked at: never fewer than the hits asked for."""
+        """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
         return max(self._ranking.candidates, query.limit)
 
     def _ranked(self, query: Query, mode: Mode, pool: Pool, question: Question) -> tuple[list[Found], float]:
-        """Return the entries, best first, and how likely it is that the answer is among them."""
+        """Return the entries, best first, and the probability that the answer is among them."""
         if not query.text:
             ranked = in_order(pool)
             return ranked, ranked[0].score if ranked else 0.0
@@ -190,7 +186,7 @@ class Searcher:
         return ranked, probability(ranked, question)
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
-        """Return what importance, pins and newness add to a score: bounded, so that they only decide near ties."""
+        """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
         ranking = self._ranking
         prior = ranking.importance * 2.0 * (chunk.importance - 0.5) + ranking.pinned * chunk.pinned
         if ranking.recency:
@@ -202,9 +198,9 @@ class Searcher:
     def _first(
         self, ranked: Sequence[Found], limit: int, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
-        """Return the spans to show, checked against their files, and what `relevance` says of each, None if nothing.
+        """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 
-        Those that it has read may be more than `limit`: which ones are best is decided afterwards.
+        With reranking these may be more than `limit`; the caller cuts them after blending the scores.
         """
         spans = self._anchored(form_spans(ranked))
         if relevance is None:
@@ -216,7 +212,7 @@ class Searcher:
         return (first, read) if read is not None else (first[:limit], None)
 
     def _anchored(self, spans: Iterator[Span]) -> Iterator[tuple[Span, Anchored]]:
-        """Yield the spans whose text stands in their files, each place once."""
+        """Yield the spans whose text is still in their files, each place once."""
         anchor = Anchor(self._files, self._reader)
         shown: set[tuple[str, int, int]] = set()
         for span in spans:
@@ -230,7 +226,7 @@ class Searcher:
                 yield span, place
 
     def _hits(self, query: Query, anchored: Sequence[tuple[Span, Anchored]], pool: Pool, scale: float) -> list[Hit]:
-        """Return the hits; `scale` is the factor from scores of spans to shown ones."""
+        """Return the hits; `scale` converts scores of spans to scores of hits."""
         ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
@@ -241,7 +237,7 @@ class Searcher:
         ]
 
     def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
-        """Return the hits that fit a budget of word pieces, citations included, in order."""
+        """Return the hits that fit into a budget of tokens, citations included, in order."""
         kept = []
         for hit, cost in zip(hits, self._count_tokens([hit.text for hit in hits]), strict=True):
             if CITATION_TOKENS + cost <= tokens:
@@ -251,11 +247,11 @@ class Searcher:
 
 
 def _why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
-    """Return why nothing is shown of what was found."""
+    """Return a warning if there were hits but none is shown."""
     if likely:
-        return (f"none of {len(likely)} hits fits {tokens} word pieces",)
+        return (f"none of {len(likely)} hits fits into {tokens} tokens",)
     if hits:
-        return (f"the nearest hit has a score of {hits[0].score:.2f}, which is too low: --min-score 0 shows it",)
+        return (f"the best hit has a score of {hits[0].score:.2f}, which is too low: --min-score 0 shows it",)
     return ()
 
 
@@ -265,7 +261,7 @@ def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
 
 
 def _with_heading(span: Span, place: Anchored) -> str:
-    """Return what a cross-encoder reads of a hit: its headings on a line, and its text."""
+    """Return the text of a hit for the cross-encoder: its headings on one line, then its text."""
     return "\n".join(filter(None, (" › ".join(span.shown.heading_path), place.text)))
 
 
@@ -279,9 +275,9 @@ def _hit(
     chunk = span.shown
     best: dict[str, Rank] = {}
     for name, candidates in sorted(ranks.items()):
-        found = [candidates[c.chunk_id] for c in span.chunks if c.chunk_id in candidates]
-        if found:
-            first = min(found, key=lambda candidate: candidate.rank)
+        of_span = [candidates[chunk.chunk_id] for chunk in span.chunks if chunk.chunk_id in candidates]
+        if of_span:
+            first = min(of_span, key=lambda candidate: candidate.rank)
             best[name] = Rank(first.rank, first.score)
     return Hit(
         path=chunk.path,

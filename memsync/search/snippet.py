@@ -1,4 +1,4 @@
-"""The part of a hit that shows why it was found, with the matched words marked. Pure."""
+"""Make the snippet of a hit: the part around the matched words, with these marked. Pure."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text with the places of a query's words in it: (start, end, stem), in order."""
+    """A text, and the query's words in it as (start, end, stem), in order."""
 
     text: str
     words: tuple[tuple[int, int, str], ...]
 
 
 def mark(text: str, stems: frozenset[str]) -> Marked:
-    """Find every word of `text` whose stem is one of `stems`; words of unspaced scripts also inside a run."""
-    found = [
+    """Find every word of `text` whose stem is one of `stems`; in scripts without spaces, find stems anywhere."""
+    places = [
         (match.start(), match.end(), own) for match in _WORD.finditer(text) if (own := stem(match.group())) in stems
     ]
-    for one in stems:
-        if not one.isascii() and _UNSPACED.match(one):
-            found += [(match.start(), match.end(), one) for match in re.finditer(re.escape(one), text)]
-    return Marked(text, tuple(_disjoint(sorted(found))))
+    for part in stems:
+        if not part.isascii() and _UNSPACED.match(part):
+            places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
+    return Marked(text, tuple(_disjoint(sorted(places))))
 
 
 def stems_of(words: Sequence[str]) -> frozenset[str]:
@@ -38,12 +38,12 @@ def stems_of(words: Sequence[str]) -> frozenset[str]:
 
 
 def holds_all(text: str, stems: frozenset[str]) -> bool:
-    """Tell whether a text has words of all these stems, of which there is at least one."""
+    """Tell whether a text has words with all these stems; False without stems."""
     return bool(stems) and {own for _, _, own in mark(text, stems).words} == stems
 
 
 def best_line(marked: Marked) -> tuple[int, int]:
-    """Return (line number from 0, how many different stems stand in it) of the first line that holds the most."""
+    """Return (line number from 0, number of different stems) of the first line with the most different stems."""
     stems: dict[int, set[str]] = {}
     line, position = 0, 0
     for start, _, own in marked.words:

@@ -1,7 +1,7 @@
-"""Scored entries -> the spans that become hits. Pure.
+"""Join scored entries into the spans that become hits. Pure.
 
-The best entries are taken in tiers, and those that are next to each other and answer about equally well become one
-span: near-identical neighbours are one hit, and a budget of tokens is not spent on the same lines twice.
+Entries are taken best first, in tiers of TIER_ENTRIES. Within a tier, neighbouring entries with about equal scores
+become one span: so neighbours are one hit, and a budget of tokens is not spent on the same lines twice.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
 MAX_GAP_LINES = 2
 LINE_SHARE = 0.7
-"""Of the better score: what the next line of a conversation must have to be shown with it."""
+"""The next line of a conversation joins a span if the lower score is at least this share of the higher one."""
 ENTRY_SHARE = 0.8
-"""The same of any other entry, in the same section or in the next."""
+"""The same for any other entry, in the same section or in the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Neighbouring entries of one note: what becomes one hit.
+    """Neighbouring entries of one note, which become one hit.
 
-    `best` is the one with the best score, `chunks` are all that found them.
+    `best` is the entry with the best score; `chunks` are all chunks that found the entries.
     """
 
     entries: tuple[Entry, ...]
@@ -36,7 +36,7 @@ class Span:
 
     @property
     def score(self) -> float:
-        """The best entry's."""
+        """The best entry's score."""
         return self.best.score
 
     @property
@@ -46,7 +46,7 @@ class Span:
 
     @property
     def parts(self) -> dict[str, float]:
-        """What the best entry's score is the sum of: what the retrievers say, and what was added for what reason."""
+        """The summands of the best entry's score: that of the retrievers, and the amount for each reason."""
         best = self.best
         if not best.added:
             return {}
@@ -71,30 +71,30 @@ def form_spans(ranked: Sequence[Found]) -> Iterator[Span]:
         yield from sorted(spans, key=lambda span: (-round(span.score, 9), span.shown.path, span.start_line))
 
 
-def _place(one: Found) -> tuple[NotePath, int, int]:
-    return one.chunk.path, one.chunk.section, one.entry.position
+def _place(scored: Found) -> tuple[NotePath, int, int]:
+    return scored.chunk.path, scored.chunk.section, scored.entry.position
 
 
 def _neighbours(tier: Sequence[Found]) -> Iterator[list[Found]]:
-    """Yield runs of entries that are next to each other, none larger than a hit may be."""
+    """Yield runs of neighbouring entries, each of at most MAX_SPAN_TOKENS (or one entry)."""
     run: list[Found] = []
     total = 0
-    for one in sorted(tier, key=_place):
-        tokens = one.entry.token_count
-        touches = run and (_continues(run[-1], one) or _follows(run[-1], one))
+    for scored in sorted(tier, key=_place):
+        tokens = scored.entry.token_count
+        touches = run and (_continues(run[-1], scored) or _follows(run[-1], scored))
         if run and not (touches and total + tokens <= MAX_SPAN_TOKENS):
             yield run
             run, total = [], 0
-        run.append(one)
+        run.append(scored)
         total += tokens
     if run:
         yield run
 
 
 def _continues(left: Found, right: Found) -> bool:
-    """Tell whether `right` is the next entry of the same section and answers nearly as well.
+    """Tell whether `right` is the next entry of the same section with nearly the same score.
 
-    A piece of a line is quoted alone, and so is a heading.
+    A piece of a line is always a span of its own, and so is a heading.
     """
     path, section, position = _place(left)
     if _place(right) != (path, section, position + 1) or _stands_alone(left) or _stands_alone(right):
@@ -103,20 +103,21 @@ def _continues(left: Found, right: Found) -> bool:
 
 
 def _follows(left: Found, right: Found) -> bool:
-    """Tell whether `right` begins the next section of the same expository text and answers about as well.
+    """Tell whether `right` begins the next section of the same text with about the same score.
 
-    Items of a list belong to their section, and messages to their speaker.
+    List items are not joined across sections, and messages not across speakers.
     """
     if (right.chunk.path, right.chunk.section) != (left.chunk.path, left.chunk.section + 1):
         return False
-    if any(_stands_alone(one) or one.in_conversation or one.is_fact or one.chunk.role for one in (left, right)):
+    pair = (left, right)
+    if any(_stands_alone(side) or side.in_conversation or side.is_fact or side.chunk.role for side in pair):
         return False
     near = right.entry.start_line - left.entry.end_line <= MAX_GAP_LINES
     return near and _alike(left, right, ENTRY_SHARE)
 
 
-def _stands_alone(one: Found) -> bool:
-    return one.chunk.end_column > 0 or one.chunk.form == Form.HEADING
+def _stands_alone(scored: Found) -> bool:
+    return scored.chunk.end_column > 0 or scored.chunk.form == Form.HEADING
 
 
 def _alike(left: Found, right: Found, share: float) -> bool:
@@ -124,6 +125,6 @@ def _alike(left: Found, right: Found, share: float) -> bool:
 
 
 def _span(run: Sequence[Found]) -> Span:
-    best = max(run, key=lambda one: one.score)
-    chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for one in run for chunk in one.chunks}
-    return Span(tuple(one.entry for one in run), best, tuple(chunks.values()))
+    best = max(run, key=lambda scored: scored.score)
+    chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for scored in run for chunk in scored.chunks}
+    return Span(tuple(scored.entry for scored in run), best, tuple(chunks.values()))

@@ -1,81 +1,13 @@
-"""English words that say nothing about what is looked for.
+"""English words that a search ignores.
 
-Neither longer nor shorter lists did as well on real questions (docs/benchmarks.md).
+Both longer and shorter lists did worse on real questions (docs/benchmarks.md).
 """
 
 from __future__ import annotations
 
-STOP_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "being",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "he",
-        "her",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "our",
-        "she",
-        "should",
-        "such",
-        "that",
-        "the",
-        "their",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "us",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-    ]
-)
+_WORDS = """
+    a an and are as at be been being but by can could did do does for from had has have he her him his how i if in
+    into is it its me my no not of on or our she should such that the their then there these they this to us was we
+    were what when where which who whom whose why will with would you your
+"""
+STOP_WORDS = frozenset(_WORDS.split())

@@ -1,8 +1,8 @@
-"""Times that a question names in passing: "last week", "in March 2024", "before the move in 2024", "letzte Woche".
+"""Find the times that a question names: "last week", "in March 2024", "before the move in 2024", "letzte Woche".
 
-They are hints: what is dated then gets a little more, and nothing is left out; only filters (`after:`) leave out. A
-question that asks for nothing else ("what happened yesterday") is answered with what is dated then, if there is any.
-English and German are read; a time that is not read costs no answer. Pure.
+They are hints: entries dated then get a small bonus, and no entry is left out; only filters (`after:`) do that. A
+question that asks for nothing else ("what happened yesterday") is answered with the entries dated then, if there are
+any. It understands English and German; a time that it does not understand only misses the bonus. Pure.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from memsync.model.query import Query, TimeHint
 from memsync.search.stop_words import STOP_WORDS
 
 MOST_CHARS = 1_000
-"""How much of a question is read for times."""
+"""How many characters of a question are searched for times."""
 LEAST_WORDS = 3
-"""What must be left of a question without its times."""
+"""How many words a question must have left without its times."""
 MOST_CHARS_BEFORE = 80
-"""How far before a time the words are looked for that say "before" or "after"."""
+"""How many characters before a time are searched for words such as "before" and "after"."""
 
 
 def _numbered(first: int, *lists: str) -> dict[str, int]:
@@ -53,7 +53,7 @@ _COUNTS = {
     "a couple of": 2,
 }
 _LEAST_FEW, _MOST_FEW = 2, 6
-"""What `a few` and `ein paar` stand for."""
+"""The range of numbers that `a few` and `ein paar` mean."""
 _UNITS = {"tag": "day", "wochenende": "weekend", "woche": "week", "monat": "month", "jahr": "year"}
 _DAYS = {"day": 1, "weekend": 2, "week": 7, "month": 30.44, "year": 365.25}
 _DISTANCES = {
@@ -70,7 +70,7 @@ def _any(words: Iterable[str]) -> str:
 _MONTH = rf"(?P<month>{_any(_MONTH_NUMBERS)})\b\.?"
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?![\w/]|[.:-]\w)"
-# "2000 pounds", "RFC 2005": as many, or called so.
+# Not years: "2000 pounds" is an amount, "RFC 2005" a name.
 _COUNTED = (
     r"(?! (?:pounds|euros?|dollars|people|words|lines|pages|times|years|days|hours|steps|calories|[kmg]b|[km]g|k?m|ms"
     r"|jahre|tage|stunden|zeilen|seiten|leute)\b)"
@@ -93,7 +93,7 @@ _ARTICLE = r"(?: (?:the|early|late|mid|dem|der|den|end of|anfang|mitte|ende|zum|
 _APART = re.compile(rf"(?:{_COUNT} )?\b{_UNIT} (?:(?P<before>before|vor)|after|nach){_ARTICLE} ?$", re.IGNORECASE)
 _UP_TO = re.compile(rf"\b(?:before|until|till|by|prior to|bis|vor){_ARTICLE} ?$", re.IGNORECASE)
 _FROM = re.compile(rf"\b(?:after|since|seit|nach|ab){_ARTICLE} ?$", re.IGNORECASE)
-# "nach Berlin im März" is no time after something: in German an event has its article.
+# In German only a noun with an article is an event: "nach Berlin im März" does not mean "after Berlin".
 _EVENT = r"(?: [^\W\d_]+){1,4}?(?: in| im| of)? ?$"
 _UP_TO_EVENT = re.compile(rf"\b(?:before|until|till|(?:bis zu|vor) d(?:em|er|en)){_EVENT}", re.IGNORECASE)
 _FROM_EVENT = re.compile(rf"\b(?:after|since|(?:seit|nach) d(?:em|er|en)){_EVENT}", re.IGNORECASE)
@@ -101,10 +101,10 @@ _FIRST_OF_TWO = re.compile(r"\b(?:between|from|zwischen|von|vom) ?$", re.IGNOREC
 _SECOND_OF_TWO = re.compile(r" ?(?:to|and|until|till|bis|bis zum|und|-|–) ?(?:the )?", re.IGNORECASE)
 _AT = "on|in|at|by|of|from|during|am|im|vom|in den"
 _WORD = re.compile(r"[^\W_]+")
-# Upper case and lower case of these differ by more than case: a pattern takes them for s, i and k, str.lower does not.
+# re.IGNORECASE matches these characters as s, i and k, but str.lower does not map them to those.
 _LETTERS = str.maketrans("ſıİ\u212a", "siik")
 _MONTH_LENGTH = timedelta(days=31)
-# Words that ask for nothing beside a time.
+# A question of only these words, stop words and a time asks for nothing but what happened then.
 _EMPTY = """
     happen happened happens happening doing done go going went gone new news note notes noted log logged logs entry
     entries write wrote written all anything everything something show list we us
@@ -121,10 +121,10 @@ _ASKS_WHEN = re.compile(
 
 
 class _Time(NamedTuple):
-    """A time in a question: where its words stand, its first and last day.
+    """A time in a question: the position of its words, its first and last day.
 
-    `is_exact` tells a day from weeks, months and years. `is_named` tells a date from what is counted from now; without
-    its year (`has_year`) the latest one is meant. `may_be_number`: nothing says that the year is one.
+    `is_exact`: it is a day, not a week, month or year. `is_named`: it is a date, not relative to now; without a year
+    (`has_year`) it means the latest such date. `may_be_number`: it may be a number instead of a year.
     """
 
     start: int
@@ -138,7 +138,7 @@ class _Time(NamedTuple):
 
     @property
     def lacks_year(self) -> bool:
-        """Whether it is a date without its year."""
+        """Whether it is a date without a year."""
         return self.is_named and not self.has_year
 
     def in_year(self, year: int) -> _Time:
@@ -154,9 +154,9 @@ def asks_when(text: str) -> bool:
 
 
 def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
-    """Return the times that a question names, in its order; most have none.
+    """Return the times that a question names, in its order; most questions name none.
 
-    What is counted from now (`last week`) gives way to a date with a year in the same question.
+    If a question has a date with a year, its other times (`last week`) are ignored.
     """
     text = " ".join(text[:MOST_CHARS].split())
     letters = text.translate(_LETTERS)
@@ -169,9 +169,9 @@ def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
 
 
 def without_times(text: str, times: Iterable[TimeHint]) -> str:
-    """Return a question without the days, weeks and months that it names, unless little is left of it.
+    """Return a question without the days, weeks and months that it names, unless fewer than LEAST_WORDS are left.
 
-    That is what its meaning is looked for by: entries have their dates beside their text. A year stays, as it is often
+    This text is embedded, because the text of entries does not contain their dates. A year stays, because it is often
     part of a name.
     """
     left = " ".join(text.split())
@@ -184,9 +184,9 @@ def without_times(text: str, times: Iterable[TimeHint]) -> str:
 
 
 def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
-    """Tell whether a question asks for nothing but what happened at the times that it names.
+    """Tell whether a question only asks what happened at the times that it names.
 
-    A number alone is looked for as it stands.
+    Never for a question without letters: a number alone is searched for as text.
     """
     if not times or not any(letter.isalpha() for letter in text):
         return False
@@ -197,7 +197,7 @@ def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
 
 
 def of_its_times(query: Query) -> Query | None:
-    """Return the query for all that is dated when a question asks, if it asks for nothing else; None if it does."""
+    """Return the query for all entries dated at the question's times; None if it also asks for something else."""
     filters = query.filters
     if query.phrases or filters.after or filters.before or not asks_only_when(query.text, query.times):
         return None
@@ -207,24 +207,24 @@ def of_its_times(query: Query) -> Query | None:
 
 
 def weekdays_in(times: Iterable[TimeHint]) -> frozenset[str]:
-    """Return the weekdays that were read as days: any other Monday is no answer."""
+    """Return the weekdays that were understood as dates; searching for the word would find every other Monday, too."""
     return frozenset(word for time in times for word in _WORD.findall(time.words.lower()) if word in _WEEKDAY_NUMBERS)
 
 
 def _is_short(time: TimeHint) -> bool:
-    """Tell whether it is at most a month."""
+    """Tell whether a time is at most a month long."""
     if not time.after or not time.before:
         return False
     return date.fromisoformat(time.before) - date.fromisoformat(time.after) < _MONTH_LENGTH
 
 
 def _times(text: str, today: date) -> Iterator[_Time]:
-    """Yield each time; words that one rule has read are hidden from the next ones."""
+    """Yield each time; the words that one rule has used are hidden from the next rules."""
     for rule, read in _rules():
         for match in rule.finditer(text):
             try:
                 yield _widened(text, read(match, today))
-            except (ValueError, OverflowError):  # 31 February, 9999 years ago, the last day of something
+            except (ValueError, OverflowError):  # not a time: 31 February, 9999 years ago, "the last day of the trip"
                 continue
             text = text[: match.start()] + "\0" * (match.end() - match.start()) + text[match.end() :]
 
@@ -236,7 +236,7 @@ def _hint(text: str, time: _Time) -> TimeHint:
 
 
 def _joined(text: str, times: list[_Time]) -> Iterator[_Time]:
-    """Yield the times, two as one where they are written so: `from … to …`, `March last year`."""
+    """Yield the times, joining two that belong together: `from … to …`, `March last year`."""
     while times:
         time, *times = times
         both = _both(text, time, times[0]) if times else None
@@ -245,7 +245,7 @@ def _joined(text: str, times: list[_Time]) -> Iterator[_Time]:
 
 
 def _both(text: str, one: _Time, other: _Time) -> _Time | None:
-    """Return the time that two neighbouring ones name together; None where each is one of its own."""
+    """Return the time that two neighbouring times name together; None if they are separate."""
     between = text[one.end : other.start]
     if date.min in (one.first, other.first) or date.max in (one.last, other.last):
         return None
@@ -262,7 +262,7 @@ def _both(text: str, one: _Time, other: _Time) -> _Time | None:
 
 
 def _widened(text: str, time: _Time) -> _Time:
-    """Return a time as the words before it have it: `before …`, `since …`, `two weeks before …`."""
+    """Return a time as changed by the words before it: `before …`, `since …`, `two weeks before …`."""
     start = max(0, time.start - MOST_CHARS_BEFORE)
     before = text[start : time.start]
     if time.is_named and (found := _APART.search(before)):
@@ -284,7 +284,7 @@ def _of_day(match: re.Match[str], today: date) -> _Time:
     month, day = _month(match), int(match["day"])
     if match["year"]:
         moment = date(int(match["year"]), month, day)
-    elif match["month"].lower() in _ALSO_VERBS and not _follows_preposition(match):  # which 2 may I eat
+    elif match["month"].lower() in _ALSO_VERBS and not _follows_preposition(match):  # a verb: "which 2 may I eat"
         raise ValueError
     else:
         moment = _latest_day(month, day, today)
@@ -292,7 +292,7 @@ def _of_day(match: re.Match[str], today: date) -> _Time:
 
 
 def _latest_day(month: int, day: int, today: date) -> date:
-    """Return the latest such day that is not to come. Raises ValueError for one that no year has."""
+    """Return the latest such day that is not in the future. Raises ValueError for a day that no year has."""
     for year in range(today.year, today.year - 9, -1):
         if day <= monthrange(year, month)[1] and date(year, month, day) <= today:
             return date(year, month, day)
@@ -337,10 +337,10 @@ def _lately(match: re.Match[str], today: date) -> _Time:
 
 
 def _of_calendar(match: re.Match[str], today: date) -> _Time:
-    """Read `last week` as the calendar's: from Monday to Sunday."""
+    """Read `last week` as a calendar week, from Monday to Sunday; the same for months and years."""
     steps = -1 if match["last"] else 1 if match["next"] else 0
     unit = _unit(match)
-    if unit == "day":  # of something else: the last day of a trip
+    if unit == "day":  # it belongs to something else: "the last day of the trip"
         raise ValueError
     if unit == "year":
         first, last = date(today.year + steps, 1, 1), date(today.year + steps, 12, 31)
@@ -356,7 +356,7 @@ def _of_calendar(match: re.Match[str], today: date) -> _Time:
 
 
 def _of_named_month(match: re.Match[str], today: date) -> _Time:
-    """Read `last March` as the latest one that is over, `next March` as the first to come."""
+    """Read `last March` as the latest one that is over, `next March` as the first in the future."""
     number = _month(match)
     year = today.year - (number >= today.month) if match["last"] else today.year
     year += bool(match["next"]) and number <= today.month
@@ -400,12 +400,12 @@ _HINTS_AT_TIME = re.compile(
     rf"\d{{4}}|\b(?:{_NAMES}|ago|last|past|this|next|previous|vor|(?:letzt|vorig|vergangen|dies|nächst|kommend)e[mnrs]?)\b",
     re.IGNORECASE,
 )
-"""A word without which no time is named: most questions have none, and are not looked through."""
+"""Every time contains one of these words. Most questions have none, so the slower rules do not run on them."""
 
 
 @cache
 def _rules() -> list[tuple[re.Pattern[str], _Read]]:
-    """Return the rules, made at the first question that hints at a time."""
+    """Return the rules, compiled at the first question that may name a time."""
     return [(re.compile(rf"(?<![\w/.:#-]){pattern}", re.IGNORECASE), read) for pattern, read in _PATTERNS]
 
 

@@ -1,1 +1,1 @@
-"""Prompt assembly under a token budget: what an agent reads before it answers. docs/context.md says what and why."""
+"""Assemble the context that an agent reads before it answers, within a token budget (docs/context.md)."""

@@ -1,4 +1,4 @@
-"""Sources and a budget -> a context. Pure: equal sources, budget and counter give equal text."""
+"""Assemble a context from sources within a token budget. Pure: equal sources, budget and counter give equal text."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from memsync.model.vocabulary import NotePath
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 LEAST_TWICE_CHARS = 20
-"""What is shorter may mean another thing in another note."""
+"""A hit shorter than this is shown even if an equal text was shown: it may mean something else in another note."""
 _LONG_WORD = re.compile(r"\S{101,}")
 LONGEST_TOKEN_CHARS = 12
-"""No model reads more letters of a word at a time; the tokenizer takes one of over a hundred for one unknown piece."""
+"""Estimated letters a token in words of over 100 letters, which the tokenizer counts as one unknown token."""
 
 
 def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Context:
-    """Return what of the sources fits a budget of word pieces, each line once, each passage whole.
+    """Fill a budget of tokens with passages of the sources; show each line once and each passage whole.
 
-    Sources are served in order, each up to its share and what those before it left over; then what is still left goes
-    to them again in the same order. A line that an earlier source has shown is not shown again.
+    First each source, in order, takes up to its share plus what the sources before it left over. Then the rest of the
+    budget goes to them in the same order. A line that an earlier source has shown is not shown again.
     """
     sources = [replace(source, passages=[as_shown(one) for one in source.passages]) for source in sources]
     marks = marks_for(passage for source in sources for passage in source.passages)
@@ -62,7 +62,7 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
 
 
 class _Costs:
-    """Word pieces of texts; each is counted once."""
+    """Token counts of texts, cached."""
 
     def __init__(self, count: CountTokens) -> None:
         self._count = count
@@ -74,13 +74,13 @@ class _Costs:
         return self._known[text]
 
     def learn(self, texts: Sequence[str]) -> None:
-        """Count many texts at once, which is quicker."""
+        """Count and cache many texts in one batch, which is faster."""
         counts = zip(texts, self._count(texts), strict=True)
         self._known.update((text, tokens + _unread(text)) for text, tokens in counts)
 
 
 class _Part:
-    """One source, and what was taken of it."""
+    """One source, and the passages taken from it."""
 
     def __init__(self, source: Source, marks: Marks, costs: _Costs) -> None:
         self.source = source
@@ -92,20 +92,20 @@ class _Part:
         self._all_of = Counter(passage.path for passage in source.passages)
         self._count: Counter[NotePath] = Counter()
         self._cut: set[NotePath] = set()
-        # Blocks of neighbours: by path and position of the first its last passage, and of the last its first.
+        # Blocks of neighbouring passages: (path, position of the first passage) -> the last one, and the reverse.
         self._starts: dict[tuple[str, int], Passage] = {}
         self._ends: dict[tuple[str, int], Passage] = {}
 
     def take(self, limit: int, shown: _Shown) -> int:
-        """Take what fits so many tokens and is not shown yet; return how many it took."""
+        """Take the passages that fit into `limit` tokens and are not shown yet; return the tokens used."""
         before, waiting = self._tokens, []
         self._cut.clear()
         is_broken = False
         for passage in self._waiting:
             for run in [passage] if is_broken else self._unseen(passage, shown):
-                most = self._costs(run.text) + self._label(run, run) + (0 if self.taken else self._frame())
-                most += self._mark(run.path, 1) - self._mark(run.path, 0)
-                if is_broken or run.path in self._cut or most > limit - (self._tokens - before):
+                max_cost = self._costs(run.text) + self._label(run, run) + (0 if self.taken else self._frame())
+                max_cost += self._mark(run.path, 1) - self._mark(run.path, 0)
+                if is_broken or run.path in self._cut or max_cost > limit - (self._tokens - before):
                     waiting.append(run)
                     is_broken = is_broken or self.source.is_unbroken
                     if not self.source.is_quoted:
@@ -117,9 +117,9 @@ class _Part:
         return self._tokens - before
 
     def _take(self, run: Passage) -> None:
-        """Take a passage, and count what it costs: its text, and its label or what it changes of its neighbours'.
+        """Take a passage and count its tokens: its text, and how it changes the labels of its block.
 
-        Lines add up: no word piece goes over the end of one.
+        Counts of lines add up, because no token spans two lines.
         """
         self._tokens += self._costs(run.text) + (0 if self.taken else self._frame())
         self._tokens += self._mark(run.path, 1) - self._mark(run.path, 0)
@@ -127,19 +127,19 @@ class _Part:
         self._count[run.path] += 1
         first = last = run
         if run.position >= 0 and not self.source.in_rank_order:
-            before, behind = (run.path, run.position - 1), (run.path, run.position + 1)
+            before, after = (run.path, run.position - 1), (run.path, run.position + 1)
             if before in self._ends:
                 first = self._ends.pop(before)
                 self._tokens -= self._label(first, self._starts.pop((run.path, first.position)))
-            if behind in self._starts:
-                last = self._starts.pop(behind)
+            if after in self._starts:
+                last = self._starts.pop(after)
                 self._tokens -= self._label(self._ends.pop((run.path, last.position)), last)
             self._starts[run.path, first.position] = last
             self._ends[run.path, last.position] = first
         self._tokens += self._label(first, last)
 
     def _unseen(self, passage: Passage, shown: _Shown) -> list[Passage]:
-        """Return what of a passage is not shown yet: a note that lacks only what stands elsewhere is not cut."""
+        """Return the runs of a passage that are not shown yet; a note lacking only lines shown elsewhere is not cut."""
         runs = shown.without(passage)
         self._tokens -= self._mark(passage.path, 0)
         self._all_of[passage.path] += len(runs) - 1
@@ -148,11 +148,11 @@ class _Part:
 
     @property
     def cut(self) -> list[NotePath]:
-        """The notes that are to be marked as cut."""
+        """The notes to mark as cut."""
         return [path for path in self._count if self._mark(path, 0)]
 
     def _mark(self, path: NotePath, more: int) -> int:
-        """Return what it costs to say that a note is cut, when so many more passages of it are taken."""
+        """Return the tokens of the note's cut mark after `more` further passages are taken; 0 if it is not cut then."""
         count = self._count[path] + more
         is_cut = not self.source.is_quoted and 0 < count < self._all_of[path]
         return self._costs(cut_mark(path)) if is_cut else 0
@@ -165,17 +165,17 @@ class _Part:
         return self._costs(opening(self.source, self._marks)) + self._costs(closing(self.source, self._marks))
 
     def described(self) -> ContextPart:
-        """Return the part as callers see it."""
+        """Return the part as the public ContextPart."""
         ordered = [passage for block in blocks(self.source, self.taken) for passage in block]
         passages = (ContextPassage(*passage[:4], self._costs(passage.text)) for passage in ordered)
         return ContextPart(self.source.name, self._tokens, tuple(passages))
 
     def left_out(self) -> list[LeftOut]:
-        """Return what did not fit, by note, in the order in which it would have been taken."""
-        found: dict[NotePath, list[Passage]] = {}
+        """Return the passages that did not fit, by note, in the order of the source."""
+        by_path: dict[NotePath, list[Passage]] = {}
         for passage in self._waiting:
-            found.setdefault(passage.path, []).append(passage)
-        return [LeftOut(self.source.name, path, len(passages), self._sum(passages)) for path, passages in found.items()]
+            by_path.setdefault(passage.path, []).append(passage)
+        return [LeftOut(self.source.name, path, len(left), self._sum(left)) for path, left in by_path.items()]
 
     def _sum(self, passages: Sequence[Passage]) -> int:
         self._costs.learn([one.text for one in passages])
@@ -183,7 +183,7 @@ class _Part:
 
 
 def _unread(text: str) -> int:
-    """Return what long words cost beyond the one piece that they are counted as."""
+    """Return the estimated tokens of very long words beyond the one that the tokenizer counts for each."""
     return sum(len(word) // LONGEST_TOKEN_CHARS for word in _LONG_WORD.findall(text)) if len(text) > 100 else 0
 
 
@@ -203,10 +203,10 @@ class _Shown:
         self._texts.add(passage.text)
 
     def without(self, passage: Passage) -> list[Passage]:
-        """Return the passage, or the runs of its lines that are not shown yet; nothing of it that is blank."""
+        """Return the passage, or the runs of its lines that are not shown yet, without blank lines at their ends."""
         is_hit = passage.position < 0
         if is_hit and len(passage.text) >= LEAST_TWICE_CHARS and passage.text in self._texts:
-            return []  # another note says it word for word
+            return []  # an equal text is shown already
         lines = _lines(passage)
         if not any(self._has(line, is_hit=is_hit) for line in lines):
             return [passage]
@@ -228,14 +228,14 @@ class _Shown:
         ]
 
     def _has(self, line: _Line, *, is_hit: bool) -> bool:
-        """Tell whether a line is shown; a hit does not know where in its line a piece of it begins."""
+        """Tell whether a line is shown; for a hit ignore the column, which hits do not have."""
         if (line.path, line.number, ANY_TEXT) in self._said:
             return True
         return (line.path, line.number, line.text) in self._said if is_hit else line in self._lines
 
 
 class _Line(NamedTuple):
-    """A line, or a piece of one that begins at `column`: one that is cut into several passages is several of them."""
+    """A line, or the piece of an overlong line that begins at `column`."""
 
     path: str
     number: int
@@ -244,7 +244,7 @@ class _Line(NamedTuple):
 
 
 ANY_TEXT = "\0"
-"""Stands for whatever a line says, where a passage is what lines mean and not what they say."""
+"""Text of a line whose passage does not quote it: a prompt taken from the front matter."""
 
 
 def _lines(passage: Passage) -> list[_Line]:

@@ -1,4 +1,4 @@
-"""The context that an agent reads before it answers, gathered from the files as they are now."""
+"""Compose the context that an agent reads before it answers, from the files as they are now."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from memsync.workspace import Workspace
 
 LEAST_HITS = 50
 TOKENS_A_HIT = 20
-"""As many hits are looked for as may fit; a log line with its citation takes about so many tokens."""
+"""Tokens of a log line with its citation; decides how many hits to search for."""
 MOST_HITS = 500
 MOST_TOKENS = 2**53
 SHARES = ("soul", "prompts", "memory", "messages", "logs")
@@ -46,9 +46,9 @@ SHARES = ("soul", "prompts", "memory", "messages", "logs")
     Command(
         "context",
         help="Print what an agent should read before it answers QUERY, within a budget of tokens (docs/context.md).",
-        notes="SOUL.md, active prompts and the thread's prompt come first. Then follow, quoted with path and line, "
+        notes="SOUL.md, active prompts and the thread's prompt come first. Then it quotes, with path and line, "
         "pinned notes and MEMORY.md, the thread's last messages, the logs of today and yesterday, and the hits for "
-        "QUERY. What does not fit is named on stderr.",
+        "QUERY. It lists what does not fit on stderr.",
         examples=(
             "memsync context which store did we choose --budget 2000",
             "memsync context --thread the-store --json",
@@ -57,8 +57,8 @@ SHARES = ("soul", "prompts", "memory", "messages", "logs")
     tool=Tool(
         "memory_context",
         "Assemble a context",
-        "Return what to read before starting to work: who the agent is, standing prompts, long-term memory, the last "
-        "messages of a thread, the logs of today and yesterday, and what is found for a query; never over the budget. "
+        "Return what to read before starting to work: who the agent is, active prompts, long-term memory, the last "
+        "messages of a thread, the logs of today and yesterday, and the hits for a query; never over the budget. "
         "Use it once at the beginning of a conversation or task.",
         ("query", "thread", "budget"),
         {"thread": "The name of the thread that is being continued."},
@@ -66,7 +66,7 @@ SHARES = ("soul", "prompts", "memory", "messages", "logs")
 )
 def context(
     memory: Workspace,
-    query: Annotated[str, Meta(description="What the work is about; may be left out."), Cli(is_text=True)] = "",
+    query: Annotated[str, Meta(description="What the work is about (optional)."), Cli(is_text=True)] = "",
     *,
     thread: Annotated[
         str,
@@ -86,18 +86,18 @@ def context(
 ) -> Context:
     """Return what an agent should read before it answers, as one text within a budget of tokens.
 
-    In this order: who it is, active prompts, the thread's own, long-term memory, the thread's last messages, the logs
-    of `day` and the day before, and what is found for `query`. Shares and the usual budget are settings ([context]).
-    Equal files, arguments and day give equal text. Raises NoThread.
+    The order: SOUL.md, active prompts, the thread's prompt, long-term memory, the thread's last messages, the logs of
+    `day` and the day before, the hits for `query`. [context] sets the shares and the default budget. Equal files,
+    arguments and day give equal text. Raises NoThread.
     """
     budget = budget or memory.settings["context.budget"]
     today = _day(day)
     path = memory.existing_thread(thread) if thread else None
     hits, warnings, pending = _hits(memory, query, budget)
     gathered = _Gathered(memory.files, memory.reader)
-    found = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
-    memory.usage.read(passage.path for part in found.parts for passage in part.passages)
-    return replace(found, warnings=(*warnings, *gathered.warnings), pending_text=pending)
+    assembled = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
+    memory.usage.read(passage.path for part in assembled.parts for passage in part.passages)
+    return replace(assembled, warnings=(*warnings, *gathered.warnings), pending_text=pending)
 
 
 def _sources(
@@ -110,7 +110,8 @@ def _sources(
     share = {name: memory.settings[f"context.{name}"] for name in SHARES}
     soul, prompts = passages(identity_notes(notes, kind_of)), passages(prompt_notes(notes, kind_of))
     conversation = gathered.note(thread) if thread else None
-    instructs = conversation and kind_of(conversation[0].path) is Kind.THREAD  # as with prompts, by its place
+    # As with prompts, only a note in the right place may instruct: its front matter alone does not make it a thread.
+    instructs = conversation and kind_of(conversation[0].path) is Kind.THREAD
     own_prompt = thread_prompt(conversation[0]) if conversation and instructs else []
     messages = message_passages(*conversation) if conversation else []
     logs = [passage for path in log_notes(notes, today) for passage in reversed(passages([path]))]
@@ -126,10 +127,10 @@ def _sources(
 
 
 def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Sequence[str], int]:
-    """Return what is found (nothing without a query), warnings, and how many changed files are not in it."""
+    """Return the hits (none without a query), warnings, and the number of changed files that are not searched yet."""
     if not query.strip():
         report = memory.answering.compare()
-        return [], [f"{one.path}: {one.reason}" for one in report.failed], report.pending
+        return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
     mode = Mode(memory.settings["search.mode"])
     asked = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
     result = memory.answering.found(asked, tokens=None, fresh=Fresh.STRICT, generation=0)
@@ -137,12 +138,12 @@ def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Se
 
 
 def hits_for(budget: int) -> int:
-    """Return how many hits are looked for to fill so many word pieces."""
+    """Return how many hits to search for to fill a budget of tokens."""
     return min(MOST_HITS, max(LEAST_HITS, budget // TOKENS_A_HIT))
 
 
 class _Gathered:
-    """Notes read for one context, each once; `warnings` tells which could not be."""
+    """Notes read for one context, each once; `warnings` names those that could not be read."""
 
     def __init__(self, files: NoteFiles, reader: NoteReader) -> None:
         self._files = files
@@ -151,11 +152,11 @@ class _Gathered:
         self.warnings: list[str] = []
 
     def passages(self, paths: Iterable[NotePath]) -> list[Passage]:
-        found = (self.note(path) for path in paths)
-        return [passage for one in found if one is not None for passage in one[1]]
+        gathered = (self.note(path) for path in paths)
+        return [passage for pair in gathered if pair is not None for passage in pair[1]]
 
     def note(self, path: NotePath) -> tuple[Note, list[Passage]] | None:
-        """Return a note as it is now, with its passages; None when it has gone or cannot be read."""
+        """Return a note as it is now, with its passages; None when it is gone or cannot be read."""
         if path not in self._known:
             self._known[path] = self._read(path)
         return self._known[path]
@@ -166,7 +167,7 @@ class _Gathered:
             note, chunks = self._reader.read(path, content)
         except FileNotFoundError:
             return None
-        except NoteError as error:  # it names the note
+        except NoteError as error:  # its message names the note
             self.warnings.append(error.message)
             return None
         except ValueError as error:
@@ -180,5 +181,5 @@ def _day(text: str) -> date:
     try:
         day_before(day)
     except OverflowError as error:
-        raise UsageError(f"{text!r} is the first day there is", hint="Write a later one.") from error
+        raise UsageError(f"{text!r} has no day before it", hint="Write a later day.") from error
     return day

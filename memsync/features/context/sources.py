@@ -1,4 +1,4 @@
-"""Notes -> the passages that a context may hold of them. Pure."""
+"""Select the notes and passages that a context may hold. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import Kind, NotePath
 
 KindOf = Callable[[NotePath], Kind]
-"""What a note is by its path alone."""
+"""Returns a note's kind by its path alone."""
 
 FIRST_PRIORITY = 100.0
-"""Of a prompt that names none."""
+"""The priority of a prompt that names none."""
 
 
 def passages_of(note: Note, chunks: Sequence[Chunk]) -> list[Passage]:
-    """Return a note's body as the passages that are retrieved, in the order of its lines.
+    """Return a note's body as the passages that searches retrieve, in the order of its lines.
 
-    They cover it: a heading stands with what follows it, and a line that is too long for one is several.
+    They cover the body: a heading belongs to the passage after it, and an overlong line is several passages.
     """
     single = [chunk for chunk in chunks if len(chunk.entries) == 1 and chunk.start_line > note.head_lines]
     ordered = sorted(single, key=lambda chunk: (chunk.start_line, chunk.start_column))
@@ -39,28 +39,28 @@ def _text(note: Note, chunk: Chunk) -> str:
 
 
 def thread_prompt(note: Note) -> list[Passage]:
-    """Return the system prompt that a thread's front matter gives it, as lines of the head that holds it."""
+    """Return the system prompt in a thread's front matter as a passage that cites the front matter's lines."""
     prompt = note.front_matter.get("prompt")
     text = prompt.strip() if isinstance(prompt, str) else ""
     return [Passage(note.path, 1, note.head_lines, text)] if text else []
 
 
 def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages of a thread's messages, the newest first."""
+    """Return the passages of a thread's messages, newest first."""
     begins = [message.start_line for message in note.messages]
-    found = []
+    labelled = []
     for passage in passages:
         at = bisect_right(begins, passage.start_line) - 1
         if at >= 0:
             message = note.messages[at]
             is_whole = passage.start_line == message.start_line
-            said = f"{message.role} {message.time}".rstrip()
-            found.append(passage._replace(about="" if is_whole else f" ({said}, continued)"))
-    return found[::-1]
+            speaker = f"{message.role} {message.time}".rstrip()
+            labelled.append(passage._replace(about="" if is_whole else f" ({speaker}, continued)"))
+    return labelled[::-1]
 
 
 def hit_passage(hit: Hit) -> Passage:
-    """Return what a search found as a passage."""
+    """Return a search hit as a passage."""
     speaks = hit.role and not hit.text.startswith("## ")
     about = f" ({hit.role} {hit.date}, continued)" if speaks else ""
     return Passage(hit.path, hit.start_line, hit.end_line, hit.text, about=about)
@@ -69,13 +69,13 @@ def hit_passage(hit: Hit) -> Passage:
 def identity_notes(notes: Iterable[IndexedNote], kind_of: KindOf) -> list[NotePath]:
     """Return the notes that say who the agent is, by path.
 
-    Only where the settings place them: a note from elsewhere does not become an instruction by what its head says.
+    Counts only notes in the place that the settings name: front matter alone does not make a note an instruction.
     """
     return [note.path for note in notes if _is_both(note, Kind.SOUL, kind_of)]
 
 
 def prompt_notes(notes: Iterable[IndexedNote], kind_of: KindOf) -> list[NotePath]:
-    """Return the active prompts, the lowest priority first, then by path; only where the settings place them."""
+    """Return the active prompts in the place that the settings name, lowest priority first, then by path."""
     active = [
         note
         for note in notes
@@ -85,19 +85,19 @@ def prompt_notes(notes: Iterable[IndexedNote], kind_of: KindOf) -> list[NotePath
 
 
 def memory_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:
-    """Return what lasts: pinned notes by path, then those of the kind `memory`."""
+    """Return the notes of long-term memory: pinned notes by path, then those of the kind `memory`."""
     kept = [note for note in notes if not note.archived]
     pinned = [note.path for note in kept if note.pinned]
     return [*pinned, *(note.path for note in kept if note.kind is Kind.MEMORY and not note.pinned)]
 
 
 def day_before(day: date) -> date:
-    """Return the day before. Raises OverflowError for the first there is."""
+    """Return the day before. Raises OverflowError for the earliest possible date."""
     return day - timedelta(days=1)
 
 
 def log_notes(notes: Iterable[IndexedNote], today: date) -> list[NotePath]:
-    """Return the logs of today and yesterday, the newest first."""
+    """Return the logs of today and yesterday, newest first."""
     days = [today.isoformat(), day_before(today).isoformat()]
     logs = [note for note in notes if note.kind is Kind.DAILY and not note.archived and note.date in days]
     return [note.path for note in sorted(logs, key=lambda note: (days.index(note.date), note.path))]

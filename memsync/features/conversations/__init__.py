@@ -1,4 +1,4 @@
-"""Conversations from elsewhere, read into one shape: memsync's own JSON Lines, the exports of ChatGPT and Claude."""
+"""Conversations to import: memsync's own JSON Lines and the exports of ChatGPT and Claude, in one format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memsync.model.vocabulary import JsonValue
 
 @dataclass(slots=True)
 class Turn:
-    """One message: `time` as it is written in the thread, empty for none; `attributes` are texts."""
+    """One message. `time` is the text that the thread will have, empty for none; `attributes` are texts."""
 
     role: str
     text: str
@@ -20,9 +20,10 @@ class Turn:
 
 @dataclass(slots=True)
 class ConversationText:
-    """One conversation. `source` tells where it is from, and so finds it again; empty for memsync's own format.
+    """One conversation.
 
-    `place` says where in the file it begins. `named` counts, by kind, what has no text: it is only named in a message.
+    `source` identifies it across imports; it is empty for memsync's own format. `place` says where in the file it
+    begins. `named` counts, by kind, the things without text (images, files) that messages only name.
     """
 
     name: str
@@ -37,12 +38,12 @@ MAX_REASON_CHARS = 500
 
 
 class Unusable(Exception):
-    """One line or conversation cannot be used, for this reason."""
+    """One line or conversation cannot be used; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A line or a conversation that is left out: where it stands, and why."""
+    """A line or a conversation that was left out: its place in the file, and why."""
 
     place: str
     reason: str
@@ -53,5 +54,5 @@ class Skipped:
 
 
 def shortened(reason: str) -> str:
-    """Return what a complaint says, however long what it quotes is."""
+    """Return a reason cut to MAX_REASON_CHARS, as it may quote long text."""
     return reason if len(reason) <= MAX_REASON_CHARS else f"{reason[:MAX_REASON_CHARS]}…"

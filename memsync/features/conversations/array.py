@@ -1,8 +1,7 @@
-"""The elements of a JSON array, one at a time, from a stream of any length.
+"""Read the elements of a JSON array one at a time, from a stream of any length.
 
-The end of an element is found by counting brackets outside of strings, in blocks: so one element that is no JSON, too
-large or too deeply nested is left out, and the next one is read all the same. A streaming JSON parser would have to
-stop at the first of them.
+It finds the end of an element by counting brackets outside of strings. So it can leave out one element that is not
+JSON, too large or too deeply nested, and go on with the next. A streaming JSON parser would stop at the first of them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from memsync.features.conversations import Unusable
 MAX_ELEMENT_BYTES = 32_000_000
 MAX_DEPTH = 100
 MAX_CONTAINERS = 500_000
-"""Objects and lists in one element: an empty one takes 3 bytes of a file, and 64 of memory."""
+"""Objects and lists in one element: an empty one takes 3 bytes of a file, but 64 bytes of memory."""
 BLOCK_BYTES = 1 << 18
 _OPENING = {b"]": b"[", b"}": b"{"}
 _BRACKETS = (b"[", b"{", b"]", b"}")
@@ -27,9 +26,9 @@ _BETWEEN = b" \t\r\n,"
 
 
 class Elements:
-    """Yields the bytes of each element, or the reason why it is left out. Raises what reading the stream raises.
+    """Yields the bytes of each element, or the reason why it is left out. Raises the stream's read errors.
 
-    The stream begins with the array's opening bracket. `is_cut` is true until the closing one has been read.
+    The stream begins with the array's opening bracket. `is_cut` is true until the closing bracket has been read.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -49,7 +48,7 @@ class Elements:
         rest = b""
         while self.is_cut and len(self._open) <= _MAX_OPEN and (block := self._stream.read(BLOCK_BYTES)):
             block = rest + block
-            taken = 0  # up to here the block is held, or passed over
+            taken = 0  # the block is held or skipped up to here
             for start in self._brackets(block):
                 before = len(self._open)
                 if not self._is_counted(block[start : start + 1]):
@@ -70,7 +69,7 @@ class Elements:
             rest = block[self._understood :]
 
     def _brackets(self, block: bytes) -> Iterator[int]:
-        """Yield where brackets stand outside of strings, and note how much of a block is understood."""
+        """Yield the positions of brackets outside of strings; set `_understood` to the end of what was read."""
         at = 0
         while at < len(block):
             if self._in_string:
@@ -90,20 +89,17 @@ class Elements:
         """Count a bracket; return False for one that closes nothing."""
         if bracket in _OPENING:
             return self._leave(bracket)
-        self._enter(bracket)
-        return True
-
-    def _enter(self, token: bytes) -> None:
-        self._open += token
-        self._open_of_kind[token] += 1
+        self._open += bracket
+        self._open_of_kind[bracket] += 1
         self._containers += 1
         self._deepest = max(self._deepest, len(self._open))
+        return True
 
     def _leave(self, token: bytes) -> bool:
-        """Close the innermost container of that kind with all in it; return False when the element has none.
+        """Close the innermost container of that kind with everything in it; return False when the element has none.
 
-        An element that is no JSON may close what it has not opened. That does not end the array. Only what is then
-        closed is looked through, so the work grows with the length of the stream and not with its square.
+        An element that is not JSON may close what it has not opened; that does not end the array. Only the part that
+        is closed is searched, so that the work is linear in the length of the stream.
         """
         opening = _OPENING[token]
         is_first_of_several = len(self._open) > 1 and self._open[:1] == opening  # the array, with an element open
@@ -126,30 +122,30 @@ class Elements:
         return self._size <= MAX_ELEMENT_BYTES and self._deepest <= MAX_DEPTH + 1 and self._containers <= MAX_CONTAINERS
 
     def _scalars(self, piece: bytes) -> Iterator[Unusable]:
-        """Yield a complaint for what stands between objects and lists."""
+        """Yield a complaint if there is anything between two objects or lists."""
         self._hold(piece)
         if self._size > MAX_ELEMENT_BYTES or bytes(self._held).strip(_BETWEEN):
             yield Unusable("it is neither an object nor a list")
         self._clear()
 
     def _element(self) -> bytes | Unusable:
-        found: bytes | Unusable
+        element: bytes | Unusable
         if self._size > MAX_ELEMENT_BYTES:
-            found = Unusable(f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB")
+            element = Unusable(f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB")
         elif self._deepest > MAX_DEPTH + 1:
-            found = Unusable(f"it is nested deeper than {MAX_DEPTH} levels")
+            element = Unusable(f"it is nested deeper than {MAX_DEPTH} levels")
         elif self._containers > MAX_CONTAINERS:
-            found = Unusable(f"it has more than {MAX_CONTAINERS:,} objects and lists")
+            element = Unusable(f"it has more than {MAX_CONTAINERS:,} objects and lists")
         else:
-            found = bytes(self._held)
+            element = bytes(self._held)
         self._clear()
-        return found
+        return element
 
 
 def _end_of_string(block: bytes, start: int) -> tuple[int, bool]:
-    """Return how far a string reaches, and whether it goes on in the next block.
+    """Return where a string ends, and whether it continues in the next block.
 
-    A backslash at the end of a block is left to be read with the next one.
+    A backslash at the end of a block is read with the next block.
     """
     found = _REST_OF_STRING.match(block, start)
     end = found.end() if found else start

@@ -1,8 +1,8 @@
-"""One conversation of a ChatGPT or a Claude export -> its messages. Everything in it is a stranger's data.
+"""Read one conversation of a ChatGPT or Claude export. Everything in it is untrusted data.
 
-What has text is kept: what is not said to the other side (thinking, tools, attachments) as a quotation below a label.
-What has none (an image, a file) is named in the message and counted. What is not of its type makes the conversation
-unusable: nothing is guessed about who said what, or in which order.
+All text is kept; thinking, tool calls and attachments become quotations under a label. Images and files without text
+are named in the message and counted. A value of the wrong type makes the conversation unusable: memsync does not guess
+who said what, or in which order.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ MAX_TITLE_CHARS = 500
 _ROLES = ("user", "assistant", "system", "tool")
 _SENDERS = {"human": "user", "assistant": "assistant"}
 _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800
-"""The years 2000 to 2100: no other time is one at which somebody talked to a model."""
+"""The years 2000 to 2100: nobody talked to a model at any other time."""
 NO_EXPORT = "neither a ChatGPT nor a Claude export"
 
 
 def read_export(value: Any, place: str) -> ConversationText:
     """Read one conversation of either export. Raises Unusable with the reason."""
     if isinstance(value, dict) and "mapping" in value:
-        found = _chatgpt(value)
+        conversation = _chatgpt(value)
     elif isinstance(value, dict) and "chat_messages" in value:
-        found = _claude(value)
+        conversation = _claude(value)
     else:
         raise Unusable(NO_EXPORT)
-    ids = Counter(turn.attributes["id"] for turn in found.turns if "id" in turn.attributes)
-    twice = next((name for name, times in ids.items() if times > 1), None)
-    if twice is not None:
-        raise Unusable(f"two messages are called {twice!r}")
-    found.place = place
-    return found
+    ids = Counter(turn.attributes["id"] for turn in conversation.turns if "id" in turn.attributes)
+    repeated = next((name for name, times in ids.items() if times > 1), None)
+    if repeated is not None:
+        raise Unusable(f"two messages have the id {repeated!r}")
+    conversation.place = place
+    return conversation
 
 
 # ------------------------------------------------------------------------------------------------ ChatGPT
 
 
-def _chatgpt(one: Mapping[str, Any]) -> ConversationText:
-    """Read one conversation of a ChatGPT export: a tree, of which the branch that was shown last is taken."""
-    name = _id(one.get("conversation_id") or one.get("id"), "the conversation")
-    found = _begun(one.get("title"), one.get("create_time"), f"{CHATGPT}:{name}")
-    nodes = _object(one["mapping"], "mapping")
-    for key in _branch(one, nodes):
+def _chatgpt(export: Mapping[str, Any]) -> ConversationText:
+    """Read one conversation of a ChatGPT export: from its tree of messages, the branch that was shown last."""
+    name = _id(export.get("conversation_id") or export.get("id"), "the conversation")
+    conversation = _begun(export.get("title"), export.get("create_time"), f"{CHATGPT}:{name}")
+    nodes = _object(export["mapping"], "mapping")
+    for key in _branch(export, nodes):
         message = nodes[key].get("message")
         if message is not None:
             message = _object(message, f"message {key[:MAX_ID_CHARS]}")
-            found.turns += _about(f"message {key}", _chatgpt_turn, key, message, found.named)
-    return found
+            conversation.turns += _about(f"message {key}", _chatgpt_turn, key, message, conversation.named)
+    return conversation
 
 
-def _branch(one: Mapping[str, Any], nodes: Mapping[str, Any]) -> Sequence[str]:
-    """Return the keys of the messages that were shown last, in their order."""
+def _branch(export: Mapping[str, Any], nodes: Mapping[str, Any]) -> Sequence[str]:
+    """Return the keys of the messages on the branch that was shown last, in order."""
     for key, node in nodes.items():
         _object(node, f"message {key[:MAX_ID_CHARS]}")
-    leaf = one.get("current_node")
+    leaf = export.get("current_node")
     if leaf is None:
         leaf = next((key for key, node in nodes.items() if not node.get("children")), None)
     branch: dict[str, None] = {}
     while leaf is not None:
         if not isinstance(leaf, str) or leaf not in nodes:
-            raise Unusable(f"a message names {str(leaf)[:MAX_ID_CHARS]!r} before it, which is not there")
+            raise Unusable(f"a message follows {str(leaf)[:MAX_ID_CHARS]!r}, which is missing")
         if leaf in branch:
             raise Unusable("its messages follow each other in a circle")
         branch[leaf] = None
@@ -83,8 +83,8 @@ def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> 
         raise Unusable(f"its role is {str(role)[:MAX_ID_CHARS]!r}")
     metadata = _object(message.get("metadata") or {}, "its metadata")
     content = _object(message.get("content"), "its content")
-    asked = message.get("recipient")
-    to = f" to {asked}" if isinstance(asked, str) and asked not in ("all", "") else ""
+    recipient = message.get("recipient")
+    to = f" to {recipient}" if isinstance(recipient, str) and recipient not in ("all", "") else ""
     by = f" of {author['name']}" if isinstance(author.get("name"), str) and author["name"] else ""
     pieces = list(_content(content, f"{by}{to}", named))
     attachments = _list(metadata.get("attachments") or [], "its attachments")
@@ -97,7 +97,7 @@ def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> 
 
 
 def _content(content: Mapping[str, Any], about: str, named: Counter[str]) -> Iterator[str]:
-    """Yield the pieces of a message: its own words as they are, anything else quoted below a label."""
+    """Yield the pieces of a message: its own words as they are, anything else quoted under a label."""
     kind = content.get("content_type")
     kind = kind if isinstance(kind, str) and kind else "text"
     if kind in ("text", "multimodal_text"):
@@ -112,15 +112,15 @@ def _content(content: Mapping[str, Any], about: str, named: Counter[str]) -> Ite
             thought = _object(thought, "a thought")
             yield _quoted("thinking", _strings(thought, ("summary", "content")))
     else:
-        told = _strings(content, ("title", "name", "url", "domain", "summary", "result", "content", "text", "snippet"))
-        told = "\n".join(filter(None, (told, *(_parts(content, named) if "parts" in content else ()))))
+        text = _strings(content, ("title", "name", "url", "domain", "summary", "result", "content", "text", "snippet"))
+        parts = _parts(content, named) if "parts" in content else ()
         context = _strings(content, ("user_profile", "user_instructions", "model_set_context", "output_str"))
-        told = "\n".join(filter(None, (told, context)))
-        yield _quoted(f"{kind.replace('_', ' ')}{about}", told) if told.strip() else _name(kind, "", named)
+        text = "\n".join(filter(None, (text, *parts, context)))
+        yield _quoted(f"{kind.replace('_', ' ')}{about}", text) if text.strip() else _name(kind, "", named)
 
 
 def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
-    """Yield the parts of a message that mixes text with what has none."""
+    """Yield the parts of a message that may mix text with images and files."""
     if "parts" not in content and isinstance(content.get("text"), str):
         yield content["text"]
         return
@@ -129,16 +129,16 @@ def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
             yield part or ""
             continue
         part = _object(part, "one of its parts")
-        told = _strings(part, ("text",))
+        text = _strings(part, ("text",))
         kind = str(part.get("content_type") or "attachment")
-        if told.strip():
-            yield _quoted(kind.replace("_", " "), told)
+        if text.strip():
+            yield _quoted(kind.replace("_", " "), text)
         else:
             yield _name(_media_kind(kind), _first(part, "name", "file_name", "asset_pointer"), named)
 
 
 def _media_kind(kind: str) -> str:
-    """Return what a part is, in a word: `image` for an image_asset_pointer."""
+    """Return the kind of a part in one word: `image` for an image_asset_pointer."""
     return next((word for word in ("image", "audio", "video") if word in kind), kind)
 
 
@@ -150,14 +150,14 @@ def _attachment_kind(attached: Any) -> str:
 # ------------------------------------------------------------------------------------------------- Claude
 
 
-def _claude(one: Mapping[str, Any]) -> ConversationText:
+def _claude(export: Mapping[str, Any]) -> ConversationText:
     """Read one conversation of a Claude export."""
-    name = _id(one.get("uuid"), "the conversation")
-    found = _begun(one.get("name"), one.get("created_at"), f"{CLAUDE}:{name}")
-    for number, message in enumerate(_list(one["chat_messages"], "chat_messages"), 1):
+    name = _id(export.get("uuid"), "the conversation")
+    conversation = _begun(export.get("name"), export.get("created_at"), f"{CLAUDE}:{name}")
+    for number, message in enumerate(_list(export["chat_messages"], "chat_messages"), 1):
         message = _object(message, f"message {number}")
-        found.turns += _about(f"message {number}", _claude_turn, message, found.named)
-    return found
+        conversation.turns += _about(f"message {number}", _claude_turn, message, conversation.named)
+    return conversation
 
 
 def _claude_turn(message: Mapping[str, Any], named: Counter[str]) -> Sequence[Turn]:
@@ -194,21 +194,21 @@ def _claude_block(block: Mapping[str, Any], named: Counter[str]) -> Iterator[str
         label = f"result of {_first(block, 'name') or 'a tool'}"
         content = block.get("content")
         inner = [content] if isinstance(content, str) else _list(content or [], "the result of a tool")
-        for one in inner:
-            if isinstance(one, str):
-                yield _quoted(label, one)
+        for part in inner:
+            if isinstance(part, str):
+                yield _quoted(label, part)
                 continue
-            one = _object(one, "the result of a tool")
-            told = _strings(one, ("title", "url", "text"))
-            yield _quoted(label, told) if told.strip() else _name(str(one.get("type") or "result"), "", named)
+            part = _object(part, "the result of a tool")
+            text = _strings(part, ("title", "url", "text"))
+            yield _quoted(label, text) if text.strip() else _name(str(part.get("type") or "result"), "", named)
     else:
-        told = _strings(block, ("title", "text", "content"))
+        text = _strings(block, ("title", "text", "content"))
         word = str(kind or "attachment").replace("_", " ")
-        yield _quoted(word, told) if told.strip() else _name(word, _first(block, "file_name", "name", "title"), named)
+        yield _quoted(word, text) if text.strip() else _name(word, _first(block, "file_name", "name", "title"), named)
 
 
 def _arguments(given: Any) -> str:
-    """Return what a tool was given: a line for each argument, texts as they are."""
+    """Return the arguments of a tool call, one a line, texts as they are."""
     if not isinstance(given, dict):
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return "\n".join(
@@ -229,7 +229,7 @@ def _kind_of_file(name: str) -> str:
 
 
 def _begun(title: Any, time: Any, source: str) -> ConversationText:
-    """Return a conversation without its messages yet."""
+    """Return a conversation that has no messages yet."""
     name = " ".join(_text(title, "its title").split())[:MAX_TITLE_CHARS] or "Untitled"
     created = _moment(time)
     head: dict[str, JsonValue] = {"title": name, **({"created": created} if created else {})}
@@ -237,7 +237,7 @@ def _begun(title: Any, time: Any, source: str) -> ConversationText:
 
 
 def _about(what: str, read: Callable[..., Sequence[Turn]], *arguments: Any) -> Sequence[Turn]:
-    """Read one message, and say of which one it is when that fails."""
+    """Read one message; if that fails, name the message in the error."""
     try:
         return read(*arguments)
     except Unusable as error:
@@ -245,13 +245,13 @@ def _about(what: str, read: Callable[..., Sequence[Turn]], *arguments: Any) -> S
 
 
 def _turn(role: str, pieces: Sequence[str], time: str, attributes: dict[str, str]) -> Sequence[Turn]:
-    """Return a message as a list of one; of none where nothing is said."""
+    """Return a list with the message, or an empty list if it has no text."""
     text = "\n\n".join(piece for piece in pieces if piece.strip())
     return [Turn(role, text, time, attributes)] if text else []
 
 
 def _quoted(label: str, text: str) -> str:
-    """Return text as a quotation below a label; empty without any text."""
+    """Return text as a quotation under a label; empty without any text."""
     if not text.strip():
         return ""
     lines = (f"> {line}" if line else ">" for line in text.strip("\n").split("\n"))
@@ -259,7 +259,7 @@ def _quoted(label: str, text: str) -> str:
 
 
 def _name(kind: str, name: str, named: Counter[str]) -> str:
-    """Return how what has no text is named in a message, and count it."""
+    """Return how a message names a thing without text, such as an image, and count it."""
     kind = " ".join(kind.replace("_", " ").split())[:MAX_ID_CHARS] or "attachment"
     named[kind] += 1
     shown = " ".join(name.split())[:MAX_ID_CHARS]
@@ -272,7 +272,7 @@ def _first(value: Mapping[str, Any], *keys: str) -> str:
 
 
 def _strings(value: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """Return the texts under these keys, each on lines of its own."""
+    """Return the texts under these keys, joined by line ends."""
     return "\n".join(value[key] for key in keys if isinstance(value.get(key), str) and value[key].strip())
 
 
@@ -289,7 +289,7 @@ def _list(value: Any, what: str) -> Sequence[Any]:
 
 
 def _text(value: Any, what: str) -> str:
-    """Return a text, which may be missing."""
+    """Return a text; empty if the value is None."""
     if value is not None and not isinstance(value, str):
         raise Unusable(f"{what} is not text")
     return value or ""
@@ -302,7 +302,7 @@ def _id(value: Any, what: str) -> str:
 
 
 def _moment(value: Any) -> str:
-    """Return a Unix time or an ISO 8601 moment as threads have it: to the second, in UTC; empty without one."""
+    """Return a Unix time or an ISO 8601 time as threads write it: to the second, in UTC; empty for None."""
     if value is None:
         return ""
     try:

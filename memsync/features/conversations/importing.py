@@ -1,4 +1,4 @@
-"""Conversations into thread notes, and back as they were; imported again, they change nothing."""
+"""Import conversations into thread notes, and export them; importing them again changes nothing."""
 
 from __future__ import annotations
 
@@ -34,23 +34,26 @@ from memsync.workspace import Workspace
 HEAD_KEYS = (
     "title", "session", "user", "project", "status", "summary", "tags", "created", "updated", "source", "tier",
 )  # fmt: skip
-"""The front matter that an import may bring. No other key: a `prompt` would instruct agents, `pinned` would be in every
-context, `kind` would make something else of the thread."""
+"""The front matter keys that an import may set.
+
+Not others: `prompt` would instruct agents, `pinned` would put the thread into every context, `kind` would make it
+something other than a thread.
+"""
 MOST_NAMES = 5
-"""Of the front matter that is left out: so many are named."""
+"""How many of the keys left out a warning names."""
 IMPORTED = "imported"
-"""The front matter that says on which day a thread was imported. Its age counts from there."""
+"""The front matter key for the day of the import. The thread's age counts from that day."""
 _IMPORTED_LINE = re.compile(rb'^imported: "(\d{4}-\d\d-\d\d)"\r?$', re.MULTILINE)
 _IMPORTED_TIER = str(Tier.PROJECT)
-"""Somebody chose to keep what is imported, however old it is."""
+"""Not task memory: somebody chose to keep the import, so it must not be archived for its age."""
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import did: threads begun and continued, messages written, and those that were there already.
+    """What an import did: threads begun and continued, messages written, and messages that were there already.
 
-    `wrong` says what was left out, with its place and the reason. `named` counts, by kind, what has no text (images,
-    files): the messages name it.
+    `wrong` lists what was left out, with its place and the reason. `named` counts, by kind, the things without text
+    (images, files) that messages only name.
     """
 
     threads: int = 0
@@ -71,54 +74,58 @@ class Importer:
         self._folders: dict[str, int] = {}
 
     def write(self, conversations: Iterable[ConversationText | Skipped]) -> ImportReport:
-        """Write what is not there yet; a conversation that cannot be written is named, and the others are written.
+        """Write the messages that are not there yet; report each conversation that cannot be written, and go on.
 
-        The disk is waited for once, at the end: an import that is interrupted is just run again.
+        It waits for the disk once, at the end: after an interruption the user can simply run it again.
         """
         report = ImportReport()
         sources = _imported_before(self._memory)
         with self._memory.writer.lock(), ExitStack() as self._open:
             self._folders.clear()
-            for one in conversations:
-                if isinstance(one, Skipped):
-                    report.wrong.append(str(one))
+            for conversation in conversations:
+                if isinstance(conversation, Skipped):
+                    report.wrong.append(str(conversation))
                     continue
                 try:
-                    self._write(one, sources, report)
+                    self._write(conversation, sources, report)
                 except (MemsyncError, Unusable) as error:
-                    report.wrong.append(_said(one, str(error)))
+                    report.wrong.append(_said(conversation, str(error)))
                 else:
-                    report.named.update(one.named)
+                    report.named.update(conversation.named)
             os.sync()
         return report
 
-    def _write(self, one: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:
-        given, left_out = _allowed(one.head)
+    def _write(self, conversation: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:
+        turns = conversation.turns
+        head, left_out = _allowed(conversation.head)
         if left_out:
-            report.wrong.append(_said(one, f"its head's {_few(left_out)} is left out: no import brings that"))
-        head = {**given, **({"source": one.source} if one.source else {})}
-        path = self._path(one, sources)
-        content = self._content(path)
-        found = _IMPORTED_LINE.search(content, 0, MAX_HEAD_BYTES) if content else None
-        day = found[1].decode() if found else date.today().isoformat()
-        wanted = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, one.turns)
-        if content is not None and content.startswith(wanted):
-            report.known += len(one.turns)
-        elif content is None and self._make(path, wanted):
+            report.wrong.append(
+                _said(conversation, f"left out of its head: {_few(left_out)}; an import may not set it")
+            )
+        if conversation.source:
+            head["source"] = conversation.source
+        path = self._path(conversation, sources)
+        current = self._content(path)
+        imported = _IMPORTED_LINE.search(current, 0, MAX_HEAD_BYTES) if current else None
+        day = imported[1].decode() if imported else date.today().isoformat()
+        content = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, turns)
+        if current is not None and current.startswith(content):
+            report.known += len(turns)
+        elif current is None and self._make(path, content):
             report.threads += 1
-            report.messages += len(one.turns)
+            report.messages += len(turns)
             report.paths.append(path)
         else:
-            self._continue(path, one.turns, report)
+            self._continue(path, turns, report)
 
-    def _path(self, one: ConversationText, sources: dict[str, NotePath]) -> NotePath:
-        """Return the path of a conversation's thread. Raises Unusable where no import may write, UsageError."""
-        if one.source:
-            path = sources.get(one.source)
+    def _path(self, conversation: ConversationText, sources: dict[str, NotePath]) -> NotePath:
+        """Return the path of a conversation's thread. Raises Unusable where imports may not write, UsageError."""
+        if conversation.source:
+            path = sources.get(conversation.source)
             if path is None:
-                path = sources[one.source] = self._new_path(slug_of(one.name) or "thread")
+                path = sources[conversation.source] = self._new_path(slug_of(conversation.name) or "thread")
         else:
-            path = thread_path(one.name)
+            path = thread_path(conversation.name)
             if not os.path.lexists(self._memory.files.root / path):
                 path = NotePath(path.removeprefix(ARCHIVE_FOLDER))
         refusal = self._memory.reader.rules.refuses_import(path)
@@ -127,19 +134,16 @@ class Importer:
         return path
 
     def _new_path(self, slug: str) -> NotePath:
-        """Return a free path for a conversation, by another name where its own would make more of it than a thread."""
-        path = free_path(self._memory.files.root, slug)
-        return (
-            free_path(self._memory.files.root, f"thread-{slug}")
-            if self._memory.reader.rules.refuses_import(path)
-            else path
-        )
+        """Return a free path for a conversation, named thread-SLUG where imports may not write to SLUG."""
+        root = self._memory.files.root
+        path = free_path(root, slug)
+        return free_path(root, f"thread-{slug}") if self._memory.reader.rules.refuses_import(path) else path
 
     def _content(self, path: NotePath) -> bytes | None:
-        """Return what a thread holds, None when it is not there."""
+        """Return the bytes of a thread, None when it does not exist."""
         try:
-            with note_file.opened(self._folder(path), path, _name(path)) as found:
-                return note_file.read(found, path)
+            with note_file.opened(self._folder(path), path, _name(path)) as file:
+                return note_file.read(file, path)
         except FileNotFoundError:
             return None
 
@@ -160,36 +164,36 @@ class Importer:
         return self._folders[name]
 
     def _continue(self, path: NotePath, turns: list[Turn], report: ImportReport) -> None:
-        """Append what a thread lacks, in order."""
+        """Append the messages that a thread lacks, in order."""
         note = self._memory.editor.read(path)
-        there = Counter(_keys(turns_of(note))) if note else Counter()
+        known = Counter(_keys(turns_of(note))) if note else Counter()
         new = []
         for turn, key in zip(turns, _keys(turns), strict=True):
-            if there[key]:
-                there[key] -= 1
+            if known[key]:
+                known[key] -= 1
             else:
                 new.append(turn)
         report.known += len(turns) - len(new)
         if new:
-            written = [_message(turn) for turn in new]
-            text = "\n\n".join(one.text for one in written)
-            guarded = "\n\n".join(one.guarded or one.text for one in written)
+            additions = [_message(turn) for turn in new]
+            text = "\n\n".join(addition.text for addition in additions)
+            guarded = "\n\n".join(addition.guarded or addition.text for addition in additions)
             self._memory.writer.append(path, Addition(text, guarded if guarded != text else ""))
             report.continued += 1
             report.messages += len(new)
             report.paths.append(path)
 
 
-def _said(one: ConversationText, reason: str) -> str:
+def _said(conversation: ConversationText, reason: str) -> str:
     """Return what is wrong with a conversation, and where it is."""
     reason = shortened(reason)
-    if one.source:
-        return f"{one.place}: {reason}"
-    return f"{one.name[:200]}: {reason}" + (f" (from {one.place} on)" if one.place else "")
+    if conversation.source:
+        return f"{conversation.place}: {reason}"
+    return f"{conversation.name[:200]}: {reason}" + (f" (from {conversation.place} on)" if conversation.place else "")
 
 
 def _allowed(head: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], list[str]]:
-    """Return the front matter that an import may bring, and the names of what it may not."""
+    """Return the front matter that an import may set, and the other keys."""
     allowed = {
         key: [whole_characters(item) for item in value]
         if isinstance(value, list)
@@ -203,7 +207,7 @@ def _allowed(head: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], list[
 
 
 def _few(names: list[str]) -> str:
-    """Return the first of the names, and how many others there are."""
+    """Return the first names and the number of others."""
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")
 
@@ -219,17 +223,17 @@ def _is_allowed(key: str, value: JsonValue) -> bool:
 
 
 def _imported_before(memory: Workspace) -> dict[str, NotePath]:
-    """Return the threads that were imported before, by their source."""
+    """Return the threads of earlier imports, by their source."""
     with memory.as_of_now() as (reader, pending):
         known = {thread.source: thread.path for thread in reader.threads() if thread.source}
     return {**dict(sources_in_files(memory.files, set(known.values()))), **known} if pending else known
 
 
 def sources_in_files(files: NoteFiles, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:
-    """Yield the sources that the threads of a memory root name, and their paths, without those that are known.
+    """Yield (source, path) for the threads in the memory root, except those in `known`.
 
-    For threads that the index does not have yet: a conversation that is not found would be imported a second time.
-    Only what a scan takes for a note is opened. Raises RootError.
+    This finds threads that the index does not have yet; otherwise they would be imported a second time. Opens only
+    files that a scan takes for notes. Raises RootError.
     """
     folders = Places(folder.rstrip("/") for folder in (THREADS_FOLDER, f"{ARCHIVE_FOLDER}{THREADS_FOLDER}"))
     for path in files.scan(folders).files:
@@ -248,7 +252,7 @@ def _source_in(files: NoteFiles, path: NotePath) -> str:
 
 
 def export_lines(note: Note) -> Iterator[str]:
-    """Yield a thread as JSON Lines: its head with the first line, then a message each."""
+    """Yield a thread as JSON Lines: one message a line, the first line with the head."""
     name = note.path.removeprefix(THREADS_FOLDER).removesuffix(".md")
     named = name if note.path == f"{THREADS_FOLDER}{name}.md" and "/" not in name else note.path
     head = dict(note.front_matter)
@@ -259,34 +263,34 @@ def export_lines(note: Note) -> Iterator[str]:
     if not turns:
         yield json.dumps(first, ensure_ascii=False)
     for turn in turns:
-        says = {"role": turn.role, "time": turn.time, "text": turn.text, "attributes": turn.attributes}
-        line = {**first, **{key: value for key, value in says.items() if value or key == "role"}}
+        message = {"role": turn.role, "time": turn.time, "text": turn.text, "attributes": turn.attributes}
+        line = {**first, **{key: value for key, value in message.items() if value or key == "role"}}
         yield json.dumps(line, ensure_ascii=False)
         first = {"thread": named}
 
 
 def turns_of(note: Note) -> list[Turn]:
-    """Return the messages of a thread as they were given."""
+    """Return the messages of a thread as they were before memsync wrote them."""
     return [
         Turn(
-            one.role,
-            text_of_message(body_of(note, one), one.attributes),
-            written_time(note, one),
-            {name: value for name, value in one.attributes.items() if name not in WRITING_ATTRIBUTES},
+            message.role,
+            text_of_message(body_of(note, message), message.attributes),
+            written_time(note, message),
+            {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES},
         )
-        for one in note.messages
+        for message in note.messages
     ]
 
 
 def _keys(turns: Iterable[Turn]) -> Iterator[tuple[str, ...]]:
-    """Yield what tells a message from others: its id where it has one."""
+    """Yield the identity of each message: its id or, without one, its role, time and text."""
     for turn in turns:
-        known = whole_characters(turn.attributes.get("id", ""))
-        yield ("id", known) if known else (turn.role, turn.time, whole_characters(turn.text))
+        message_id = whole_characters(turn.attributes.get("id", ""))
+        yield ("id", message_id) if message_id else (turn.role, turn.time, whole_characters(turn.text))
 
 
 def _content(head: Mapping[str, JsonValue], turns: Iterable[Turn]) -> bytes:
-    """Return a whole thread note. Raises Unusable for what could not be read back."""
+    """Return a whole thread note as bytes. Raises Unusable if it could not be read back."""
     begin = head_of(head)
     if dict(read_head(split_lines(begin)).values) != head:
         raise Unusable("its head cannot be written as front matter")
@@ -306,16 +310,16 @@ def _name(path: NotePath) -> str:
 
 
 def import_file(memory: Workspace, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
-    """Write the conversations of a file into threads; messages that are there already are left as they are.
+    """Write the conversations of a file into threads, without the messages that are there already.
 
     The file is memsync's own JSON Lines (docs/conversations.md), or an export of ChatGPT or Claude. `wrong` in the
-    report names what could not be used. The daemon or the next sync indexes the new threads. Raises UsageError.
+    report lists what could not be used. The daemon or the next sync indexes the new threads. Raises UsageError.
     """
     return Importer(memory).write(read_conversations(Path(path), progress))
 
 
 def exported(memory: Workspace, threads: Sequence[str] = ()) -> Iterator[str]:
-    """Yield threads, named by path or name, or all of them, as JSON Lines. Raises NoThread."""
+    """Yield threads (by path or name; default: all) as JSON Lines. Raises NoThread."""
     if threads:
         paths = [memory.existing_thread(name) for name in threads]
     else:

@@ -1,7 +1,7 @@
-"""A file of conversations -> the conversations, one at a time, and what of it cannot be used.
+"""Read the conversations of a file, one at a time, and name the places that cannot be used.
 
-The formats are in docs/conversations.md. A line or a conversation that cannot be used is named with its place; the
-others are read all the same. How much of a file is held, expanded and nested is bounded.
+docs/conversations.md describes the formats. A line or conversation that cannot be used does not stop the others. There
+are limits on how much of a file is held in memory, unpacked and nested.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from memsync.ports import Progress
 
 MAX_EXPANDED_BYTES = 4_000_000_000
 MAX_RATIO = 200
-"""A real export is packed to a tenth of its size; one that is packed a thousandfold is made to fill a disk."""
+"""A real export is packed to a tenth of its size; one packed to a thousandth is an attempt to fill a disk."""
 MAX_LINE_BYTES = 32_000_000
 MAX_LINES_BYTES = 400_000_000
-"""Of a file of JSON Lines, which may alternate between threads, so that all of them are held."""
+"""Size limit of a JSON Lines file. Its lines may alternate between threads, so all of it is held in memory."""
 MAX_HEAD_NAMES = 100
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
-"""What reading a member of an archive raises.
+"""The errors from reading a member of an archive.
 
-zipfile has no error of its own for some faults: RuntimeError is an encrypted member, NotImplementedError one that is
-packed in a way it does not know.
+zipfile raises RuntimeError for an encrypted member, NotImplementedError for an unknown compression method.
 """
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."
@@ -45,7 +44,7 @@ Read = Iterator[ConversationText | Skipped]
 
 
 def read_conversations(path: Path, progress: Progress | None = None) -> Read:
-    """Yield the conversations of a file, and what is left out of it. Raises UsageError for a file of another kind.
+    """Yield the conversations of a file, and what is left out of it. Raises UsageError for a file of another format.
 
     A `.zip` is an export as it was downloaded; otherwise the first character tells JSON from JSON Lines.
     """
@@ -70,7 +69,7 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
 
 
 class _Counted:
-    """A stream that reports how much of it has been read, and ends with an error where it gives more than allowed."""
+    """A stream that reports how much of it was read, and raises BadZipFile after `most` bytes (0: no limit)."""
 
     def __init__(self, stream: IO[bytes], total: int, progress: Progress | None, most: int = 0) -> None:
         self._stream = stream
@@ -103,11 +102,11 @@ class _Counted:
 
 def _from_archive(path: Path, progress: Progress | None) -> Read:
     with _archive(path) as archive:
-        members = [one for one in archive.infolist() if _MEMBER.fullmatch(one.filename) and not one.is_dir()]
+        members = [entry for entry in archive.infolist() if _MEMBER.fullmatch(entry.filename) and not entry.is_dir()]
         if not members:
             raise UsageError(f"{path} holds no conversations.json", hint="Name the export as it was downloaded.")
         left = MAX_EXPANDED_BYTES
-        for member in sorted(members, key=lambda one: one.filename):
+        for member in sorted(members, key=lambda member: member.filename):
             if member.file_size > max(left, 0) or member.file_size > MAX_RATIO * max(member.compress_size, 4096):
                 raise UsageError(
                     f"{path}: {member.filename} expands from {member.compress_size:,} to {member.file_size:,} bytes",
@@ -136,7 +135,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _from_array(stream: Any, name: str) -> Read:
-    """Yield the conversations of an array. Raises UsageError when not one element of it is whole."""
+    """Yield the conversations of an array. Raises UsageError when the file ends within the first element."""
     elements = Elements(stream)
     number = 0
     for number, element in enumerate(elements, 1):
@@ -161,9 +160,9 @@ def _from_array(stream: Any, name: str) -> Read:
 def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
     """Yield the conversations of JSON Lines.
 
-    A `.json` file was probably meant to be an export: the reason why its first line is left out says that it is none.
+    A `.json` file was probably meant to be an export: the reason for leaving out its first line says that it is not.
     """
-    found: dict[str, ConversationText] = {}
+    by_name: dict[str, ConversationText] = {}
     size = 0
     number = 0
     while line := stream.readline(MAX_LINE_BYTES):
@@ -172,7 +171,9 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
         place = f"line {number}"
         if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
             limit = MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES
-            yield Skipped(place, f"over {limit // 1_000_000} MB: it and what follows is left out; split the file")
+            yield Skipped(
+                place, f"over {limit // 1_000_000} MB: this line and all after it are left out; split the file"
+            )
             break
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -180,44 +181,44 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
             continue
         try:
             _check_containers(line)
-            _add_line(json.loads(line.decode()), found, place)
+            _add_line(json.loads(line.decode()), by_name, place)
         except (Unusable, ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, Unusable) else f"not JSON: {error}"
-            yield Skipped(place, f"{reason}; {NO_EXPORT}" if is_named_json and not found else reason)
+            yield Skipped(place, f"{reason}; {NO_EXPORT}" if is_named_json and not by_name else reason)
             is_named_json = False
-    while found:  # so that what has been written is not held any longer
-        yield found.pop(next(iter(found)))
+    while by_name:  # popping frees the memory of each conversation once it is written
+        yield by_name.pop(next(iter(by_name)))
 
 
 def _check_containers(line: bytes) -> None:
-    """Raise Unusable for a line of more objects and lists than one conversation may have."""
+    """Raise Unusable for a line with more objects and lists than one conversation may have."""
     if len(line) <= MAX_CONTAINERS:
         return
-    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # in its texts, too: the elements are counted without
+    if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here, but not in Elements
         element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
         if isinstance(element, Unusable):
             raise element
 
 
-def _add_line(line: Any, found: dict[str, ConversationText], place: str) -> None:
+def _add_line(line: Any, by_name: dict[str, ConversationText], place: str) -> None:
     name = line.get("thread") if isinstance(line, dict) else None
     if not isinstance(name, str) or not name:
         raise Unusable('not a JSON object with "thread"')
     head, role = line.get("head", {}), line.get("role")
     if not isinstance(head, dict):
-        raise Unusable("head is an object")
+        raise Unusable("head must be an object")
     turn = None
     if role is not None:
         turn = Turn(role, line.get("text", ""), line.get("time", ""), line.get("attributes", {}))
         if not (isinstance(role, str) and isinstance(turn.text, str) and isinstance(turn.time, str)):
-            raise Unusable("role, text and time are texts")
+            raise Unusable("role, text and time must be texts")
         if not isinstance(turn.attributes, dict):
-            raise Unusable("attributes are an object")
+            raise Unusable("attributes must be an object")
         if not all(isinstance(value, str) for value in turn.attributes.values()):
             turn.attributes = _texts(turn.attributes)
-    conversation = found.get(name)
+    conversation = by_name.get(name)
     if conversation is None:
-        conversation = found[name] = ConversationText(name, place=place)
+        conversation = by_name[name] = ConversationText(name, place=place)
     if head:
         _add_head(conversation, head)
     if turn is not None:

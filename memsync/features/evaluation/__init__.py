@@ -1,1 +1,1 @@
-"""How well a memory answers: questions with known answers, asked of it, and what is measured of the hits."""
+"""Evaluation: ask a memory questions with known answers, and measure its hits."""

@@ -1,4 +1,4 @@
-"""Asks a memory questions with known answers, without counting that as use, and measures what it finds."""
+"""Ask a memory questions with known answers, without counting that as use, and measure its hits."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ HITS = 10
 AUC = "AUC"
 COMPARABLE = ("mode", "keyword_weight", "memory_keyword_weight", "candidates", "recency", "recency_days")
 COMPARABLE_SETTINGS = (*(f"search.{name}" for name in COMPARABLE), "search.importance", "search.pinned")
-"""The settings that change which hits come first and need neither another index nor another way of measuring."""
+"""The settings that change the order of hits, and need neither another index nor another measure."""
 _NOT_COMPARABLE = {
     "search.limit": f"eval always looks at {HITS} hits",
-    "search.min_score": "eval looks at hits of every score, and says what this one silences",
+    "search.min_score": "eval looks at hits of every score, and reports what min_score hides",
     "search.deadline_ms": "eval indexes everything first",
     "search.bound_ms": "eval indexes everything first",
     "search.rerank_model": "eval does not rerank",
@@ -60,7 +60,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Questions whose first hit has a score from `low` to `high`: their mean score, and how many were answered."""
+    """Questions whose first hit has a score from `low` to `high`: their mean score, and the share that was answered."""
 
     low: float
     high: float
@@ -73,8 +73,8 @@ class Bin:
 class Floor:
     """What `search.min_score` = `score` does: `lost` of `answered` questions, `silenced` of `unanswerable` ones.
 
-    An answered question is lost when no hit with its answer is shown any more; one that cannot be answered is silenced
-    when nothing is shown.
+    An answered question is lost when its answer is in no hit that is still shown. An unanswerable question is silenced
+    when no hit is shown.
     """
 
     score: float
@@ -86,10 +86,9 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured under one choice of settings; latencies are in milliseconds, figures from 0 to 1.
+    """The measures under one choice of settings; latencies are in milliseconds, figures from 0 to 1.
 
-    `settings` are those that were changed for it. `suggested` is None where no floor can be named, and `reason` says
-    why.
+    `settings` are the changed ones. `suggested` is None if no floor can be suggested; `reason` says why.
     """
 
     settings: Mapping[str, Any]
@@ -106,7 +105,7 @@ class Measured:
 class Change:
     """What a change of settings does to a figure: the mean difference with its paired 95 % interval, and a verdict.
 
-    `verdict` is `better` or `worse` where the interval leaves out 0, else `noise`.
+    `verdict` is `better` or `worse` if the interval excludes 0, otherwise `noise`.
     """
 
     name: str
@@ -118,7 +117,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question and its first hits: their places, scores, and whether each holds all the question's words."""
+    """A question and its first hits: their places, scores, and whether each contains all words of the question."""
 
     question: Question
     hits: tuple[Range, ...]
@@ -137,7 +136,7 @@ class Asked:
         return self.scores[0] if self.scores else 0.0
 
     def survives(self, *, answering: bool) -> float:
-        """Return the highest floor that still shows a hit, or one with an answer: minus infinity without any."""
+        """Return the highest floor that still shows a hit (`answering`: a hit with an answer); -inf without any."""
         shown = [
             has_all
             for hit, has_all in zip(self.hits, self.holds_all, strict=True)
@@ -149,7 +148,7 @@ class Asked:
 
 
 class Evaluator:
-    """Asks one memory; `parse` understands a question as a search does."""
+    """Asks one memory; `parse` parses a question as a search does."""
 
     def __init__(self, files: NoteFiles, reader: NoteReader, answering: Answering, parse: Callable[..., Query]) -> None:
         self._files = files
@@ -159,7 +158,7 @@ class Evaluator:
         self.warnings: dict[str, None] = {}
 
     def from_file(self, content: bytes, name: str) -> list[Question]:
-        """Return the questions of a file. Raises UsageError, with the line, for what cannot be asked."""
+        """Return the questions of a file. Raises UsageError, with the line, for a question that cannot be asked."""
         with self._answering.as_of_now() as (reader, _):
             known = [note.path for note in reader.notes()]
         questions = read_questions(content, name, known)
@@ -169,19 +168,19 @@ class Evaluator:
         return questions
 
     def _check_lines(self, question: Question) -> None:
-        """Raise UsageError for an answer at lines that its note does not have."""
+        """Raise UsageError for an answer whose note has fewer lines."""
         for path, _, last in question.answers:
             if last == sys.maxsize:
                 continue
             try:
                 lines = self._files.read(NotePath(path))[0].count(b"\n") + 1
             except (OSError, NoteError):
-                continue  # it has just gone, or cannot be read: no search finds it either
+                continue  # it is gone or unreadable: no search finds it either
             if last > lines:
                 raise UsageError(f"{question.source}: {path} has no line {last}", hint="Was the note edited since?")
 
     def generated(self, most: int, progress: Progress) -> list[Question]:
-        """Return questions made of the vault's headings and links, each also as one that has no answer."""
+        """Return questions made from the notes' headings and links, each also in a version without an answer."""
         with self._answering.as_of_now() as (reader, _):
             notes = [note.path for note in reader.notes() if not note.archived]
         vault = Vault()
@@ -189,7 +188,7 @@ class Evaluator:
             try:
                 content, _ = self._files.read(path)
                 vault.add(parse_note(path, content, self._reader.rules, self._reader.max_structured_bytes))
-            except (OSError, NoteError, BinaryFileError):  # it has just gone, or changed
+            except (OSError, NoteError, BinaryFileError):  # it was just deleted or changed
                 continue
             progress("reading notes", number, len(notes))
         questions = vault.questions(most)
@@ -201,10 +200,10 @@ class Evaluator:
         return [*questions, *filter(None, map(without_answers, questions))]
 
     def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:
-        """Ask everything, in the state the index is in. Nothing is counted as use. Raises UsageError."""
+        """Ask all questions of the index as it is, without counting that as use. Raises UsageError."""
         if not questions:
             return []
-        self._found(self._query(questions[0]))  # the model is loaded by that
+        self._found(self._query(questions[0]))  # loads the model, so that the first latency is not special
         asked = []
         for number, question in enumerate(questions, 1):
             asked.append(self._ask(question))
@@ -247,20 +246,26 @@ def check_comparable(names: Iterable[str]) -> None:
 
 
 def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, min_score: float) -> Measured:
-    """Return what the answers are worth; `settings` are the changed ones, `mode` and `min_score` those in force."""
-    answerable = [one for one in asked if one.question.answers]
-    hopeless = [one.score for one in asked if not one.question.answers]
-    figures = [_figure(name, [measure(one.rank) for one in answerable]) for name, measure in MEASURES.items()]
-    if answerable and hopeless:
-        scores = [one.score for one in answerable]
-        figures.append(Figure(AUC, area_under_roc(scores, hopeless), *middle(resampled_areas(scores, hopeless))))
-    timed = [one.milliseconds for one in asked if not one.question.without] or [one.milliseconds for one in asked]
+    """Return the measures of the answers; `settings` are the changed ones, `mode` and `min_score` the current ones."""
+    answerable = [answer for answer in asked if answer.question.answers]
+    unanswerable_scores = [answer.score for answer in asked if not answer.question.answers]
+    figures = [_figure(name, [measure(answer.rank) for answer in answerable]) for name, measure in MEASURES.items()]
+    if answerable and unanswerable_scores:
+        scores = [answer.score for answer in answerable]
+        figures.append(
+            Figure(
+                AUC, area_under_roc(scores, unanswerable_scores), *middle(resampled_areas(scores, unanswerable_scores))
+            )
+        )
+    timed = [answer.milliseconds for answer in asked if not answer.question.without] or [
+        answer.milliseconds for answer in asked
+    ]
     floor = _floor(asked, 0.0 if mode is Mode.KEYWORD else min_score)
     suggested, reason = _suggested(asked, mode, floor)
-    graded = [] if mode is Mode.KEYWORD else [(one.score, one.rank > 0) for one in asked]
+    graded = [] if mode is Mode.KEYWORD else [(answer.score, answer.rank > 0) for answer in asked]
     return Measured(
         settings,
-        tuple(one for one in figures if one is not None),
+        tuple(answer for answer in figures if answer is not None),
         percentile(timed, 0.5),
         percentile(timed, 0.95),
         tuple(
@@ -274,20 +279,20 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
 
 
 def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Change]:
-    """Return what changed from one run to another of the same questions, question by question."""
+    """Compare two runs of the same questions, question by question."""
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
-    hopeless = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
-    found = []
+    unanswerable = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
+    changed = []
     for name, measure in MEASURES.items():
         differences = [measure(new.rank) - measure(old.rank) for old, new in pairs]
         if differences:
-            found.append(_change(name, mean_of(differences), interval(differences)))
-    if pairs and hopeless:
-        areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in hopeless]) for run in (0, 1)]
+            changed.append(_change(name, mean_of(differences), interval(differences)))
+    if pairs and unanswerable:
+        areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in unanswerable]) for run in (0, 1)]
         old, new = (resampled_areas(*scores) for scores in areas)
         difference = area_under_roc(*areas[1]) - area_under_roc(*areas[0])
-        found.append(_change(AUC, difference, middle([b - a for a, b in zip(old, new, strict=True)])))
-    return found
+        changed.append(_change(AUC, difference, middle([b - a for a, b in zip(old, new, strict=True)])))
+    return changed
 
 
 def _change(name: str, value: float, between: tuple[float, float]) -> Change:
@@ -300,28 +305,28 @@ def _figure(name: str, values: Sequence[float]) -> Figure | None:
 
 
 def _suggested(asked: Sequence[Asked], mode: Mode, now: Floor) -> tuple[Floor | None, str]:
-    """Return the highest floor that loses at most 1 % of the answered questions, or why none is named."""
+    """Return the highest floor that loses at most 1 % of the answered questions, or why there is none."""
     if mode is Mode.KEYWORD:
-        return None, "by keyword alone, scores are no probabilities and no floor applies"
+        return None, "in keyword mode scores are not probabilities, and min_score does not apply"
     try:
-        floor = _floor(asked, highest_floor([one.survives(answering=True) for one in asked if one.rank]))
+        floor = _floor(asked, highest_floor([answer.survives(answering=True) for answer in asked if answer.rank]))
         if (floor.lost, floor.silenced) == (now.lost, now.silenced):
-            return None, "the one in force does as well"
+            return None, "the current one does as well"
         return floor, ""
     except ValueError:
         pass
-    if not any(one.rank for one in asked):
+    if not any(answer.rank for answer in asked):
         return None, "no question was answered"
-    return None, "every hit that answers holds all words of its question, and no min_score hides such hits"
+    return None, "every answering hit contains all words of its question, and no min_score hides such hits"
 
 
 def _floor(asked: Sequence[Asked], score: float) -> Floor:
-    answered = [one for one in asked if one.rank]
-    hopeless = [one for one in asked if not one.question.answers]
+    answered = [answer for answer in asked if answer.rank]
+    unanswerable = [answer for answer in asked if not answer.question.answers]
     return Floor(
         score,
-        sum(one.survives(answering=True) < score for one in answered),
+        sum(answer.survives(answering=True) < score for answer in answered),
         len(answered),
-        sum(one.survives(answering=False) < score for one in hopeless),
-        len(hopeless),
+        sum(answer.survives(answering=False) < score for answer in unanswerable),
+        len(unanswerable),
     )

@@ -1,4 +1,4 @@
-"""The measures of retrieval. A hit is (path, first line, last line); relevant ranges have the same form. Pure."""
+"""Retrieval measures. A hit is (path, first line, last line), and so is a relevant range. Pure."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def answer_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
 
 
 def reciprocal(rank: int) -> float:
-    """Return what a rank gives to MRR@10."""
+    """Return the reciprocal rank for MRR@10: 1 / rank, 0 beyond rank 10 or without an answer."""
     return 1 / rank if 0 < rank <= 10 else 0.0
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of a mean over questions, from resamples with a fixed seed."""
+    """Return the 95 % bootstrap interval of the mean, from resamples with a fixed seed."""
     import numpy as np
 
     draw = np.random.default_rng(1)
@@ -41,7 +41,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def middle(resampled: Sequence[float]) -> tuple[float, float]:
-    """Return the range in which 95 % of the resampled figures lie."""
+    """Return the range that holds the middle 95 % of the resampled figures."""
     import numpy as np
 
     low, high = np.quantile(np.asarray(resampled), (0.025, 0.975))
@@ -49,14 +49,14 @@ def middle(resampled: Sequence[float]) -> tuple[float, float]:
 
 
 def area_under_roc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Return the chance that a positive's score is above a negative's, ties counting half."""
+    """Return the probability that a positive's score is above a negative's; ties count half."""
     import numpy as np
 
     return _area(np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64))
 
 
 def resampled_areas(positive: Sequence[float], negative: Sequence[float]) -> list[float]:
-    """Return `area_under_roc` of resamples with a fixed seed: of equally many scores the same places are drawn."""
+    """Return `area_under_roc` of resamples; the seed is fixed, so equally long lists are resampled alike (paired)."""
     import numpy as np
 
     draw = np.random.default_rng(2)
@@ -76,24 +76,24 @@ def _area(positive: np.ndarray[Any, Any], negative: np.ndarray[Any, Any]) -> flo
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that such a share of the values does not exceed; 0 without any."""
+    """Return the smallest value that at least `share` of the values do not exceed; 0 without any."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0.0
 
 
 def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, list[tuple[float, bool]]]]:
     """Return (from, to, pairs) for each tenth of the scores from 0 to 1 that has any; 1 belongs to the last."""
-    found: dict[int, list[tuple[float, bool]]] = {}
+    bins: dict[int, list[tuple[float, bool]]] = {}
     for pair in pairs:
-        found.setdefault(min(BINS - 1, int(pair[0] * BINS)), []).append(pair)
-    return [(number / BINS, (number + 1) / BINS, found[number]) for number in sorted(found)]
+        bins.setdefault(min(BINS - 1, int(pair[0] * BINS)), []).append(pair)
+    return [(number / BINS, (number + 1) / BINS, bins[number]) for number in sorted(bins)]
 
 
 def highest_floor(scores: Sequence[float]) -> float:
-    """Return the highest floor, in thousandths, under which at most MOST_LOST of the scores lie.
+    """Return the highest floor, rounded down to thousandths, with at most a share of MOST_LOST of the scores below it.
 
-    A score is that of the best hit with the answer; infinite where a floor does not hide that hit. Raises ValueError
-    where no floor loses that many: there is then no highest one.
+    A score is that of the best hit with the answer, infinite if no floor hides that hit. Raises ValueError when no
+    floor loses that many, so that there is no highest one.
     """
     ordered = sorted(scores)
     allowed = int(len(ordered) * MOST_LOST)
@@ -114,4 +114,4 @@ MEASURES: dict[str, Measure] = {
     "recall@10": lambda rank: float(0 < rank <= 10),
     "MRR@10": reciprocal,
 }
-"""What each rank of the first answering hit gives, 0 for none; a figure is the mean over the questions."""
+"""Each measure of the rank of the first answering hit (0: none); a figure is its mean over the questions."""

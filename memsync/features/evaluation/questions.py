@@ -1,4 +1,4 @@
-"""Questions with known answers: from a file of JSON Lines, or made of a vault's own headings and links. Pure."""
+"""Questions with known answers: read from JSON Lines, or made from the headings and links of notes. Pure."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ from memsync.model.vocabulary import NotePath
 from memsync.search.stop_words import STOP_WORDS
 
 LEAST_HEADING_WORDS = 2
-"""Words that say something: a heading with fewer is no question."""
+"""A heading with fewer content words does not make a question."""
 LEAST_SENTENCE_WORDS = 3
-"""The same of a sentence around a link: "see the motivation" asks for any motivation."""
+"""The same for a sentence around a link: "see the motivation" could mean any motivation."""
 MOST_MISSING = 20
-"""Notes that are left out of a memory so that it cannot answer a question."""
+"""How many notes may be left out to make a question unanswerable."""
 MOST_CHARS = 300
-"""A longer sentence is a paragraph without full stops, and about several things."""
+"""A longer sentence is probably a paragraph without full stops, about several things."""
 
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?)?")
-_SHAPE = '"answers" must be a list of PATH, PATH:LINE or PATH:FIRST-LAST'
 _EXAMPLE = 'Example: {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}'
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|\[[^\[\]\n]*\])")
 _BLOCK_MARKS = re.compile(r"^\s*(?:(?:[-*+>]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s+)?", re.MULTILINE)
 _SYNTAX = re.compile(r"[\"“”„:`*_|>\[\]]|(?<!\w)-+")
-"""Marks that a search reads as a filter, a phrase or an exclusion, and marks that nobody types in a question."""
+"""Characters that a search reads as a filter, a phrase or an exclusion, or that nobody types in a question."""
 _TAG = re.compile(r"(?<![^\s(])#[^\W\d_][\w/-]*")
 _PATH = re.compile(r"[\w./-]+[/-][\w.-]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -44,10 +43,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the places any one of which answers it; none: the memory cannot answer it.
+    """A question, and places that each answer it; without any, the memory cannot answer it.
 
-    `source` says where it is from, for messages. Notes of `without` are left out of the search; `mentions` are the
-    notes that link to one with the answer.
+    `source` says where it is from, for messages. The search leaves out the notes in `without`. `mentions` are the
+    notes that link to a note with the answer.
     """
 
     text: str
@@ -72,10 +71,10 @@ def read_questions(content: bytes, name: str, known: Iterable[NotePath]) -> list
         line = content.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{name} line {line}: this is not UTF-8", hint="Save the file as UTF-8.") from None
     notes = frozenset[str](known)
-    found = [_read(line, f"{name} line {number}", notes) for number, line in enumerate(lines, 1) if line.strip()]
-    if not found:
+    questions = [_read(line, f"{name} line {number}", notes) for number, line in enumerate(lines, 1) if line.strip()]
+    if not questions:
         raise UsageError(f"{name} holds no questions", hint=_EXAMPLE)
-    return found
+    return questions
 
 
 def _read(line: str, source: str, notes: frozenset[str]) -> Question:
@@ -92,12 +91,13 @@ def _read(line: str, source: str, notes: frozenset[str]) -> Question:
     if len(given) != 1:
         if given:
             both = " and ".join(f'"{name}"' for name in given)
-            raise UsageError(f"{source}: the question has {both}, and one list of answers is enough", hint=_EXAMPLE)
+            raise UsageError(f"{source}: the question has {both}; give only one list of answers", hint=_EXAMPLE)
         raise UsageError(f'{source}: the question has no list of answers: "answers" is missing', hint=_EXAMPLE)
+    read, shape = _SHAPES[given[0]]
     try:
-        answers = tuple(_SHAPES[given[0]](row[given[0]]))
+        answers = tuple(read(row[given[0]]))
     except (TypeError, ValueError):
-        raise UsageError(f"{source}: {_SHAPES_SAID[given[0]]}", hint=_EXAMPLE) from None
+        raise UsageError(f'{source}: "{given[0]}" must be {shape}', hint=_EXAMPLE) from None
     for path, _, _ in answers:
         if path not in notes:
             raise UsageError(f"{source}: there is no note {path!r}", hint="Name notes as search results do.")
@@ -142,15 +142,11 @@ def _text(value: Any) -> str:
     return value
 
 
-_SHAPES: Mapping[str, Callable[[Any], Iterator[Range]]] = {
-    "answers": _places,
-    "relevant": _ranges,
-    "any_of": _alternatives,
-}
-_SHAPES_SAID = {
-    "answers": _SHAPE,
-    "relevant": '"relevant" must be a list of [PATH, FIRST, LAST]',
-    "any_of": '"any_of" must be a list of lists of [PATH, LINE]',
+# The key of the answers -> what reads them, and the shape that a message names.
+_SHAPES: Mapping[str, tuple[Callable[[Any], Iterator[Range]], str]] = {
+    "answers": (_places, "a list of PATH, PATH:LINE or PATH:FIRST-LAST"),
+    "relevant": (_ranges, "a list of [PATH, FIRST, LAST]"),
+    "any_of": (_alternatives, "a list of lists of [PATH, LINE]"),
 }
 
 
@@ -168,11 +164,11 @@ class _Mention:
 
 @dataclass(slots=True)
 class Vault:
-    """What headings and links of a vault's notes ask, gathered a note at a time.
+    """Gathers questions from the headings and links of notes, one note at a time.
 
-    A heading of at least two telling words that only one section has asks for that section, with all under it. A
-    sentence around a link asks for the note that the link leads to; the note with the sentence is left out then, since
-    it would always be the first hit.
+    A heading that only one section has, with at least two content words, asks for that section and all under it. A
+    sentence around a link asks for the linked note; the search leaves out the note with the sentence, which would
+    always be the first hit.
     """
 
     _headings: dict[str, list[tuple[str, Range]]] = field(default_factory=dict)
@@ -181,7 +177,7 @@ class Vault:
     _paths: set[NotePath] = field(default_factory=set)
 
     def add(self, note: Note) -> None:
-        """Gather what a note asks and by what names links may call it."""
+        """Gather a note's headings and links, and the names by which links may call it."""
         self._paths.add(note.path)
         file_name = note.path.rpartition("/")[2]
         for name in (note.path, note.path.rpartition(".")[0], file_name.rpartition(".")[0], note.title, *note.aliases):
@@ -196,7 +192,7 @@ class Vault:
         self._mentions += (_Mention(note.path, link, _sentence(note, link)) for link in note.links)
 
     def questions(self, most: int) -> list[Question]:
-        """Return at most so many questions, of both kinds in turn: equal notes give equal questions in equal order."""
+        """Return at most `most` questions, of both kinds in turn; equal notes give equal questions in equal order."""
         leading = [(mention, target) for mention in self._mentions if (target := self._target(mention))]
         linking: dict[str, set[str]] = {}
         for mention, target in leading:
@@ -225,21 +221,21 @@ class Vault:
         return [question for pair in in_turn for question in pair if question is not None][:most]
 
     def _target(self, mention: _Mention) -> NotePath | None:
-        """Return the note that a link leads to; None where that is none, or not certain."""
+        """Return the note that a link leads to; None if there is no such note or there are several."""
         link = mention.link
         if link.wiki:
-            found = self._names.get(_folded(link.target), set())
-            return next(iter(found)) if len(found) == 1 else None
+            notes = self._names.get(_folded(link.target), set())
+            return next(iter(notes)) if len(notes) == 1 else None
         if not link.target or link.target.startswith("/") or "://" in link.target:
             return None
         path = posixpath.normpath(posixpath.join(posixpath.dirname(mention.note), link.target))
-        return next((NotePath(one) for one in (path, f"{path}.md") if one in self._paths), None)
+        return next((NotePath(name) for name in (path, f"{path}.md") if name in self._paths), None)
 
 
 def without_answers(question: Question) -> Question | None:
-    """Return the same question asked of a memory that lacks the notes which answer it and those that link there.
+    """Return the same question without the notes that answer it and those that link to them: it has no answer.
 
-    None where these are so many that it would be another memory.
+    None if these are more than MOST_MISSING notes: the rest would be too different a memory.
     """
     missing = {*question.without, *question.mentions, *(path for path, _, _ in question.answers)}
     if len(missing) > MOST_MISSING:
@@ -248,26 +244,26 @@ def without_answers(question: Question) -> Question | None:
 
 
 def paths_besides(names: Sequence[str]) -> tuple[str, ...]:
-    """Return globs that together match every path but these.
+    """Return globs that together match every path except these.
 
-    A path is another one if it leaves each of these at some character, or ends before, or goes on after, one of them.
+    They cover every path that differs from each of these at some character, or is shorter or longer than one of them.
     """
     if not names:
         return ()
-    wanted = set(names)
-    prefixes = sorted({name[:size] for name in wanted for size in range(len(name) + 1)})
+    excluded = set(names)
+    prefixes = sorted({name[:size] for name in excluded for size in range(len(name) + 1)})
     globs = []
     for prefix in prefixes:
-        following = {name[len(prefix)] for name in wanted if name.startswith(prefix) and len(name) > len(prefix)}
+        following = {name[len(prefix)] for name in excluded if name.startswith(prefix) and len(name) > len(prefix)}
         start = "".join(f"[{char}]" if char in "*?[" else char for char in prefix)
         globs.append(f"{start}{_any_but(following)}*")
-        if prefix and prefix not in wanted:
+        if prefix and prefix not in excluded:
             globs.append(start)
     return tuple(globs)
 
 
 def _any_but(characters: set[str]) -> str:
-    """Return a glob of one character besides these; `]` must come first in it, and `-` last."""
+    """Return a glob for one character that is not among these; `]` must come first in it, and `-` last."""
     if not characters:
         return "?"
     inner = "".join(sorted(characters - {"]", "-"}))
@@ -275,15 +271,15 @@ def _any_but(characters: set[str]) -> str:
 
 
 def _of_one_target(questions: Iterable[Question]) -> list[Question]:
-    """Return the questions whose text asks for one note only."""
+    """Return the questions whose text asks for only one note."""
     by_text = dict[str, list[Question]]()
     for question in questions:
         by_text.setdefault(_folded(question.text), []).append(question)
-    return [same[0] for same in by_text.values() if len({one.answers for one in same}) == 1]
+    return [same[0] for same in by_text.values() if len({question.answers for question in same}) == 1]
 
 
 def _drawn(questions: Iterable[Question], least_words: int) -> list[Question]:
-    """Return the questions of so many telling words, in an order that only their content decides."""
+    """Return the questions with enough content words, in a pseudo-random order that depends only on their content."""
     telling = (question for question in questions if _is_telling(question.text, least_words))
     return sorted(
         telling, key=lambda one: hashlib.sha256(f"{one.text}\0{one.answers}".encode("utf-8", "replace")).digest()
@@ -304,7 +300,7 @@ def _folded(text: str) -> str:
 
 
 def _last_line(note: Note, number: int) -> int:
-    """Return the last line of a section with all that is under it."""
+    """Return the last line of a section and its subsections."""
     level = note.sections[number].level
     last = note.sections[number].end_line
     for section in note.sections[number + 1 :]:
@@ -315,7 +311,7 @@ def _last_line(note: Note, number: int) -> int:
 
 
 def _sentence(note: Note, link: Link) -> str:
-    """Return the sentence around a link as a reader sees it; empty if its label is not found there."""
+    """Return the sentence around a link as a reader sees it; empty if it does not contain the link's label."""
     block = _block_of(note, link.line)
     if block is None:
         return ""
@@ -324,19 +320,19 @@ def _sentence(note: Note, link: Link) -> str:
     text = _WIKI_LINK.sub(lambda found: _label(found[2] or found[1]), text)
     text = " ".join(_MARKDOWN_LINK.sub(lambda found: found[1], text).split())
     label = _label(link.label) if link.wiki else link.label
-    return next((one for one in _SENTENCE_END.split(text) if label and label in one), "")
+    return next((sentence for sentence in _SENTENCE_END.split(text) if label and label in sentence), "")
 
 
 def _label(text: str) -> str:
-    """Return what a reader sees of a wiki link: of a path its name, in words."""
+    """Return what a reader sees of a wiki link; for a path, its last part with spaces for hyphens."""
     text = text.strip()
     return text.rpartition("/")[2].replace("-", " ") if _PATH.fullmatch(text) else text
 
 
 def _block_of(note: Note, line: int) -> Block | None:
     """Return the smallest block that holds a line."""
-    found = None
+    smallest = None
     blocks: Iterable[Block] = chain.from_iterable(note.blocks)
     while inner := next((block for block in blocks if block.start_line <= line <= block.end_line), None):
-        found, blocks = inner, inner.children
-    return found
+        smallest, blocks = inner, inner.children
+    return smallest
