@@ -8,34 +8,12 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
+from memsync import features
 from memsync.client.connection import Client
-from memsync.edit.note_writer import WRITES_FOR_AGENT
 from memsync.errors import ODD_ERRORS, IndexDamaged
-from memsync.features.archive import prune, undo_prune
-from memsync.features.context.compose import context
-from memsync.features.duplicates import duplicates
-from memsync.features.indexing import rebuild, status, sync, verify
-from memsync.features.listing import collections, notes
-from memsync.features.log import log, new_note, remember
-from memsync.features.patterns import observe, patterns
-from memsync.features.preferences import preferences, set_preference
-from memsync.features.recovery import dismiss, overwritten, recover
-from memsync.features.search import get, search
-from memsync.features.threads import (
-    append_message,
-    costs,
-    messages,
-    neighbours,
-    new_thread,
-    sessions,
-    set_thread_status,
-    thread,
-    threads,
-)
-from memsync.features.usage import stale, stats
 from memsync.model.json import from_json, to_json
-from memsync.operation import Operation
-from memsync.ports import Progress, no_progress
+from memsync.operation import Operation, lazily
+from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
 from memsync.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -52,37 +30,37 @@ PATIENCE_SECONDS = 86_400.0
 class MemoryApi:
     """The operations of a memory, the same in this process and through its daemon."""
 
-    search = search
-    get = get
-    sync = sync
-    status = status
-    log = log
-    remember = remember
-    new_note = new_note
-    overwritten = overwritten
-    recover = recover
-    dismiss = dismiss
-    preferences = preferences
-    set_preference = set_preference
-    patterns = patterns
-    observe = observe
-    new_thread = new_thread
-    append_message = append_message
-    set_thread_status = set_thread_status
-    thread = thread
-    threads = threads
-    sessions = sessions
-    costs = costs
-    messages = messages
-    neighbours = neighbours
-    context = context
-    prune = prune
-    undo_prune = undo_prune
-    duplicates = duplicates
-    stale = stale
-    stats = stats
-    notes = notes
-    collections = collections
+    search = lazily(lambda: features.search.search)
+    get = lazily(lambda: features.search.get)
+    sync = lazily(lambda: features.indexing.sync)
+    status = lazily(lambda: features.indexing.status)
+    log = lazily(lambda: features.log.log)
+    remember = lazily(lambda: features.log.remember)
+    new_note = lazily(lambda: features.log.new_note)
+    overwritten = lazily(lambda: features.recovery.overwritten)
+    recover = lazily(lambda: features.recovery.recover)
+    dismiss = lazily(lambda: features.recovery.dismiss)
+    preferences = lazily(lambda: features.preferences.preferences)
+    set_preference = lazily(lambda: features.preferences.set_preference)
+    patterns = lazily(lambda: features.patterns.patterns)
+    observe = lazily(lambda: features.patterns.observe)
+    new_thread = lazily(lambda: features.threads.new_thread)
+    append_message = lazily(lambda: features.threads.append_message)
+    set_thread_status = lazily(lambda: features.threads.set_thread_status)
+    thread = lazily(lambda: features.threads.thread)
+    threads = lazily(lambda: features.threads.threads)
+    sessions = lazily(lambda: features.threads.sessions)
+    costs = lazily(lambda: features.threads.costs)
+    messages = lazily(lambda: features.threads.messages)
+    neighbours = lazily(lambda: features.threads.neighbours)
+    context = lazily(lambda: features.compose.context)
+    prune = lazily(lambda: features.archive.prune)
+    undo_prune = lazily(lambda: features.archive.undo_prune)
+    duplicates = lazily(lambda: features.duplicates.duplicates)
+    stale = lazily(lambda: features.usage.stale)
+    stats = lazily(lambda: features.usage.stats)
+    notes = lazily(lambda: features.listing.notes)
+    collections = lazily(lambda: features.listing.collections)
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation and return its result. Raises MemsyncError."""
@@ -109,8 +87,8 @@ class Memory(Workspace, MemoryApi):
             print(hit.citation, hit.snippet)
     """
 
-    rebuild = rebuild
-    verify = verify
+    rebuild = lazily(lambda: features.indexing.rebuild)
+    verify = lazily(lambda: features.indexing.verify)
 
     @classmethod
     def open(

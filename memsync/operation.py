@@ -308,6 +308,28 @@ class Operation(Generic[P, R]):
             raise _wrong(parameter)
 
 
+class Lazy(Generic[P, R]):
+    """An operation as an attribute of a memory's class, whose module is loaded at its first use."""
+
+    def __init__(self, load: Callable[[], Operation[P, R]]) -> None:
+        self._load = load
+
+    @overload
+    def __get__(self, memory: None, owner: type) -> Operation[P, R]: ...
+
+    @overload
+    def __get__(self, memory: Runs, owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, memory: Runs | None, owner: type) -> Operation[P, R] | Callable[P, R]:
+        operation = self._load()
+        return operation if memory is None else operation.__get__(memory, owner)
+
+
+def lazily(load: Callable[[], Operation[P, R]]) -> Lazy[P, R]:
+    """Return the operation that `load` returns, as an attribute of a class."""
+    return Lazy(load)
+
+
 def operation(
     *commands: Command,
     tool: Tool | None = None,

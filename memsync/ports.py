@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol
 
 from memsync.errors import EmbedderError
@@ -30,6 +31,20 @@ A total of 0 marks an announcement: a sentence about the next step, which is sho
 
 def no_progress(what: str, done: int, total: int) -> None:
     """Report nothing."""
+
+
+WRITES_FOR_AGENT: ContextVar[bool] = ContextVar("writes_for_agent", default=False)
+"""True while an operation of an agent runs: agents may not write notes that instruct agents."""
+
+
+@contextmanager
+def for_agent() -> Iterator[None]:
+    """Run the block for an agent: writing to a note that instructs agents then raises WriteRefused."""
+    mark = WRITES_FOR_AGENT.set(True)
+    try:
+        yield
+    finally:
+        WRITES_FOR_AGENT.reset(mark)
 
 
 class Clock(Protocol):

@@ -9,13 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from memsync.edit import commits
-from memsync.edit.append import Done
-from memsync.edit.archive import Retiring
-from memsync.edit.new_names import thread_paths
-from memsync.edit.note_editor import NoteEditor
-from memsync.edit.note_writer import NoteWriter
 from memsync.errors import MemsyncError, NoThread, UsageError
 from memsync.model.query import EmbeddingSpace, Filters, Query
 from memsync.model.status import Status
@@ -36,6 +31,12 @@ from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.syncer import Syncer
 from memsync.sync.workers import NoteWorkers
+
+if TYPE_CHECKING:
+    from memsync.edit.append import Done
+    from memsync.edit.archive import Retiring
+    from memsync.edit.note_editor import NoteEditor
+    from memsync.edit.note_writer import NoteWriter
 
 _CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
 _RANKING_SETTINGS = (
@@ -149,16 +150,22 @@ class Workspace:
     @cached_property
     def writer(self) -> NoteWriter:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
+        from memsync.edit.note_writer import NoteWriter
+
         return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules)
 
     @cached_property
     def archive(self) -> Retiring:
         """Moves notes to archive/ and back."""
+        from memsync.edit.archive import Retiring
+
         return Retiring(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
 
     @cached_property
     def editor(self) -> NoteEditor:
         """Reads notes, and adds to their sections."""
+        from memsync.edit.note_editor import NoteEditor
+
         return NoteEditor(self.files, self.reader, self.writer)
 
     def existing_thread(self, thread: str) -> NotePath:
@@ -167,6 +174,8 @@ class Workspace:
         Does not read a thread in threads/, so that an append to a long thread stays cheap. Raises NoThread, UsageError
         when several threads have that title.
         """
+        from memsync.edit.new_names import thread_paths
+
         paths = thread_paths(thread)
         archived = (p for path in paths for p in (*self.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
         for path in (*paths, *archived):
@@ -192,6 +201,8 @@ class Workspace:
 
         The commit message is `what` and the first line of `about`.
         """
+        from memsync.edit import commits
+
         commit, complaint = "", ""
         with self.writer.lock():
             done = change()

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-import memsync.memory  # noqa: F401  (because it declares the operations)
+from memsync import features
 from memsync.operation import OPERATIONS, Operation, Parameter
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -125,6 +125,7 @@ def _classes(kinds: Iterable[Any]) -> list[type]:
 
 def files() -> Mapping[Path, str]:
     """Return the generated files of the documentation, with their content."""
+    features.load()
     operations = sorted(OPERATIONS.values(), key=lambda operation: operation.name)
     schema = json.dumps(schemas(operations), indent=1, ensure_ascii=False)
     return {DOCS / "operations.md": page(operations), DOCS / "results.schema.json": f"{schema}\n"}

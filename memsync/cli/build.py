@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
+from memsync import features
 from memsync.cli.arguments import FREE_TEXT
 from memsync.cli.common import (
     here,
@@ -50,10 +51,12 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
     )(with_parameters(operation, json_option(click.pass_context(callback)), without=offered.fixed))
 
 
-def offered() -> dict[str, tuple[Operation[Any, Any], Command]]:
-    """Return what every command that is made of an operation offers, by its path: one word or two."""
-    import memsync.memory  # noqa: F401  (because it declares the operations)
+def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Command]]:
+    """Return what every command that is made of an operation offers, by its path: one word or two.
 
+    Features that have no command with this first word need not be among them.
+    """
+    features.load(first_word)
     return {one.path: (operation, one) for operation in OPERATIONS.values() for one in operation.commands}
 
 

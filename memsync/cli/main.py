@@ -49,6 +49,7 @@ SECTIONS = {
     "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
     "Agents and settings": ("mcp", "config", "trust", "completion"),
 }
+SECTION_NAMES = frozenset(name for names in SECTIONS.values() for name in names)
 GROUPS = {
     "note": "Make and list notes.",
     "thread": "Write and show conversations, each in a note of threads/.",
@@ -74,7 +75,7 @@ class Commands(click.Group):
             return own_command(cmd_name)
         from memsync.cli.build import command_of, offered
 
-        paths = offered()
+        paths = offered(cmd_name)
         if cmd_name in paths:
             return command_of(*paths[cmd_name])
         members = {path: command_of(*paths[path]) for path in paths if path.startswith(f"{cmd_name} ")}
@@ -97,7 +98,7 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and put its arguments in order. Raises UsageError for an option that it does not have."""
-        is_known = args[0] in OWN or args[0].startswith("-") or ctx.resilient_parsing
+        is_known = args[0] in SECTION_NAMES or args[0].startswith("-") or ctx.resilient_parsing
         if not is_known and args[0] not in self.list_commands(ctx):
             import difflib
 

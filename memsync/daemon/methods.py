@@ -11,18 +11,20 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 from msgspec import Meta
 
-from memsync import __version__
+from memsync import __version__, features
 from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.edit.note_writer import for_agent
 from memsync.errors import MemsyncError, UsageError
 from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.operation import OPERATIONS, Operation
+from memsync.ports import for_agent
 from memsync.settings.load import Settings
 from memsync.sync.gate import Stopped
 
 P = ParamSpec("P")
+
+features.load()  # every operation is a method
 
 PROGRESS_SECONDS = 0.1
 WAIT_POLL_SECONDS = 0.02

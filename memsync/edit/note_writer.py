@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
 
 from memsync.edit import note_file
@@ -24,22 +23,11 @@ from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
 from memsync.notes.rules import PathRules
+from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
 
 WAIT_SECONDS = 30.0
 POLL_SECONDS = 0.0005
-WRITES_FOR_AGENT: ContextVar[bool] = ContextVar("writes_for_agent", default=False)
-"""True while an operation of an agent runs: agents may not write notes that instruct agents."""
-
-
-@contextmanager
-def for_agent() -> Iterator[None]:
-    """Run the block for an agent: writing to a note that instructs agents then raises WriteRefused."""
-    mark = WRITES_FOR_AGENT.set(True)
-    try:
-        yield
-    finally:
-        WRITES_FOR_AGENT.reset(mark)
 
 
 class NoteWriter:

@@ -1,1 +1,56 @@
-"""What a memory can do: one module or folder a feature, each a few operations. None imports another."""
+"""What a memory can do: one module or folder a feature, each a few operations. None imports another.
+
+Modules are loaded when they are first used: a search needs none of those that write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memsync.features import archive as archive
+    from memsync.features import duplicates as duplicates
+    from memsync.features import indexing as indexing
+    from memsync.features import listing as listing
+    from memsync.features import log as log
+    from memsync.features import patterns as patterns
+    from memsync.features import preferences as preferences
+    from memsync.features import recovery as recovery
+    from memsync.features import search as search
+    from memsync.features import threads as threads
+    from memsync.features import usage as usage
+    from memsync.features.context import compose as compose
+
+COMMANDS = {
+    "search": ("search", "get"),
+    "log": ("log", "remember", "note"),
+    "listing": ("note", "collections"),
+    "preferences": ("pref",),
+    "patterns": ("pattern",),
+    "threads": ("thread", "sessions", "costs", "agents", "routes", "handoff"),
+    "context.compose": ("context",),
+    "duplicates": ("duplicates",),
+    "usage": ("stale", "stats"),
+    "indexing": ("sync", "rebuild", "verify", "status"),
+}
+"""Modules with operations that are commands -> the first words of these: a command loads only its own module."""
+
+
+def load(first_word: str = "") -> None:
+    """Load the features whose commands begin with a word; without a known word all of them."""
+    import importlib
+
+    modules = [module for module, words in COMMANDS.items() if first_word in words]
+    for module in modules or (*COMMANDS, "archive", "recovery"):
+        importlib.import_module(f"{__name__}.{module}")
+
+
+def __getattr__(name: str) -> Any:
+    """Load a feature's module at its first use."""
+    import importlib
+
+    place = "context.compose" if name == "compose" else name
+    try:
+        return importlib.import_module(f"{__name__}.{place}")
+    except ModuleNotFoundError as error:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error

@@ -21,13 +21,13 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
-from memsync.edit.note_writer import for_agent
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.answers import answer
 from memsync.mcp_server.memories import Link
 from memsync.mcp_server.tools import arguments_of, offered, schema_of, tool_of
 from memsync.model.text import json_line, printable, shown, visible
 from memsync.operation import Operation
+from memsync.ports import for_agent
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"

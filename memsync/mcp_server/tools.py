@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-import memsync.memory  # noqa: F401  (because it declares the operations)
+from memsync import features
 from memsync.operation import OPERATIONS, Operation, Tool
 
 
 def offered(*, read_only: bool) -> dict[str, Operation[Any, Any]]:
     """Return the operations that are tools, by tool name; with `read_only`, only operations that write nothing."""
+    features.load()
     allowed = [operation for operation in OPERATIONS.values() if not (read_only and operation.writes)]
     return {operation.tool.name: operation for operation in allowed if operation.tool is not None}
 
