@@ -7,8 +7,8 @@ be of that identity, and one of its notes must be in the folder with the same st
 in notes or config files counts.
 
 Each folder is moved in one rename, the index last. So a process that was killed in between leaves a root without an
-index, and the next one goes on from there. Where another root was at the new path before, and was moved itself, its
-folders make room: they get its identity behind their names, by which it finds them again.
+index, and the next one goes on from there. Another root may have been at the new path before and have moved, too. Its
+folders are then renamed: its identity is added to their names, so that it finds them again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Move:
         self._old_keep = _left(keep_dir(before), own)
         self._new_keep = keep_dir(root)
         self._displaced = ""
-        """The identity of another folder that was at the root's path, as far as its index is still there."""
+        """The identity of the root that was at this path before; empty if its index is gone."""
 
     def folders(self) -> list[tuple[str, str]]:
         """Return (old, new) of each folder that is to be moved, in order; none if the root has an index of its own.
@@ -140,7 +140,10 @@ class _Move:
         return False
 
     def make(self) -> Moved | None:
-        """Move each folder once nobody uses it; return None if there is none to move, or another process moved it."""
+        """Wait until no process uses the folders, then move them.
+
+        Return None if there is nothing to move, or if another process has moved it.
+        """
         from pathlib import Path
 
         from memsync.file_lock import file_lock
@@ -181,7 +184,7 @@ class _Move:
 
     @contextmanager
     def _held(self, path: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Hold a kernel lock on a file. If there is no such file, nobody holds it, and none is made."""
+        """Hold a kernel lock on an existing file. Without the file, hold nothing and do not create it."""
         import fcntl
         import time
 
@@ -216,7 +219,7 @@ class _Move:
 
 
 def _left(folder: str, identity: str) -> str:
-    """Return where the folder of a root is that had to make room for another one's; else the folder itself."""
+    """Return the path of a root's folder: `folder`, or the name it got when another root took that path."""
     aside = _aside(folder, identity)
     return aside if os.path.isdir(aside) else folder
 
@@ -226,7 +229,7 @@ def _aside(folder: str, identity: str) -> str:
 
 
 def _rename(old: str, new: str, displaced: str) -> None:
-    """Move a folder to a name; what has that name already stays beside it, under the identity of its root."""
+    """Move a folder to a name. A folder that has that name already gets its root's identity added to its name."""
     import time
 
     try:
@@ -253,7 +256,7 @@ def _rename(old: str, new: str, displaced: str) -> None:
 
 
 def _former_path(root: str) -> str:
-    """Return the path that this folder had as a memory root, if that is not its own any more; else empty.
+    """Return the former path of this memory root; empty if the path has not changed.
 
     A link that was left at the old path leads to the folder, but roots go by their real paths.
     """

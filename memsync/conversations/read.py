@@ -33,10 +33,9 @@ MAX_LINES_BYTES = 400_000_000
 MAX_HEAD_NAMES = 100
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
-"""What reading a member of an archive raises.
+"""The errors of reading a file in a damaged or unusual archive.
 
-zipfile has no error of its own for some faults: RuntimeError is an encrypted member, NotImplementedError one that is
-packed in a way it does not know.
+zipfile raises RuntimeError for an encrypted file, and NotImplementedError for an unknown compression method.
 """
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."

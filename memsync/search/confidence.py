@@ -1,4 +1,4 @@
-"""How likely it is that the answer is among what was found, and what is shown if it is not likely. Pure.
+"""How likely it is that the hits contain the answer, and which hits are shown if that is unlikely. Pure.
 
 The probability is a logistic regression over what tells an answerable question from another: how well the best entry
 answers, among how many, and, where the question names a speaker, whether anybody else says it better. The more entries
@@ -19,7 +19,7 @@ from memsync.search.snippet import holds_all, stems_of
 
 FIRST = 3
 LETTERS_A_PIECE = 2.0
-"""A word of no more letters for each of its word pieces is no word to a model."""
+"""If a word has at most so many letters for each word piece, the model does not know the word."""
 _BASE, _BEST, _COMPARED = 11.8, 4.5, -1.4
 _LEAST_SCORE = 0.02
 _FEW, _MANY = 30, 300
