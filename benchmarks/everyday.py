@@ -1,7 +1,7 @@
 """Everyday questions in few words about small memories: a few notes, most questions in other words than theirs.
 
-People who write large files of questions look at the text that answers. These questions are in the words of somebody
-who does not remember the text. So they find less, and their answers have lower scores.
+The authors of large question sets look at the notes while they write, and use the words of the notes. These questions
+use other words, as somebody does who has forgotten the wording. So searches find fewer answers, with lower scores.
 """
 
 from __future__ import annotations

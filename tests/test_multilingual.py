@@ -22,7 +22,7 @@ from memsync.wiring import connect_here, make_embedder, model_of
 
 Write = Callable[[str, str | bytes], Path]
 HAS_EXTRA = all(importlib.util.find_spec(package) is not None for package in (multilingual.PACKAGE, "onnx"))
-needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="the extra 'multilingual' is not installed")
+needs_extra = pytest.mark.skipif(not HAS_EXTRA, reason="needs the extra; run: pip install '.[multilingual]'")
 
 
 @pytest.fixture(scope="module")

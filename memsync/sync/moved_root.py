@@ -6,9 +6,9 @@ identity alone proves nothing. In addition the old path must no longer lead to t
 that identity, and at least one indexed note must be in the folder with the same stamp and content. The content of
 notes and config files has no influence.
 
-Each folder is moved in one rename, the index last. A process that is killed in between leaves a root without an index,
-and the next process continues. If another root was at the new path before and was moved itself, its folders are
-renamed first: its identity is appended to their names, so that this root can find them again.
+Each folder is moved in one rename, the index last. So a process that was killed in between leaves a root without an
+index, and the next one goes on from there. Another root may have been at the new path before and have moved, too. Its
+folders are then renamed: its identity is added to their names, so that it finds them again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Move:
         self._old_keep = _left(keep_dir(before), own)
         self._new_keep = keep_dir(root)
         self._displaced = ""
-        """The identity of another folder that was at the root's path before, if its index is still there."""
+        """The identity of the root that was at this path before; empty if its index is gone."""
 
     def folders(self) -> list[tuple[str, str]]:
         """Return (old, new) of each folder to move, in order; empty if the root already has its own index.
@@ -140,7 +140,10 @@ class _Move:
         return False
 
     def make(self) -> Moved | None:
-        """Wait until no process uses the folders, then move them. Returns None if there is nothing to move."""
+        """Wait until no process uses the folders, then move them.
+
+        Return None if there is nothing to move, or if another process has moved it.
+        """
         from pathlib import Path
 
         from memsync.system.file_lock import file_lock
@@ -181,10 +184,7 @@ class _Move:
 
     @contextmanager
     def _held(self, path: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Hold a kernel lock on a file. Does nothing if the file does not exist, because then nobody holds the lock.
-
-        Raises BlockingIOError at once if `wait_seconds` is 0, otherwise IndexBusy after that time.
-        """
+        """Hold a kernel lock on an existing file. Without the file, hold nothing and do not create it."""
         import fcntl
         import time
 
@@ -219,7 +219,7 @@ class _Move:
 
 
 def _left(folder: str, identity: str) -> str:
-    """Return the folder, or the name that it got when it had to make room for another root's folder."""
+    """Return the path of a root's folder: `folder`, or the name it got when another root took that path."""
     aside = _aside(folder, identity)
     return aside if os.path.isdir(aside) else folder
 
@@ -229,7 +229,7 @@ def _aside(folder: str, identity: str) -> str:
 
 
 def _rename(old: str, new: str, displaced: str) -> None:
-    """Rename a folder. A non-empty folder at `new` is first renamed to end with `displaced`, its root's identity."""
+    """Move a folder to a name. A folder that has that name already gets its root's identity added to its name."""
     import time
 
     try:
@@ -256,7 +256,7 @@ def _rename(old: str, new: str, displaced: str) -> None:
 
 
 def _former_path(root: str) -> str:
-    """Return the former path of this memory root; empty if it was not moved.
+    """Return the former path of this memory root; empty if the path has not changed.
 
     A link at the old path that leads to the folder does not count, because roots are known by their real paths.
     """

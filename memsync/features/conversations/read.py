@@ -33,9 +33,9 @@ MAX_LINES_BYTES = 400_000_000
 MAX_HEAD_NAMES = 100
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d{1,6})?\.json")
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, NotImplementedError, RuntimeError)
-"""The errors from reading a member of an archive.
+"""The errors of reading a file in a damaged or unusual archive.
 
-zipfile raises RuntimeError for an encrypted member, NotImplementedError for an unknown compression method.
+zipfile raises RuntimeError for an encrypted file, and NotImplementedError for an unknown compression method.
 """
 READING = "reading"
 _HINT = "Name a .jsonl, conversations.json or .zip."

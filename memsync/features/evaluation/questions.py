@@ -35,7 +35,7 @@ _WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]*)(?:\|([^\[\]\n]*))?\]\]")
 _MARKDOWN_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)|\[[^\[\]\n]*\])")
 _BLOCK_MARKS = re.compile(r"^\s*(?:(?:[-*+>]|#{1,6}|\d{1,9}[.)])\s+)*(?:\[[ xX]\]\s+)?", re.MULTILINE)
 _SYNTAX = re.compile(r"[\"“”„:`*_|>\[\]]|(?<!\w)-+")
-"""Characters that a search reads as a filter, a phrase or an exclusion, or that nobody types in a question."""
+"""Characters to remove from a generated question: those with a meaning in a query, and Markdown syntax."""
 _TAG = re.compile(r"(?<![^\s(])#[^\W\d_][\w/-]*")
 _PATH = re.compile(r"[\w./-]+[/-][\w.-]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
