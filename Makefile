@@ -6,6 +6,9 @@ BENCH_DATA ?=
 
 .PHONY: demo test lint types imports tests reference bench soak mutants lock clean
 
+# Tests start memsync many hundred times: each start would compile all of it if the environment forbade bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Only what a lock file names is installed, its hash is compared, and nothing is built but memsync itself, without network.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 LOCKED := $(PIP) --require-hashes --requirement

@@ -21,7 +21,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import NoneType
+from types import NoneType, SimpleNamespace
 from typing import (
     Annotated,
     Any,
@@ -226,7 +226,11 @@ class Operation(Generic[P, R]):
 
     @cached_property
     def _hints(self) -> Mapping[str, Any]:
-        return get_type_hints(self.function, include_extras=True)
+        """The types of its parameters and of its result. That of the memory is only known to a type checker."""
+        memory = next(iter(inspect.signature(self.function).parameters))
+        annotations = {name: hint for name, hint in self.function.__annotations__.items() if name != memory}
+        described = SimpleNamespace(__annotations__=annotations)
+        return get_type_hints(described, self.function.__globals__, include_extras=True)
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memsync.errors import MemsyncError, NoThread, UsageError
 from memsync.model.query import EmbeddingSpace, Filters, Query

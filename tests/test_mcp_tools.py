@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 from mcp.client.client import Client
+from msgspec.structs import replace
 
 from memsync import Memory
 from memsync.errors import MemsyncError

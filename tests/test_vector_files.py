@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from memsync.embed.cache import vector_files
 from memsync.embed.cache.cache import SqliteVectorCache
@@ -316,7 +316,7 @@ def test_large_import_takes_little_memory(tmp_path: Path) -> None:
     """60,000 vectors take no more than 60 MB above what 1,000 take."""
     code = """
 import sys, io, json, struct, hashlib, resource, numpy as np
-from dataclasses import asdict
+from msgspec.structs import asdict
 from pathlib import Path
 from memsync.embed.cache.vector_files import import_vectors
 from memsync.model.query import EmbeddingSpace

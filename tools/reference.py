@@ -14,6 +14,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec import Struct
 
 from memsync import features
 from memsync.operation import OPERATIONS, Operation, Parameter
@@ -117,7 +118,11 @@ def _classes(kinds: Iterable[Any]) -> list[type]:
     while waiting:
         kind = waiting.pop()
         waiting += get_args(kind)
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind not in found:
+        if (
+            isinstance(kind, type)
+            and (dataclasses.is_dataclass(kind) or issubclass(kind, Struct))
+            and kind not in found
+        ):
             found[kind] = None
             waiting += [hint for name, hint in get_type_hints(kind).items() if name != "computed"]
     return list(found)

@@ -22,7 +22,7 @@ from memsync.cli.common import (
     waiting_on_stderr,
 )
 from memsync.cli.here import without_place
-from memsync.cli.output import say_json
+from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.operation import OPERATIONS, Command, Operation, Parameter
@@ -217,6 +217,8 @@ def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
     One line end after it, of any kind (LF, CRLF or CR), is the shell's or the editor's, and not the text's.
     Raises UsageError when there is none, MemsyncError when the editor fails.
     """
+    if KEPT.get() and (edit or words in ((), ("-",))):
+        raise NotServed
     if edit:
         try:
             return _LAST_LINE_END.sub("", click.edit(" ".join(words)) or "")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from memsync.cli.build import arguments_of, option, with_parameters
 from memsync.cli.common import json_option, opened

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from msgspec.structs import asdict
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
 from memsync.cli.common import here, json_option, link_template, long_output, opened
@@ -130,8 +130,7 @@ def _span(time: TimeHint) -> str:
 
 
 def _set_filters(result: SearchResult) -> dict[str, object]:
-    filters = result.explain.filters
-    return {field.name: value for field in fields(filters) if (value := getattr(filters, field.name))}
+    return {name: value for name, value in asdict(result.explain.filters).items() if value}
 
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The `memsync` process: a plain search is answered by the daemon at once, everything else goes to click."""
+"""The `memsync` process: the daemon runs a short command if there is one; click runs everything else here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,21 @@ from typing import NoReturn
 INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
 GLOBAL_OPTIONS = ("--config", "--root", "--color")
-SERVED = (["search"], ["get"], ["context"])
-"""Commands that only read and are soon done: the daemon runs them whole, so that click need not be loaded here."""
+READING = {
+    "search",
+    "get",
+    "context",
+    "sessions",
+    "costs",
+    "agents",
+    "routes",
+    "handoff",
+    "stale",
+    "collections",
+    "stats",
+}
+WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
+"""With READING, the commands that are soon done: the daemon runs them whole, so that click need not be loaded here."""
 
 
 def run() -> NoReturn:
@@ -51,38 +64,44 @@ def _run_click() -> int:
 
 
 def answer_plainly(arguments: Sequence[str]) -> int | None:
-    """Let the daemon run a command that only reads, and return the exit code; None for any other command.
+    """Let the daemon run a short command, and return the exit code; None if click has to run it in this process.
 
-    Whatever goes wrong before the first line is printed is left to click, which says what it is.
+    A command that may have written is never run again: whatever stops its answer is an error.
     """
     places, rest = _without_places(arguments)
-    if rest[:1] not in SERVED or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
+    is_served = bool(rest) and rest[0] in READING | WRITING
+    if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
     from memsync.cli.terminal import show, terminal_width, wants_colour
-    from memsync.errors import MemsyncError
+    from memsync.errors import MemsyncError, UsageError
     from memsync.settings.load import load_settings
     from memsync.wiring import connect_to_daemon
 
     if places.get("--color", "auto") not in ("auto", "always", "never"):
         return None
+    has_asked = False
     try:
         settings = load_settings(config=places.get("--config"), root=places.get("--root"))
         if settings.warnings or not settings["daemon.use"]:
             return None
         with connect_to_daemon(settings) as daemon:
-            printed = daemon.call(
-                "command",
-                {
-                    "arguments": rest,
-                    "folder": os.getcwd(),
-                    "is_terminal": sys.stdout.isatty(),
-                    "has_colour": wants_colour(places.get("--color", "auto")),
-                    "width": terminal_width(),
-                    "open_with": settings["cli.open_with"],
-                },
-            )
-    except (MemsyncError, OSError):
-        return None
+            command = {
+                "arguments": rest,
+                "folder": os.getcwd(),
+                "is_terminal": sys.stdout.isatty(),
+                "has_colour": wants_colour(places.get("--color", "auto")),
+                "width": terminal_width(),
+                "open_with": settings["cli.open_with"],
+            }
+            has_asked = True
+            printed = daemon.call("command", command)
+    except (MemsyncError, OSError) as error:
+        if not has_asked or rest[0] in READING or not isinstance(error, MemsyncError) or isinstance(error, UsageError):
+            return None
+        from memsync.cli.output import report
+
+        report(error)
+        return error.exit_code
     if "code" not in printed:
         return None
     try:
@@ -113,8 +132,13 @@ def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]
 
 
 def _is_for_click(argument: str) -> bool:
-    """Tell whether an argument asks for what may take long, or for help."""
-    return argument in ("-h", "--help") or argument.startswith("--generation")
+    """Tell whether an argument asks for help, may take long, or cannot be sent because it is not UTF-8."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return True
+    is_help = argument == "--help" or (argument[:1] == "-" and argument[1:].isalpha() and argument[-1] == "h")
+    return is_help or argument.startswith("--generation")
 
 
 def looks_like_option(argument: str) -> bool:

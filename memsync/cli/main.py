@@ -13,7 +13,7 @@ from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.common import Invocation
 from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
-from memsync.cli.output import COLOUR
+from memsync.cli.output import COLOUR, report, say
 from memsync.errors import MemsyncError, UsageError
 
 OWN = {
@@ -113,8 +113,6 @@ class Commands(click.Group):
         given = {"config_path": found.config, "root": found.root, "color": found.color}
         ctx.params.update((key, value) for key, value in given.items() if value is not None)
         if found.in_text:
-            from memsync.cli.output import say
-
             say(f"memsync: {found.in_text[0]} is part of the text: options must come before it", err=True)
         return name, command, found.arguments
 
@@ -153,45 +151,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
     output = sys.stdout
     try:
-        code = cli.main(
-            args=list(arguments) if arguments is not None else None, prog_name="memsync", standalone_mode=False
-        )
+        code = run(list(arguments) if arguments is not None else sys.argv[1:])
         sys.stdout.flush()
-    except SystemExit as stop:
-        # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
-        code = stop.code if sys.stdout is output else 0
-    except click.exceptions.NoArgsIsHelpError as error:  # the message is the help, with the lines as they must be
-        from memsync.cli.output import say
-
-        say(error.format_message(), err=True)
-        code = error.exit_code
-    except click.UsageError as error:
-        report(_in_own_words(error))
-        code = error.exit_code
-    except click.ClickException as error:
-        report(MemsyncError(error.format_message()))
-        code = MemsyncError.exit_code  # click's own is 1, which says that the answer is no
-    except MemsyncError as error:
-        report(error)
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        report(MemsyncError(INTERRUPTED))
-        code = INTERRUPTED_EXIT_CODE
     except OSError as error:
         code = after_failed_output(error)
-    sys.exit(code if isinstance(code, int) else 0)
+    # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
+    sys.exit(code if sys.stdout is output else 0)
+
+
+def run(arguments: list[str], invocation: Invocation | None = None) -> int:
+    """Run a command line and return its exit code; say on stderr what is wrong. Raises OSError if it cannot print."""
+    try:
+        cli.main(arguments, prog_name="memsync", standalone_mode=False, obj=invocation)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:  # the message is the help, with the lines as they must be
+        say(error.format_message(), err=True)
+        return error.exit_code
+    except click.UsageError as error:
+        report(_in_own_words(error))
+        return error.exit_code
+    except click.ClickException as error:
+        report(MemsyncError(error.format_message()))
+        return MemsyncError.exit_code  # click's own is 1, which says that the answer is no
+    except MemsyncError as error:
+        report(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        report(MemsyncError(INTERRUPTED))
+        return INTERRUPTED_EXIT_CODE
+    return 0
 
 
 def _in_own_words(error: click.UsageError) -> UsageError:
     """Return what click has against a command line as memsync says it: the fault, then what to do."""
     path = error.ctx.command_path if error.ctx is not None else "memsync"
     return UsageError(error.format_message().rstrip("."), hint=f"See: {path} --help")
-
-
-def report(error: MemsyncError) -> None:
-    """Print an error and what to do about it on stderr."""
-    from memsync.cli.output import printable, say
-
-    say(f"memsync: {printable(error.message)}", err=True)
-    for line in error.hint.splitlines():
-        say(f"  {printable(line)}", err=True)

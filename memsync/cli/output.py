@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from io import StringIO
-from typing import NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from memsync.cli.terminal import show, terminal_width, wants_colour
 from memsync.model.json import to_json
 from memsync.model.text import duration, json_line, printable, still_indexing, visible
+
+if TYPE_CHECKING:
+    from memsync.errors import MemsyncError
 
 __all__ = ["count", "duration", "json_line", "printable", "say", "say_as_it_is", "say_json", "say_pending", "visible"]
 
@@ -30,6 +33,13 @@ def say_as_it_is(text: str, *, err: bool = False, end: str = "\n") -> None:
     stream.write(f"{text}{end}")
 
 
+def report(error: MemsyncError) -> None:
+    """Print an error and what to do about it on stderr."""
+    say(f"memsync: {printable(error.message)}", err=True)
+    for line in error.hint.splitlines():
+        say(f"  {printable(line)}", err=True)
+
+
 class Kept(NamedTuple):
     """What a command prints, kept for the client for which a daemon runs it, and how the client shows it."""
 
@@ -38,6 +48,10 @@ class Kept(NamedTuple):
     is_terminal: bool
     has_colour: bool
     width: int
+
+
+class NotServed(Exception):
+    """A command that the daemon was asked to run needs the client's standard input or editor."""
 
 
 KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)

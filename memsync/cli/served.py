@@ -7,7 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from memsync.cli.common import Invocation
-from memsync.cli.output import KEPT, Kept
+from memsync.cli.output import KEPT, Kept, NotServed
 
 if TYPE_CHECKING:
     from memsync.memory import Memory
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
     """Run the command line `params["arguments"]` and return what it prints, and its exit code.
 
-    An empty result declines: the client runs the command itself, and prints what is wrong with it.
+    An empty result declines: nothing has been done, and the client runs the command itself.
     """
-    from memsync.cli.main import cli
+    from memsync.cli.main import run
 
     kept = Kept(
         StringIO(),
@@ -32,12 +32,9 @@ def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
         invocation = Invocation(
             memory=memory, folder=str(params.get("folder", "")), open_with=str(params.get("open_with", ""))
         )
-        cli.main(list(params["arguments"]), prog_name="memsync", standalone_mode=False, obj=invocation)
-        code: Any = 0
-    except SystemExit as stop:
-        code = stop.code
-    except Exception:  # noqa: BLE001 (because the client runs the command again, and shows what is wrong)
+        code = run(list(params["arguments"]), invocation)
+    except NotServed:
         return {}
     finally:
         KEPT.reset(mark)
-    return {"out": kept.out.getvalue(), "err": kept.err.getvalue(), "code": code if isinstance(code, int) else 0}
+    return {"out": kept.out.getvalue(), "err": kept.err.getvalue(), "code": code}

@@ -16,8 +16,9 @@ import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msgspec.structs import asdict
 
 from memsync.client.wire import error_message
 from memsync.errors import EmbedderError, MemsyncError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from memsync.edit.archive import Moved
 from memsync.errors import WriteRefused
@@ -18,7 +18,9 @@ from memsync.notes.activity import begun, days_since, here_since, is_kept_for_go
 from memsync.notes.dates import expires_at
 from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
 from memsync.operation import operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 MOST_SHARE = 0.1
 """Share of the notes that may be archived at once without `force`."""

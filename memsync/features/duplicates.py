@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -12,7 +12,9 @@ from memsync.errors import NoteError
 from memsync.model.upkeep import Duplicates, Place, Repetition
 from memsync.operation import Cli, Command, operation
 from memsync.ports import Progress, no_progress
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 LEAST_TOKENS = 8
 """Shorter passages ("Yes.", "Open questions") recur in many notes without being duplicates."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -15,7 +15,9 @@ from memsync.sync.failures import read_failures
 from memsync.sync.git_dates import read_dates
 from memsync.sync.order import pending_seconds
 from memsync.sync.syncer import MODEL_FAILURE
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -13,7 +13,9 @@ from memsync.notes.activity import last_active
 from memsync.notes.naming import folder_path
 from memsync.notes.rules import describes_folder
 from memsync.operation import Cli, Command, operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 
 @operation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -17,7 +17,9 @@ from memsync.model.vocabulary import Kind, Tier
 from memsync.model.written import Written
 from memsync.notes.dates import leading_time, parse_day
 from memsync.operation import Cli, Command, Tool, one_of, operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 REMEMBERED = "Remembered"
 

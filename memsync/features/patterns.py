@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -17,7 +17,9 @@ from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
 from memsync.notes.attributes import cut_attributes
 from memsync.operation import Cli, Command, operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 MEMORY = NotePath(NOTE_OF_TIER[Tier.PERSONAL])
 HEADING = "Patterns"

@@ -6,7 +6,7 @@ If several lines have the same key, the last one wins.
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -20,7 +20,9 @@ from memsync.model.vocabulary import NotePath
 from memsync.model.written import Preference, Written
 from memsync.notes.attributes import cut_attributes
 from memsync.operation import Cli, Command, operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 PREFERENCES = NotePath("preferences.md")
 _HEAD = "# Preferences\n"

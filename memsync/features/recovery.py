@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -18,7 +18,9 @@ from memsync.model.vocabulary import Kind, NotePath
 from memsync.model.written import Overwritten, Written
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.operation import operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 MOST_DAYS = 36_500
 

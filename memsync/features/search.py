@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from memsync.model.answer import Excerpt, SearchResult
 from memsync.model.vocabulary import Fresh, Mode
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import read_excerpt
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 MOST_HITS = 1_000
 MOST_TOKENS = 1_000_000

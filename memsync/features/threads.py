@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -38,7 +38,9 @@ from memsync.notes.dates import parse_when
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.transcript import body_of
 from memsync.operation import Cli, Command, Tool, one_of, operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 MOST_MESSAGE_CHARS = 500_000
 MOST_MESSAGES = 2**53

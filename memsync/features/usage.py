@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -14,7 +14,9 @@ from memsync.model.upkeep import NoteUse, Stale, Stats
 from memsync.model.vocabulary import NotePath
 from memsync.notes.activity import counted_from, days_since, is_kept_for_good, last_active
 from memsync.operation import Cli, Command, operation
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 MOST_DAYS = 36_500
 MOST_NOTES = 2**53

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from memsync.model.query import Filters, TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Struct, frozen=True):
     """The rank (from 1) that one retriever gave a hit, and its raw score."""
 
     rank: int
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """One hit: lines `start_line`..`end_line` of `path`, as they were in the file when it was returned.
 
     `score` is from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
@@ -55,8 +54,7 @@ class Hit:
         return f"{self.path}:{self.start_line}-{self.end_line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(Struct, frozen=True):
     """How current an answer is.
 
     `scanned_at`: when the files were last compared with the index (ISO 8601, UTC). `pending_text`: changed files not
@@ -80,8 +78,7 @@ class Freshness:
         return self.pending_text > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """How an answer came about: the parsed filters, the times that the question names, milliseconds of each stage."""
 
     filters: Filters
@@ -89,8 +86,7 @@ class Explanation:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """The hits, the mode that was actually used, how fresh the answer is, and warnings for the caller."""
 
     hits: tuple[Hit, ...]
@@ -100,8 +96,7 @@ class SearchResult:
     explain: Explanation = Explanation(Filters())
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines."""
 
     path: NotePath

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from memsync.model.vocabulary import NotePath
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPassage:
+class ContextPassage(Struct, frozen=True):
     """Whole lines of a note. `tokens` counts its text without the citation."""
 
     path: NotePath
@@ -18,8 +17,7 @@ class ContextPassage:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPart:
+class ContextPart(Struct, frozen=True):
     """One part of a context, in the order of docs/context.md; `tokens` includes its heading and citations."""
 
     name: str
@@ -27,8 +25,7 @@ class ContextPart:
     passages: tuple[ContextPassage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """How many passages of a note did not fit into a part, and their tokens."""
 
     part: str
@@ -37,8 +34,7 @@ class LeftOut:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The assembled text, at most `budget` tokens of the built-in model, and its parts.
 
     `pending_text`: how many changed files it does not include yet.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from memsync.model.vocabulary import NotePath
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """The sum over some messages: how many, tokens in and out, and US dollars."""
 
     messages: int = 0
@@ -18,8 +18,7 @@ class Usage:
     cost: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(Struct, frozen=True):
     """One thread note: its front matter, how many messages it has, and when the last one was written (ISO 8601).
 
     `session` is the thread's own name when its front matter names none; `source` is where it was imported from.
@@ -37,8 +36,7 @@ class Thread:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """The threads of a session. Status is that of the latest thread, and so are user and project if it names them."""
 
     session: str
@@ -50,8 +48,7 @@ class Session:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadMessage:
+class ThreadMessage(Struct, frozen=True):
     """One message; `text` is empty if only headings were requested. Lines include both ends."""
 
     path: NotePath
@@ -64,8 +61,7 @@ class ThreadMessage:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """A thread with its own prompt, its summary, and the requested messages, oldest first."""
 
     thread: Thread
@@ -74,40 +70,35 @@ class Conversation:
     messages: tuple[ThreadMessage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbours(Struct, frozen=True):
     """The messages before and after lines of a thread, oldest first."""
 
     before: tuple[ThreadMessage, ...] = ()
     after: tuple[ThreadMessage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """The usage of one session, model, agent or day; `key` is empty for messages that name none."""
 
     key: str
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Threads:
+class Threads(Struct, frozen=True):
     """Threads as of now; `pending_text`: how many changed notes the answer does not include yet."""
 
     threads: tuple[Thread, ...]
     pending_text: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(Struct, frozen=True):
     """Sessions, most recently active first."""
 
     sessions: tuple[Session, ...]
     pending_text: int
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """Costs by key, highest first (days in order), and their total."""
 
     costs: tuple[Cost, ...]
@@ -115,8 +106,7 @@ class Costs:
     pending_text: int
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(Struct, frozen=True):
     """Messages of one role, newest first."""
 
     messages: tuple[ThreadMessage, ...]

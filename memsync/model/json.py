@@ -11,15 +11,16 @@ T = TypeVar("T")
 
 
 def to_json(value: Any) -> Any:
-    """Return dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text.
+    """Return structs, dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text.
 
     The object also has the properties that the class names in `computed`.
     """
     if isinstance(value, (str, int, float)):
         return value
-    names = getattr(value, "_fields", None) or getattr(value, "__dataclass_fields__", None)
+    kind = type(value)
+    names = getattr(kind, "__struct_fields__", None) or getattr(kind, "_fields", None)
+    names = names or getattr(kind, "__dataclass_fields__", None)
     if names is not None:
-        names = [name for name in names if name != "computed"]
         return {name: to_json(getattr(value, name)) for name in (*names, *getattr(value, "computed", ()))}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from memsync.model.vocabulary import Form, JsonValue, Kind, NotePath, Tier, is_remembered
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(Struct, frozen=True):
     """The `stat` of a file when it was read, and the SHA-256 of its content.
 
     `stamped_ns` is the wall clock at that moment. A file whose mtime or ctime is within two seconds of it may have been
@@ -34,8 +34,7 @@ class FileStamp:
         return (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """The text under one heading; lines `start_line`..`end_line` of the file, the heading line included.
 
     `heading_path` runs from the outermost heading to this one and is empty above the first heading. `level` is the
@@ -52,8 +51,7 @@ class Section:
     level: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message of a thread: a level-2 heading with a role, on `start_line`, and the lines up to the next one.
 
     `body_line` is the first line below the heading, `end_line` the last line with text; an empty message ends with
@@ -68,8 +66,7 @@ class Message:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A wiki link (`[[target#anchor|label]]`) or a Markdown link, on its line."""
 
     target: str
@@ -79,16 +76,14 @@ class Link:
     wiki: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(Struct, frozen=True):
     """A tag without its `#`. It tags the entry on its line, or the whole note if the line is 0."""
 
     name: str
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A run of lines that chunking keeps whole if it fits: a paragraph, fence, table row, list item or quote.
 
     `children` are the smaller blocks to cut it into when it does not fit. `entry` marks a small unit of its own (a
@@ -104,8 +99,7 @@ class Block:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """One parsed file.
 
     `lines` are the file's lines without their ends; `sections` cover every line of the body; `blocks[i]` are the
@@ -164,8 +158,7 @@ class Entry(NamedTuple):
     speaker: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """The unit of retrieval: a contiguous line span of one section or message.
 
     `text` is the passage to embed (a heading is not embedded): the span's words without attributes, link targets and

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from memsync.model.note import Entry
 from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
@@ -13,8 +14,7 @@ from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingSpace:
+class EmbeddingSpace(Struct, frozen=True):
     """Everything that decides what a vector means. Vectors of different spaces are never compared.
 
     `dimension` is the number of float32 components; `revision` tells releases of a model apart.
@@ -64,8 +64,7 @@ def is_between(moment: str, after: str, before: str) -> bool:
     return moment[: len(after)] >= after and (not before or moment[: len(before)] <= before)
 
 
-@dataclass(frozen=True, slots=True)
-class TimeHint:
+class TimeHint(Struct, frozen=True):
     """A time that a question names, in the words of the question.
 
     It runs from the day `after` to the day `before`, inclusive; empty for no bound.
@@ -80,8 +79,7 @@ class TimeHint:
         return is_between(moment, self.after, self.before)
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
 
     `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
@@ -101,8 +99,7 @@ class Filters:
     archived: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A parsed query.
 
     `text` is for the embedding model, `words` for the word index, both without the filters. A hit must contain each

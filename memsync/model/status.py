@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from memsync.model.vocabulary import NotePath, WatcherState
 
@@ -18,24 +19,21 @@ class ChangeType(StrEnum):
     DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One file to index again or to forget."""
 
     type: ChangeType
     path: NotePath
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A path that could not be processed, and why; the index keeps the note's last state."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SyncReport:
+class SyncReport(Struct, frozen=True):
     """What one sync did. `failed` is empty when the index equals the files.
 
     `generation` numbers the state after it: a search that requests it answers from that state or a later one.
@@ -69,8 +67,7 @@ class IndexedFile(NamedTuple):
     parsed_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPassage:
+class PendingPassage(Struct, frozen=True):
     """A passage that waits for its vector, and a note that contains it.
 
     The index keeps its text until it is embedded. If `text` is None, read it from the note again, as when a new space
@@ -83,8 +80,7 @@ class PendingPassage:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingNote:
+class WaitingNote(Struct, frozen=True):
     """A note with passages that wait for their vector: `passages` has their ids in the order of the text.
 
     `telling` is the passage that describes the note best, whether or not it waits. `changed_ns`: when the note was
@@ -99,16 +95,14 @@ class WaitingNote:
     passages: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class PutResult:
+class PutResult(Struct, frozen=True):
     """The result of storing one note: passages queued for a vector, and passages with a vector in the cache."""
 
     queued: int
     reused: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexCounts:
+class IndexCounts(Struct, frozen=True):
     """The counts of an index; `vectors` and `pending` are those of the active space, sizes in bytes."""
 
     notes: int
@@ -122,8 +116,7 @@ class IndexCounts:
     index_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonStatus:
+class DaemonStatus(Struct, frozen=True):
     """The process that keeps an index current.
 
     `watcher` and `reason`: how it learns of changes, and why that is not `live`. `scanned_at`: when all files were last
@@ -145,8 +138,7 @@ class DaemonStatus:
     errors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """The state of the index. Sizes in bytes; `space` names the embedding space that answers searches now.
 
     `last_sync`: when files and index were last known to be equal (ISO 8601, UTC). `dated_by`: the commit whose history
@@ -176,8 +168,7 @@ class Status:
     daemon: DaemonStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The first line in which the canonical dumps of the index and of a rebuilt one differ.
 
     `mended` tells whether the rebuilt index has replaced the old one.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from memsync.model.status import Failure
 from memsync.model.vocabulary import Kind, NotePath, Tier
 
 
-@dataclass(frozen=True, slots=True)
-class Retirement:
+class Retirement(Struct, frozen=True):
     """A note to move to `target`, in archive/, and why; `last_active` is the day from which its age counts."""
 
     path: NotePath
@@ -18,8 +17,7 @@ class Retirement:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
+class Pruning(Struct, frozen=True):
     """The notes that a prune moves or would move, of `notes` notes in all; `failed` notes stay where they were.
 
     `is_refused`: they are more than a tenth of the notes, which only `force` moves. `moved` are the retirements that
@@ -35,8 +33,7 @@ class Pruning:
     pending_text: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Lines of a note."""
 
     path: NotePath
@@ -50,8 +47,7 @@ class Place:
         return f"{self.path}:{lines}"
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Struct, frozen=True):
     """Passages of several notes that are equal or nearly so; `text` quotes the first place.
 
     `score` is their cosine; 1 if they differ at most in links and attributes. `is_equal`: every character is the same.
@@ -63,8 +59,7 @@ class Repetition:
     is_equal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicates:
+class Duplicates(Struct, frozen=True):
     """Repetitions, highest score first, then by path.
 
     Only equality of text was checked for the passages that wait for their vector, and for the shortest `left_out`
@@ -77,8 +72,7 @@ class Duplicates:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NoteUse:
+class NoteUse(Struct, frozen=True):
     """How often a note was retrieved (in an answer or read), and when last (ISO 8601, UTC; empty: never)."""
 
     path: NotePath
@@ -87,8 +81,7 @@ class NoteUse:
     last_active: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Struct, frozen=True):
     """Notes neither edited nor retrieved recently, oldest first. `counted_since`: when counting began."""
 
     notes: tuple[NoteUse, ...]
@@ -97,8 +90,7 @@ class Stale:
     pending_text: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NoteAbout:
+class NoteAbout(Struct, frozen=True):
     """A note in a list of notes."""
 
     path: NotePath
@@ -110,16 +102,14 @@ class NoteAbout:
     archived: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(Struct, frozen=True):
     """Notes, by path."""
 
     notes: tuple[NoteAbout, ...]
     pending_text: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
+class Collection(Struct, frozen=True):
     """A folder of notes, described by its README.md. `last_active` is that of its most recently active note."""
 
     folder: str
@@ -129,16 +119,14 @@ class Collection:
     last_active: str
 
 
-@dataclass(frozen=True, slots=True)
-class Collections:
+class Collections(Struct, frozen=True):
     """The folders that hold notes, by name."""
 
     collections: tuple[Collection, ...]
     pending_text: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """The size of the index on a day, in bytes."""
 
     day: str
@@ -147,8 +135,7 @@ class Growth:
     index_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskedQuery:
+class AskedQuery(Struct, frozen=True):
     """A past query; stored only if the settings allow it."""
 
     at: str
@@ -156,8 +143,7 @@ class AskedQuery:
     hits: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Struct, frozen=True):
     """How a memory was used since `since` (ISO 8601, UTC): searches and their latency in milliseconds.
 
     `most_retrieved` counts since counting began (`counted_since`); `never_retrieved` are the first of `never_count`.

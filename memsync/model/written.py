@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from memsync.model.vocabulary import NotePath
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """One write: the note, and the line on which the written text begins.
 
     `generation` names a state of the index that includes it, for `search(generation=…)`. It is 0 if the note is not
@@ -31,8 +31,7 @@ class Written:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Overwritten:
+class Overwritten(Struct, frozen=True):
     """An entry that was appended to a note and whose lines are not in the note any more.
 
     `appended_at` is ISO 8601, UTC. `similar`: the note has a similar line in its place, so somebody edited it.
@@ -47,8 +46,7 @@ class Overwritten:
     note_deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(Struct, frozen=True):
     """`- key: value` in preferences.md; `user` is empty for everyone."""
 
     key: str
@@ -57,8 +55,7 @@ class Preference:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """A learned pattern: a list item with class `pattern`, with its count, confidence, first and last day."""
 
     path: NotePath

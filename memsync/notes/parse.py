@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier

@@ -12,9 +12,11 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from memsync.errors import UsageError
 from memsync.model.query import Filters, Query

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memsync.errors import EmbedderError, UnknownModel, sentences
 from memsync.model.answer import Hit, Rank

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from memsync.model.query import Query, TimeHint
 from memsync.search.stop_words import STOP_WORDS

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.model.query import EmbeddingSpace

@@ -113,9 +113,9 @@ class Convergence(RuleBasedStateMachine):
     def write_oddly(self, path: str, content: bytes) -> None:
         self._change(lambda: self.tree.write(path, content))
 
-    @rule(path=notes, seed=seeds, milliseconds=st.integers(1, 440), rename=st.booleans())
-    def save_slowly(self, path: str, seed: int, milliseconds: int, rename: bool) -> None:
-        """Empty a note, or rename it away, and write it again later."""
+    @rule(path=notes, seed=seeds, milliseconds=st.integers(1, 440), rename=st.booleans(), searches=st.booleans())
+    def save_slowly(self, path: str, seed: int, milliseconds: int, rename: bool, searches: bool) -> None:
+        """Empty a note, or rename it away, and write it again later; search for it meanwhile."""
         old = self.tree.note_at(path)
         if not old or not texts.marks(old):
             return
@@ -123,6 +123,8 @@ class Convergence(RuleBasedStateMachine):
         new = self.tree.text(seed, keep=old)
         mark = texts.marks(old)[0]
         self._change(lambda: self.world.save_in_place(path, new, mark, seconds, rename=rename))
+        if searches:
+            self.search_for_what_is_being_saved(second=False)
 
     # ------------------------------------------------------------------------------------------ moves
 
@@ -258,7 +260,8 @@ class Convergence(RuleBasedStateMachine):
     def search_for_what_is_being_saved(self, second: bool) -> None:
         """Find a note that is just being saved, by what it had and will have again."""
         save = self.world.save
-        assert save is not None
+        if save is None or save.done:
+            return
         memory = self.world.second() if second else self.world.live.memory
         if self.tree.version == save.version and save.indexed:
             self._do("searches", lambda: self.world.search(memory, save.mark, save.path, Fresh.STRICT, Mode.KEYWORD))

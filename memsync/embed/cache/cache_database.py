@@ -12,10 +12,11 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+from msgspec.structs import asdict
 
 from memsync.index.sqlite.database_files import create_private
 from memsync.index.sqlite.vectors import NORM_TOLERANCE

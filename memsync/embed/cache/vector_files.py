@@ -16,11 +16,12 @@ import json
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import apsw
+from msgspec.structs import asdict
 
 from memsync.embed.cache.cache_database import (
     HASH_BYTES,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import date, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from memsync.errors import NoteError, UsageError
 from memsync.features.context.assemble import assemble
@@ -32,7 +32,9 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.search.query_syntax import parse_query
-from memsync.workspace import Workspace
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
 
 LEAST_HITS = 50
 TOKENS_A_HIT = 20

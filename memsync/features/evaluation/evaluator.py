@@ -6,8 +6,10 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from memsync.errors import NoteError, UsageError
 from memsync.features.evaluation.measures import (

@@ -8,11 +8,11 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
+from msgspec.structs import asdict
 
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.integrity import find_damage, uneven, unseen_vectors
