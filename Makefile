@@ -59,8 +59,8 @@ SOAK_MINUTES ?= 10
 # Long runs of what the tests run short: random worlds, faults and power losses of the database, kills of the daemon.
 soak: .venv/.installed-dev
 	$(BIN)/python -m tests.convergence.soak --minutes $(SOAK_MINUTES) $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m tests.soak_database $(if $(SEED),--seed $(SEED))
-	$(BIN)/python -m tests.soak_daemon $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.faults.soak_database $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.faults.soak_daemon $(if $(SEED),--seed $(SEED))
 
 # Faults planted in a copy of the package, one at a time: which do the tests find? ROOM=search,sync and SEED=2 choose;
 # KEEP=1 traces again only what test files were changed. What is known already is in .mutants/.

@@ -22,7 +22,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.features.evaluation.measures import percentile
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from tests.writers import run
+from tests.support.writers import run
 
 APPENDS = 5_000
 ROUND_TRIPS = 60

@@ -25,7 +25,7 @@ from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
-from tests.daemon_process import Cli
+from tests.support.daemon_process import Cli
 
 hypothesis.settings.register_profile("fresh", deadline=None, max_examples=150, derandomize=False, print_blob=True)
 # For runs that only ask whether anything fails (`make mutants`): what fails is not made smaller, nor kept.
@@ -38,7 +38,8 @@ COUNTER = WordPieceCounter()
 LIMITS = ChunkLimits(max_tokens=254, small_tokens=120, run_tokens=400, window_entries=5, window_stride=2)
 RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
 
-SMALL_DATA = Path(__file__).parent / "data"
+PROJECT = Path(__file__).parent.parent
+SMALL_DATA = PROJECT / "tests" / "data"
 
 Parse = Callable[..., Note]
 

@@ -20,8 +20,8 @@ from memsync.model.written import Preference
 from memsync.operation import OPERATIONS, Cli, Command, Operation, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
-from tests.daemon_fixtures import Served, own, served, short_runtime_folder
-from tests.test_mcp import Fixed
+from tests.mcp_server.test_clients import Fixed
+from tests.support.daemon_fixtures import Served, own, served, short_runtime_folder
 from tools import reference
 
 __all__ = ["own", "served", "short_runtime_folder"]

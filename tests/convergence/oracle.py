@@ -14,11 +14,11 @@ from memsync.model.status import Status
 from memsync.model.vocabulary import Mode, NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
-from tests import index_checks
 from tests.convergence import texts
 from tests.convergence.divergence import Divergence, require
 from tests.convergence.tree import Tree
-from tests.index_checks import dump
+from tests.support import index_checks
+from tests.support.index_checks import dump
 
 
 def open_descriptors() -> int:

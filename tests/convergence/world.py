@@ -30,7 +30,7 @@ from tests.convergence.repository import Repository
 from tests.convergence.survey import survey
 from tests.convergence.tree import Tree
 from tests.convergence.watcher import SimulatedWatcher
-from tests.index_checks import dump
+from tests.support.index_checks import dump
 
 FAST_FOLDER = "/dev/shm"
 REPORTED_SECONDS = 6.0

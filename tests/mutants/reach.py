@@ -17,9 +17,9 @@ from tests.mutants.copies import PROJECT, Copy, run_tests
 from tests.mutants.fault import PACKAGE, Fault, blocks, functions, modules
 
 LEFT_OUT = {
-    "tests/test_planted_bugs.py": "plants faults itself",
-    "tests/test_planted_database_bugs.py": "plants faults itself",
-    "tests/test_guards.py": "looks at the form of the source, which an edit may change without changing what it does",
+    "tests/convergence/test_planted_bugs.py": "plants faults itself",
+    "tests/faults/test_planted_database_bugs.py": "plants faults itself",
+    "tests/project/test_guards.py": "looks at the form of the source, not at what it does",
 }
 SLOW_SECONDS = 2.0
 CASES_AT_FIRST = 2

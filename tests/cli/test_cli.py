@@ -1,0 +1,309 @@
+"""The command line as a process sees it: output, exit codes, one JSON document, nothing on stdout but the answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from memsync.settings.load import load_settings
+from tests.conftest import PROJECT
+
+Write = Callable[[str, str], Path]
+RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
+SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
+
+
+@pytest.fixture
+def run(root: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run memsync on the root in a process of its own; words alone, so that no test waits for the model."""
+
+    def call(*arguments: str, mode: str = "keyword", **environ: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "memsync", "--root", str(root), *arguments]
+        env = {**os.environ, "MEMSYNC_SEARCH_MODE": mode, **environ}
+        return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+
+    return call
+
+
+def test_search_prints_citation_heading_and_snippet(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """The first thing on a hit's line is path:line, which editors can open."""
+    write("birds.md", "# Birds\n\n## Alder\n\nThe heron nests here.\n")
+    done = run("search", "heron")
+    assert done.returncode == 0
+    assert done.stdout.startswith("birds.md:3-5  Birds › Alder · ")
+    assert "  The heron nests here." in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_json_is_one_document_that_fits_the_schema(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """`--json` prints exactly one JSON document, also with --explain."""
+    write("threads/t.md", "---\nsession: s1\n---\n## user @ 2026-11-21 10:02\n\nWhere is the #heron?\n")
+    for arguments in (["--json"], ["--json", "--explain"], ["--json", "nosuchword"]):
+        done = run("search", "heron", *arguments)
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, SCHEMA)
+    hit = json.loads(run("search", "heron", "--json").stdout)["hits"][0]
+    assert (hit["role"], hit["date"], hit["tags"], hit["citation"]) == (
+        "user",
+        "2026-11-21T10:02",
+        ["heron"],
+        "threads/t.md:4-6",
+    )
+    start, end = hit["highlights"][0]
+    assert hit["snippet"][start:end] == "heron"
+
+
+def test_no_match_exits_with_one_and_tells_freshness(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """As grep does; an empty answer says that the files were really looked at."""
+    write("a.md", "text\n")
+    done = run("search", "absent")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nothing found; the files were searched as they are now" in done.stderr
+    assert "nothing found; files were not looked at" in run("search", "absent", "--fresh", "none").stderr
+    document = json.loads(run("search", "absent", "--json").stdout)
+    assert document["hits"] == []
+    assert document["freshness"]["stale"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["search"], 2, "the query is empty"),
+        (["search", "kind:diary"], 2, "kind:diary is not known"),
+        (["search", "x", "--after", "someday"], 2, "'someday' is not a date"),
+        (["search", "x", "--mode", "magic"], 2, "magic"),
+        (["search", "--", "-x"], 2, "only says what to leave out"),
+        (["get", "../secret"], 5, "not a path in the memory root"),
+        (["get", "absent.md"], 5, "does not exist"),
+        (["get", "a.md:99"], 5, "has 1 lines"),
+        (["nosuchcommand"], 2, "No such command"),
+    ],
+)
+def test_errors_have_a_sentence_and_their_own_exit_code(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write, arguments: list[str], code: int, message: str
+) -> None:
+    """Stdout stays empty, stderr says what is wrong, and the code is documented."""
+    write("a.md", "text\n")
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["note"], ["thread"]])
+def test_a_command_without_its_subcommand_prints_its_help_in_lines(arguments: list[str]) -> None:
+    """The first thing that a newcomer types is answered with the help, on stderr because nothing was done."""
+    asked, helped = (
+        subprocess.run(
+            [sys.executable, "-m", "memsync", *arguments, *more],
+            capture_output=True, text=True, timeout=60, check=False,
+        )
+        for more in ([], ["--help"])
+    )  # fmt: skip
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert asked.stderr == helped.stdout
+
+
+@pytest.mark.parametrize("arguments", [["config", "show"], ["search", "word"], ["--help"]])
+def test_a_reader_that_has_gone_is_no_failure(root: Path, write: Write, arguments: list[str]) -> None:
+    """Exit code 1 would say that nothing was found: `| head` under a shell's pipefail has what it wanted."""
+    write("a.md", "word\n")
+    settings = {"MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-m", "memsync", "--root", str(root), *arguments],
+            stdout=output, stderr=subprocess.PIPE, env={**os.environ, **settings}, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("where", ["answer_plainly", "_run_click"])
+def test_interrupt_before_click_is_loaded_or_without_it_is_told_in_a_sentence(where: str) -> None:
+    """While modules are imported, or a daemon is asked: no traceback, and the same exit code as anywhere else."""
+    script = "from memsync.cli import entry\ndef stop(*_):\n    raise KeyboardInterrupt\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}entry.{where} = stop\nentry.run()", "status"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nmemsync: Interrupted. Nothing was damaged; run the command again to finish.\n"
+
+
+def test_config_and_root_errors_have_codes_three_and_four(root: Path, tmp_path: Path) -> None:
+    """A wrong config is 3, a root that vanished 4, told with its path."""
+    command = [sys.executable, "-m", "memsync", "--root", str(tmp_path / "absent"), "status"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 4
+    assert "does not exist" in done.stderr
+
+
+def test_get_prints_what_a_citation_points_to(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """Every form of a location."""
+    write("a.md", "# A\n\none\ntwo\n\n## Sub Title\n\nthree\n")
+    assert run("get", "a.md:3").stdout == "one\n"
+    assert run("get", "a.md:3:2").stdout == "one\ntwo\n"
+    assert run("get", "a.md:3-4").stdout == "one\ntwo\n"
+    assert run("get", "a.md#sub-title").stdout == "## Sub Title\n\nthree\n"
+    assert run("get", "a.md#Sub Title").stdout == "## Sub Title\n\nthree\n"
+    assert json.loads(run("get", "a.md:3", "--json").stdout)["line_count"] == 8
+
+
+def test_hostile_names_and_text_cannot_drive_the_terminal(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """Control characters are shown, not sent."""
+    write("a\x1b[31mb\n.md", "heron \x1b]0;title\x07\n")
+    done = run("search", "heron")
+    assert "\x1b" not in done.stdout
+    assert "a\\x1b[31mb\\n.md" in done.stdout
+
+
+def test_colour_only_on_a_terminal_and_not_with_no_color(root: Path, write: Write) -> None:
+    """A pseudo-terminal gets colour; NO_COLOR turns it off."""
+    write("a.md", "The heron nests.\n")
+
+    def on_terminal(**environ: str) -> bytes:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "memsync", "--root", str(root), "search", "heron"]
+        env = {**os.environ, "MEMSYNC_SEARCH_MODE": "keyword", "TERM": "xterm", **environ}
+        process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=env)
+        os.close(theirs)
+        output = b""
+        try:
+            while block := os.read(ours, 4096):
+                output += block
+        except OSError:  # Linux reports the other side's end this way
+            pass
+        os.close(ours)
+        assert process.wait(timeout=60) == 0
+        return output
+
+    assert b"\x1b[" in on_terminal()
+    assert b"\x1b[" not in on_terminal(NO_COLOR="1")
+
+
+def test_a_closed_pipe_is_no_error(root: Path, write: Write) -> None:
+    """`memsync get … | head` must not end in a traceback."""
+    write("long.md", "line\n" * 100_000)
+    command = f"{sys.executable} -m memsync --root '{root}' get long.md | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "line\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_sync_reports_failures_by_path_and_exits_with_one(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """What could not be indexed is named; the rest is."""
+    write("good.md", "heron\n")
+    (write("bad.md", "x")).write_bytes(b"\x00\x01\x02" * 100)
+    done = run("sync", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (report["added"], report["failed"]) == (1, [{"path": "bad.md", "reason": "not a text file"}])
+    assert "bad.md: not a text file" in done.stderr
+
+
+def test_status_doctor_and_config_print_one_json_document(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write
+) -> None:
+    """The other commands' JSON."""
+    write("a.md", "heron\n")
+    assert run("sync").returncode == 0
+    assert json.loads(run("status", "--json").stdout)["notes"] == 1
+    assert json.loads(run("doctor", "--json").stdout)["healthy"] is True
+    shown = json.loads(run("config", "show", "--json").stdout)
+    assert shown["settings"]["search.mode"] == {"value": "keyword", "source": "MEMSYNC_SEARCH_MODE"}
+    assert json.loads(run("verify", "--json").stdout) == {"equal": True, "difference": None}
+
+
+def test_verify_exits_with_1_and_shows_the_first_difference(
+    run: Callable[..., subprocess.CompletedProcess[str]], write: Write, root: Path
+) -> None:
+    """What the index has and what the files give, which takes its place: then it exits with 0."""
+    write("a.md", "The heron nests.\n")
+    assert run("sync").returncode == 0
+
+    def change_title() -> None:
+        with closing(sqlite3.connect(load_settings(root=root).index_dir / "index.db")) as database:
+            database.execute("UPDATE note SET title = 'Egret'")
+            database.commit()
+
+    change_title()
+    told = run("verify")
+    assert told.returncode == 1
+    assert "Egret" in next(line for line in told.stdout.splitlines() if "indexed:" in line)
+    assert "Egret" not in next(line for line in told.stdout.splitlines() if "rebuilt:" in line)
+    assert told.stdout.endswith("taken its place. Run: memsync sync\n")
+    assert run("verify").returncode == 0
+    change_title()
+    found = run("verify", "--json")
+    assert found.returncode == 1
+    assert json.loads(found.stdout)["equal"] is False
+    assert "Egret" in json.loads(found.stdout)["difference"]["indexed"]
+    assert json.loads(found.stdout)["difference"]["mended"] is True
+    assert run("verify").returncode == 0
+
+
+def test_help_keeps_each_example_on_its_line() -> None:
+    """Paragraphs are re-flowed unless click is told not to."""
+    for command in ([], ["search"], ["get"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "memsync", *command, "--help"], capture_output=True, text=True, check=True
+        )
+        assert "\\b" not in done.stdout
+        assert any(
+            line.strip().startswith("memsync ") and line.count("memsync") == 1 for line in done.stdout.splitlines()
+        )
+
+
+def test_filters_survive_the_shells_quotes(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
+    """A filter's quoted value, and a whole query in quotes that begins with a filter."""
+    write("daily/2026-11-20.md", "- 09:00 heron\n")
+    for arguments in (
+        ["kind:daily heron"],
+        ["heron", "after:10 years ago"],
+        ['after:"10 years ago" heron'],
+        ["after:10 years ago"],
+    ):
+        assert run("search", *arguments).stdout.startswith("daily/2026-11-20.md:1"), arguments
+
+
+def test_a_full_stdout_is_an_error_of_its_own(
+    run: Callable[..., subprocess.CompletedProcess[str]], root: Path, write: Write
+) -> None:
+    """The answer could not be written: neither success nor "no"."""
+    write("a.md", "heron\n")
+    command = f"{sys.executable} -m memsync --root '{root}' get a.md > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 9
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
+    """And `-n` holds beside a budget."""
+    write("a.md", "heron\n")
+    write("b.md", "heron\n")
+    assert "none of 2 hits fits into 1 tokens" in run("search", "heron", "--tokens", "1").stderr
+    assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1

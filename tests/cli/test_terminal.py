@@ -1,0 +1,198 @@
+"""The command line at a terminal: a daemon that starts by itself, colour, links, a pager, tables, completion."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.cli.links import linked, template_of
+from memsync.cli.output import KEPT, Kept, local_time, say_table
+from memsync.errors import ConfigError
+from tests.support.daemon_process import Cli, until
+
+Write = Callable[[str, str], Path]
+SECONDS = 60.0
+MEMSYNC = [sys.executable, "-P", "-m", "memsync"]
+
+
+def typed(cli: Cli, *arguments: str, **environ: str) -> str:
+    """Return what a command prints that a person types: on a terminal of 24 lines, as a job of its own."""
+    process, terminal = pty.fork()
+    if process == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        os.environ.pop("CI", None)
+        os.environ.update({"TERM": "xterm", "PAGER": "cat", **environ})
+        os.execv(MEMSYNC[0], [*MEMSYNC, "--root", str(cli.root), *arguments])
+    printed, limit = b"", time.monotonic() + SECONDS
+    while time.monotonic() < limit:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                block = os.read(terminal, 65_536)
+            except OSError:  # it has ended
+                break
+            printed += block
+    os.waitpid(process, 0)
+    os.close(terminal)
+    return printed.decode().replace("\r\n", "\n")
+
+
+def is_served(cli: Cli) -> bool:
+    return '"daemon": null' not in cli("status", "--json").stdout
+
+
+def test_first_command_that_is_typed_starts_the_daemon_for_the_next_ones(cli: Cli, write: Write) -> None:
+    """It is answered at once; the first time ever one line says what was started and how to stop it."""
+    write("a.md", "The heron nests.\n")
+    first = typed(cli, "search", "heron", "--mode", "keyword")
+    assert "a.md" in first
+    assert "memsync stop" in first and "autostart" in first
+    until(lambda: is_served(cli), "the daemon has started")
+    assert "in the background" not in typed(cli, "search", "heron", "--mode", "keyword")
+    assert cli("stop").returncode == 0
+    assert "in the background" not in typed(cli, "search", "heron", "--mode", "keyword")  # it was said once
+    until(lambda: is_served(cli), "the daemon has started again")
+
+
+@pytest.mark.parametrize(
+    "environ", [{"MEMSYNC_DAEMON_AUTOSTART": "never"}, {"MEMSYNC_DAEMON_USE": "false"}, {"CI": "true"}], ids=str
+)
+def test_no_daemon_starts_where_none_is_wanted(cli: Cli, write: Write, environ: dict[str, str]) -> None:
+    """By the settings, and in CI."""
+    write("a.md", "The heron nests.\n")
+    typed(cli, "search", "heron", "--mode", "keyword", **environ)
+    assert not is_served(cli)
+
+
+def test_no_script_starts_a_daemon_unless_the_settings_say_so(cli: Cli, write: Write) -> None:
+    """A script has no terminal, or is not the job that was typed."""
+    write("a.md", "The heron nests.\n")
+    cli("search", "heron")
+    assert not is_served(cli)
+    cli("search", "heron", environ={"MEMSYNC_DAEMON_AUTOSTART": "always"})
+    until(lambda: is_served(cli), "the daemon has started")
+
+
+def test_hits_are_coloured_and_link_to_their_place(cli: Cli, write: Write) -> None:
+    """As a file, or in the editor that the settings name; nothing of it where output is no terminal."""
+    path = write("a b.md", "The heron nests.\n")
+    never = {"MEMSYNC_DAEMON_AUTOSTART": "never"}
+    shown = typed(cli, "search", "heron", "--mode", "keyword", **never)
+    assert f"{path.parent}/a%20b.md\x1b\\\x1b[36ma b.md\x1b[0m:\x1b[32m1" in shown
+    assert "\x1b[1;33mheron\x1b[0m" in shown
+    editor = typed(cli, "search", "heron", "--mode", "keyword", MEMSYNC_CLI_OPEN_WITH="vscode", **never)
+    assert f"\x1b]8;;vscode://file{path.parent}/a%20b.md:1\x1b\\" in editor
+    assert "\x1b" not in typed(cli, "search", "heron", "--mode", "keyword", "--color", "never", **never)
+    assert "\x1b" not in typed(cli, "search", "heron", "--mode", "keyword", NO_COLOR="1", **never)
+    assert "\x1b" not in cli("search", "heron", "--mode", "keyword").stdout
+    always = cli("search", "heron", "--mode", "keyword", "--color", "always").stdout
+    assert "\x1b[36m" in always and "\x1b]8" not in always
+
+
+def test_link_is_made_of_a_template() -> None:
+    """Of an editor that is known, or of a URL; a name that is not known is an error."""
+    assert linked("x", template_of("zed"), "/a b", 3) == "\x1b]8;;zed://file/a%20b:3\x1b\\x\x1b]8;;\x1b\\"
+    assert "ed:///n?line=2" in linked("x", template_of("ed://{path}?line={line}"), "/n", 2)
+    assert linked("x", "", "/n", 2) == "x"
+    with pytest.raises(ConfigError, match="is not known"):
+        template_of("notepad")
+
+
+def test_long_output_is_shown_in_the_pager(cli: Cli, write: Write, tmp_path: Path) -> None:
+    """If it is longer than the terminal, and the settings do not forbid it."""
+    write("long.md", "".join(f"- line {number}\n" for number in range(200)))
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
+    pager.chmod(0o755)
+    environ = {"PAGER": str(pager), "MEMSYNC_DAEMON_AUTOSTART": "never", "LINES": "24"}
+    assert typed(cli, "get", "long.md", **environ).startswith("PAGED\n- line 0")
+    assert "PAGED" not in typed(cli, "get", "long.md:3", **environ)
+    assert "PAGED" not in typed(cli, "get", "long.md", MEMSYNC_CLI_PAGER="false", **environ)
+    assert "PAGED" not in cli("get", "long.md", environ=environ).stdout
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_table_fits_the_terminal_and_is_whole_elsewhere(columns: int) -> None:
+    """The widest columns are cut; a column that is empty in every row takes no place."""
+    from io import StringIO
+
+    rows = [
+        ("threads/a-very-long-name-of-a-thread.md", "", "2026-11-22", "A title that goes on and on"),
+        ("b", "", "", ""),
+    ]
+    for width in (columns, 0):
+        kept = Kept(StringIO(), StringIO(), True, False, width)
+        mark = KEPT.set(kept)
+        say_table(rows)
+        KEPT.reset(mark)
+        lines = kept.out.getvalue().splitlines()
+        if width:
+            assert max(map(len, lines)) <= columns
+            assert "…" in lines[0] or columns == 80
+        else:
+            assert lines == ["  ".join(filter(None, rows[0])), "b"]
+
+
+def test_times_are_local_and_say_how_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only moments with a zone: a note's own times are as they were written."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert local_time("2026-11-21T09:30:51+00:00").startswith("2026-11-21 18:30")
+        assert re.fullmatch(
+            r"[-\d]+ [:\d]+ \(\d+ s ago\)", local_time(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()))
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert local_time("2026-11-21T09:30") == "2026-11-21T09:30"
+    assert local_time("") == ""
+
+
+COMPLETE = {
+    "bash": """
+        eval "$(memsync completion bash)"
+        COMP_WORDS=(memsync dup) COMP_CWORD=1
+        _memsync_completion memsync
+        echo "${COMPREPLY[@]}"
+    """,
+    "zsh": """
+        autoload -U compinit
+        compinit -u -D
+        eval "$(memsync completion zsh)"
+        COMP_WORDS="memsync dup" COMP_CWORD=1 _MEMSYNC_COMPLETE=zsh_complete memsync
+        print -r -- "$_comps[memsync]"
+    """,
+    "fish": 'memsync completion fish | source; complete -C "memsync dup"',
+}
+"""In each shell: take the script, and ask for what completes `memsync dup`."""
+
+
+@pytest.mark.parametrize("shell", COMPLETE)
+def test_completion_works_in_the_real_shell(shell: str, cli: Cli, tmp_path: Path) -> None:
+    """The script is taken, and a command is completed."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}; install it to test its completion")
+    launcher = tmp_path / "bin" / "memsync"
+    launcher.parent.mkdir()
+    launcher.write_text(f'#!/bin/sh\nexec {" ".join(MEMSYNC)} "$@"\n')
+    launcher.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{launcher.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [shell, "-c", COMPLETE[shell]], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "duplicates" in done.stdout, done.stderr
+    if shell == "zsh":
+        assert "_memsync_completion" in done.stdout

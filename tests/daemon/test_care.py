@@ -1,0 +1,148 @@
+"""What a daemon does about its own losses: lock, socket, model, a full disk, a stranger's folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.errors import EmbedderError, FilesystemError
+from memsync.index.sqlite.index import SqliteIndex
+from tests.support.daemon_fixtures import Served, served, short_runtime_folder
+from tests.support.daemon_process import Cli, until
+
+__all__ = ["served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+
+
+def children(process: int) -> set[int]:
+    """Return the processes that a process has begun; a thread that ends meanwhile has none."""
+    found: set[int] = set()
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            found.update(map(int, path.read_text().split()))
+    return found
+
+
+def status(cli: Cli) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli("status", "--json").stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", ["socket", "lock", "folder"])
+def test_what_others_find_it_by_is_put_back(cli: Cli, write: Write, name: str) -> None:
+    """The index folder may be deleted at any time: the same daemon is found again, and there is no second one."""
+    write("a.md", "The heron nests.\n")
+    process = cli.start()
+    found = status(cli)
+    folder, socket = Path(found["index_path"]), Path(found["daemon"]["socket"])
+    if name == "lock":
+        (folder / "daemon.lock").unlink()
+    elif name == "folder":
+        shutil.rmtree(folder)
+    if name != "lock":
+        socket.unlink(missing_ok=True)
+    until(lambda: socket.exists() and (folder / "daemon.lock").exists(), "both are there again")
+    again = json.loads(cli("start", "--json").stdout)
+    assert (again["started"], again["process"]) == (False, process)
+    assert cli("search", "heron", "--mode", "keyword").stdout.startswith("a.md:1")
+    assert cli("stop").stdout == f"process {process} has ended\n"
+
+
+def test_reading_settings_again_leaves_no_model_behind(cli: Cli, write: Write) -> None:
+    """One model a daemon, however often it is told to read config.toml."""
+    write("a.md", "The heron nests.\n")
+    process = cli.start()
+    until(lambda: len(children(process)) == 1, "the model is loaded")
+    for _ in range(2):
+        (before,) = children(process)
+        os.kill(process, signal.SIGHUP)
+        until(lambda before=before: before not in children(process), "the old model has ended")  # type: ignore[misc]  # because mypy cannot type a lambda's default
+        until(lambda: len(children(process)) == 1, "the new model is loaded")
+
+
+def test_stop_does_not_wait_for_a_model_that_hangs(cli: Cli, write: Write) -> None:
+    """A question that hangs with it is answered by words, and the daemon ends."""
+    write("a.md", "The heron nests.\n")
+    process = cli.start()
+    until(lambda: status(cli)["vectors"] == 1, "the note is embedded")
+    (model,) = children(process)
+    os.kill(model, signal.SIGSTOP)
+    found = cli("search", "heron")
+    assert "the embedding model does not answer" in found.stderr
+    assert "does not answer" in cli("status").stdout
+    assert cli("stop").returncode == 0
+    until(lambda: not Path(f"/proc/{model}").exists(), "the model has ended")
+
+
+def test_a_module_in_the_current_folder_is_not_run(cli: Cli, write: Write) -> None:
+    """A memory root may be a stranger's: its files are data, whatever they are called."""
+    write("memsync/__init__.py", "open('ran', 'w')\n")
+    write("json.py", "open('ran', 'w')\n")
+    write("a.md", "The heron nests.\n")
+    command = [sys.executable, "-P", "-m", "memsync", "--root", ".", "start", "--json"]  # as the installed command is
+    started = subprocess.run(command, cwd=cli.root, capture_output=True, text=True, timeout=60, check=True)
+    process = json.loads(started.stdout)["process"]
+    until(lambda: len(children(process)) == 1, "the model is loaded")
+    assert not (cli.root / "ran").exists()
+
+
+def test_bounded_says_what_could_not_be_indexed(served: Served, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is no reason to claim that an answer is fresh; and what is there is searched all the same."""
+    write("a.md", "The heron nests.\n")
+    served.memory.search("heron", mode="keyword")
+
+    def full(index: SqliteIndex) -> None:
+        raise FilesystemError("no space left for the index", hint="Free some disk space.")
+
+    monkeypatch.setattr(SqliteIndex, "writing", full)
+    write("b.md", "The zebra swims.\n")
+    served.watcher.on_path("b.md")
+    for fresh in ("bounded", "strict", "none"):
+        result = served.memory.search("zebra", mode="keyword", fresh=fresh)
+        assert (result.hits, result.freshness.stale) == ((), True)
+    assert "no space left" in " ".join(served.memory.search("heron", mode="keyword").warnings)
+    assert "a.md" in [hit.path for hit in served.memory.search("heron", mode="keyword").hits]
+
+
+def test_half_an_answer_of_the_model_is_its_end_and_it_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model killed in the midst of an answer does not leave everybody waiting."""
+    from memsync.daemon.isolated import IsolatedEmbedder
+
+    embedder = IsolatedEmbedder("minilm", 1)
+    try:
+        embedder.embed_query("heron")
+        child = embedder._child
+        assert child is not None
+        read = child._answers.read
+        monkeypatch.setattr(child, "_answers", _Torn(child._answers, read))
+        with pytest.raises(EmbedderError, match="ended"):
+            for _ in range(3):  # the reader may be within the call before
+                embedder._answered(child, child.ask("query", "heron"))
+        assert len(embedder.embed_query("heron")) == embedder.space.dimension
+    finally:
+        embedder.unload()
+
+
+class _Torn:
+    """A stream of which only half of what is asked for comes."""
+
+    def __init__(self, stream: object, read: Callable[[int], bytes]) -> None:
+        self._stream = stream
+        self._read = read
+
+    def read(self, count: int) -> bytes:
+        return self._read(count)[: count // 2]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)

@@ -1,0 +1,226 @@
+"""The daemon as a process: started, found, told to read its settings again, stopped, killed; one a memory root."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.client import wire
+from memsync.memory import Memory, RemoteMemory
+from memsync.settings.load import Settings, load_settings
+from tests.faults.test_killed import COMMITTED_TEXT, COMMITTED_VECTORS, seen
+from tests.support.daemon_process import Cli, is_locked, until
+from tests.support.index_checks import assert_sound
+
+Write = Callable[[str, str], Path]
+
+
+def connected(settings: Settings) -> RemoteMemory:
+    return RemoteMemory(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings))
+
+
+def test_start_returns_when_the_daemon_answers(cli: Cli, write: Write) -> None:
+    """The very next command is served, and says nothing of working by itself."""
+    write("a.md", "The heron nests.\n")
+    started = cli("start")
+    assert started.returncode == 0, started.stderr
+    (process,) = cli.processes()
+    assert started.stdout == f"process {process} serves {cli.root}\n"
+    found = cli("search", "heron", "--mode", "keyword")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("a.md:1")
+    assert json.loads(cli("status", "--json").stdout)["daemon"]["process"] == process
+
+
+def test_a_second_start_says_who_serves_and_is_no_failure(cli: Cli) -> None:
+    """There is one daemon a memory root; asking for it twice gives the same one."""
+    process = cli.start()
+    again = cli("start")
+    assert (again.returncode, again.stdout) == (0, f"process {process} already serves {cli.root}\n")
+    assert json.loads(cli("start", "--json").stdout)["started"] is False
+    assert cli.processes() == [process]
+
+
+def test_two_starts_at_once_start_one_daemon(cli: Cli) -> None:
+    """The lock decides, and the one that loses says who has won."""
+    both = [cli.begin("start", "--json"), cli.begin("start", "--json")]
+    answers = [json.loads(one.communicate(timeout=30)[0]) for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sorted(answer["started"] for answer in answers) == [False, True]
+    assert {answer["process"] for answer in answers} == set(cli.processes())
+
+
+def test_a_second_watch_is_refused_with_the_name_of_the_first(cli: Cli) -> None:
+    """Exit code 11 and the process that serves."""
+    process = cli.start()
+    refused = cli("watch")
+    assert refused.returncode == 11
+    assert f"process {process} (memsync " in refused.stderr
+    assert f"already serves {cli.root}" in refused.stderr
+    assert "memsync stop" in refused.stderr
+
+
+def test_stop_ends_it_and_without_one_says_so(cli: Cli) -> None:
+    """Lock and socket are let go of; to stop what does not run is no failure."""
+    process = cli.start()
+    stopped = cli("stop")
+    assert (stopped.returncode, stopped.stdout) == (0, f"process {process} has ended\n")
+    assert not is_locked(cli.settings)
+    assert not Path(wire.socket_path(str(cli.settings.index_dir))).exists()
+    until(lambda: not cli.processes(), "no process is left")
+    again = cli("stop")
+    assert (again.returncode, again.stdout) == (0, "no daemon is running\n")
+    assert json.loads(cli("stop", "--json").stdout) == {"stopped": False}
+
+
+def test_restart_gives_a_new_process_whether_or_not_there_was_one(cli: Cli) -> None:
+    """It is what a message about other settings or another version advises."""
+    first = json.loads(cli("restart", "--json").stdout)["process"]
+    second = json.loads(cli("restart", "--json").stdout)["process"]
+    assert first != second
+    until(lambda: cli.processes() == [second], "only the new process runs")
+
+
+def test_status_tells_of_the_daemon_and_of_there_being_none(cli: Cli, write: Write) -> None:
+    """In text and in JSON."""
+    assert json.loads(cli("status", "--json").stdout)["daemon"] is None
+    assert "daemon        not running\n" in cli("status").stdout
+    process = cli.start()
+    other = cli("status", environ={"MEMSYNC_SEARCH_LIMIT": "1"}).stdout
+    assert f"daemon        running with other settings (process {process})\n" in other
+    unused = cli("status", environ={"MEMSYNC_DAEMON_USE": "false"}).stdout
+    assert f"daemon        running, daemon.use is false (process {process})\n" in unused
+    write("a.md", "The heron nests.\n")
+    with Memory.connect(cli.root) as memory:
+        until(lambda: memory.status().vectors == 1, "the note is embedded")
+    text = cli("status").stdout
+    assert f"daemon        process {process}, memsync " in text
+    assert "watching      live; compared 20" in text
+    about = json.loads(cli("status", "--json").stdout)["daemon"]
+    assert (about["watcher"], about["reason"], about["pending_text"], about["errors"]) == ("live", "", 0, [])
+    assert about["memory_bytes"] > 1_000_000
+
+
+@pytest.mark.parametrize("moment", [COMMITTED_TEXT, COMMITTED_VECTORS], ids=["indexing", "embedding"])
+def test_sigterm_ends_it_in_the_midst_of_work_and_nothing_is_half_written(moment: str, cli: Cli) -> None:
+    """The log says that it stopped, socket and lock are let go of, and the index is that of some of the files."""
+    for number in range(600):
+        (cli.root / f"n{number:03}.md").write_text(f"The heron of note {number} nests.\n")
+    process = cli.start()
+    database = cli.settings.index_dir / "index.db"
+    until(lambda: seen(database, moment)(), "work has begun")
+    os.kill(process, signal.SIGTERM)
+    until(lambda: not is_locked(cli.settings), "the lock is let go of", seconds=10)
+    assert "INFO stopped" in cli.log.splitlines()[-1]
+    assert not Path(wire.socket_path(str(cli.settings.index_dir))).exists()
+    assert seen(database, "SELECT count(*) = 0 FROM note WHERE id NOT IN (SELECT note FROM chunk)")()
+    assert seen(database, "SELECT count(*) < 600 FROM vector")(), "it had nothing left to do: the test shows nothing"
+    assert_sound(database)
+
+
+def test_ctrl_c_ends_a_watch_in_the_foreground(cli: Cli) -> None:
+    """Exit code 0, the log on stderr, nothing on stdout."""
+    watch = cli.begin("watch")
+    until(lambda: json.loads(cli("status", "--json").stdout)["daemon"] is not None, "it answers")
+    watch.send_signal(signal.SIGINT)
+    out, err = watch.communicate(timeout=10)
+    assert (watch.returncode, out) == (0, "")
+    assert f"serves {cli.root} as process {watch.pid}" in err
+    assert "INFO stopped" in err.splitlines()[-1]
+    assert cli.log == ""
+
+
+def test_a_watch_ends_with_its_terminal(cli: Cli) -> None:
+    """A closed window sends the signal that else means: read config.toml again."""
+    ours, theirs = pty.openpty()
+    with open(theirs, "w", encoding="utf-8") as terminal:
+        watch = cli.begin("watch", stderr=terminal)
+    until(lambda: json.loads(cli("status", "--json").stdout)["daemon"] is not None, "it answers")
+    os.kill(watch.pid, signal.SIGHUP)
+    until(lambda: b"was read again" in os.read(ours, 10_000), "it reads its settings again")
+    os.close(ours)
+    os.kill(watch.pid, signal.SIGHUP)
+    assert watch.wait(timeout=10) == 0
+
+
+def test_sighup_takes_over_the_settings_of_config_toml(cli: Cli, write: Write) -> None:
+    """Without a restart, and for whoever is connected already."""
+    config = write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = 1\n')
+    for name in "abc":
+        write(f"{name}.md", "The heron nests.\n")
+    process = cli.start()
+    with connected(cli.settings) as memory:
+        assert len(memory.search("heron", mode="keyword").hits) == 1
+        config.write_text(config.read_text().replace("limit = 1", "limit = 3"))
+        os.kill(process, signal.SIGHUP)
+        until(lambda: len(memory.search("heron", mode="keyword").hits) == 3, "the new limit holds")
+    with connected(cli.settings) as memory:  # which greets with the new settings
+        assert memory.status().daemon is not None
+    assert cli.processes() == [process]
+
+
+def test_a_broken_config_leaves_the_old_settings_and_is_told(cli: Cli, write: Write) -> None:
+    """In status and in the log, until it is mended."""
+    good = '[memsync]\nroot = "."\n[search]\nlimit = 2\n'
+    config = write("config.toml", good)
+    for name in "abc":
+        write(f"{name}.md", "The heron nests.\n")
+    process = cli.start()
+
+    def errors() -> tuple[str, ...]:
+        about = memory.status().daemon
+        assert about is not None
+        return about.errors
+
+    with connected(cli.settings) as memory:
+        config.write_text(good + "colour = 5\n")
+        os.kill(process, signal.SIGHUP)
+        until(errors, "status tells of it")
+        assert "unknown setting search.colour" in errors()[0]
+        assert len(memory.search("heron", mode="keyword").hits) == 2
+        config.write_text(good)
+        os.kill(process, signal.SIGHUP)
+        until(lambda: not errors(), "status is content again")
+    assert "config.toml was not applied" in cli.log
+
+
+def test_a_killed_daemon_is_in_nobodys_way(cli: Cli, write: Write) -> None:
+    """Its socket and its lock file stay behind and mean nothing."""
+    first = cli.start()
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not is_locked(cli.settings), "the kernel has let go of the lock")
+    assert Path(wire.socket_path(str(cli.settings.index_dir))).is_socket()
+    write("a.md", "The heron nests.\n")
+    assert cli("search", "heron", "--mode", "keyword").returncode == 0
+    assert cli.start() != first
+    assert cli("search", "heron", "--mode", "keyword").stderr == ""
+
+
+def test_root_option_and_config_toml_name_the_same_daemon(cli: Cli, write: Write) -> None:
+    """Started by the one it is found by the other, with the same settings."""
+    write("config.toml", '[memsync]\nroot = "."\n[search]\nlimit = 3\n')
+    process = cli.start()
+    inside = cli("start", "--json", cwd=cli.root)
+    assert json.loads(inside.stdout)["process"] == process
+    assert cli("status", cwd=cli.root).stderr == ""
+    assert cli("stop", cwd=cli.root).stdout == f"process {process} has ended\n"
+
+
+def test_two_roots_have_two_daemons(cli: Cli, tmp_path: Path) -> None:
+    """Neither knows of the other's notes, and one stopped leaves the other."""
+    other = Cli(tmp_path / "other")
+    other.root.mkdir()
+    (other.root / "b.md").write_text("The heron of the other root.\n")
+    mine, theirs = cli.start(), other.start()
+    assert mine != theirs
+    assert cli("search", "heron", "--mode", "keyword").returncode == 1
+    assert other("search", "heron", "--mode", "keyword").stdout.startswith("b.md:1")
+    cli("stop")
+    assert other.processes() == [theirs]
+    assert load_settings(root=other.root).index_dir != cli.settings.index_dir

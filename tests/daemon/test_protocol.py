@@ -1,0 +1,307 @@
+"""Every method of the daemon's protocol, asked as any client would: a line in, a line out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync import errors
+from memsync.daemon import server
+from memsync.daemon.hints import Due
+from memsync.daemon.methods import method_names
+from memsync.memory import Memory
+from memsync.model.answer import Freshness
+from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
+
+__all__ = ["held", "served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+
+REQUESTS: dict[str, dict[str, object]] = {
+    "hello": {"protocol": 2, "version": "any"},
+    "search": {"query": "heron"},
+    "get": {"location": "birds.md:5"},
+    "status": {},
+    "sync": {},
+    "wait": {},
+    "command": {"arguments": ["get", "birds.md:5"]},
+    "subscribe": {},
+    "shutdown": {},
+    "log": {"text": "The stork clatters."},
+    "remember": {"text": "prefers tabs"},
+    "new_note": {"path": "new"},
+    "overwritten": {},
+    "recover": {"ids": []},
+    "dismiss": {"ids": []},
+    "preferences": {},
+    "set_preference": {"key": "language", "value": "German"},
+    "patterns": {},
+    "observe": {"text": "prefers tabs"},
+    "new_thread": {"title": "The store"},
+    "append_message": {"thread": "talk", "role": "user", "text": "Which store?"},
+    "set_thread_status": {"thread": "talk", "status": "paused"},
+    "thread": {"thread": "talk"},
+    "threads": {},
+    "sessions": {},
+    "costs": {},
+    "messages": {"role": "agent"},
+    "neighbours": {"path": "threads/talk.md", "start_line": 1},
+    "context": {},
+    "prune": {},
+    "undo_prune": {},
+    "duplicates": {},
+    "stale": {},
+    "notes": {},
+    "collections": {},
+    "stats": {},
+}
+
+
+@pytest.mark.parametrize("method", method_names())
+def test_every_result_says_how_fresh_it_is(method: str, served: Served, write: Callable[[str, str], Path]) -> None:
+    """No method is left out, and freshness has the same members everywhere."""
+    write("threads/talk.md", "## user\n\nWhich store?\n")
+    if method == "undo_prune":
+        write("old.md", "---\nexpires: 2020-01-01\n---\nOver.\n")
+        served.memory.prune(apply=True, force=True)
+    with served.peer() as peer:
+        freshness = peer.result(method, **REQUESTS[method])["freshness"]
+    expected = {"scanned_at", "pending_text", "pending_vectors", "watcher", "reason", "generation", "stale"}
+    assert freshness.keys() == expected
+    assert (freshness["watcher"], freshness["reason"], freshness["stale"]) == ("live", "", False)
+
+
+def test_hello_tells_who_answers(served: Served) -> None:
+    """Protocol, version, process, root and the digest of the settings."""
+    from memsync import __version__
+
+    with served.peer() as peer:
+        result = peer.result("hello", protocol=2)
+    assert (result["protocol"], result["version"], result["root"]) == (2, __version__, str(served.settings.root))
+    assert result["process"] > 0
+    assert len(result["settings"]) == 32
+
+
+def test_search_answers_with_what_was_saved_before_it(served: Served, write: Write) -> None:
+    """Strict is what a search is when nothing else is asked for."""
+    write("new.md", "The bittern booms.\n")
+    with served.peer() as peer:
+        result = peer.result("search", query='"bittern"', limit=1)
+    assert [hit["citation"] for hit in result["hits"]] == ["new.md:1"]
+    assert result["explain"].keys() == {"filters", "times", "timings_ms"}
+
+
+def test_get_quotes_the_lines_of_the_file_as_it_is(served: Served, write: Write) -> None:
+    """The file is read, not the index."""
+    write("boats.md", "one\ntwo\nthree\n")
+    with served.peer() as peer:
+        result = peer.result("get", location="boats.md:2-3")
+    assert (result["start_line"], result["end_line"], result["text"]) == (2, 3, "two\nthree")
+
+
+def test_status_tells_of_index_and_daemon(served: Served) -> None:
+    """What the index holds, and the socket that was asked."""
+    with served.peer() as peer:
+        result = peer.result("status")
+    assert (result["notes"], result["pending_vectors"]) == (3, 0)
+    assert result["daemon"]["socket"] == served.path
+    assert result["daemon"]["watcher"] == "live"
+
+
+def test_sync_indexes_what_changed_and_names_the_state_it_left(served: Served, write: Write) -> None:
+    """A search that asks for that generation finds what was synced."""
+    write("new.md", "The bittern booms.\n")
+    with served.peer() as peer:
+        report = peer.result("sync")
+        assert report["added"] + report["unchanged"] == 4  # the daemon may have been quicker
+        assert (report["failed"], report["vectors_pending"]) == ([], 0)
+        found = peer.result("search", query='"bittern"', fresh="none", generation=report["generation"])
+    assert [hit["path"] for hit in found["hits"]] == ["new.md"]
+
+
+def test_sync_sends_progress_with_its_own_id_before_its_result(served: Served, write: Write) -> None:
+    """Only to whoever asks for it, and in order."""
+    for number in range(20):
+        write(f"many/{number}.md", f"Note {number} of many.\n")
+    with served.peer() as peer:
+        peer.send('{"id": "mine", "method": "sync", "params": {"progress": true}}\n')
+        told = []
+        while "result" not in (message := peer.line()):
+            told.append(message)
+        peer.send('{"id": 2, "method": "sync", "params": {}}\n')
+        assert peer.line()["id"] == 2
+    assert {(message["method"], message["params"]["id"]) for message in told} == {("progress", "mine")}
+    last = told[-1]["params"]
+    assert (last["done"], last["what"]) == (last["total"], "computing vectors")
+
+
+def test_wait_returns_once_the_generation_is_reached(served: Served, write: Write) -> None:
+    """It is answered by the commit that reaches the generation, not before."""
+    with served.peer() as waiting, served.peer() as peer:
+        before = peer.result("status")["freshness"]["generation"]
+        waiting.send(f'{{"id": 1, "method": "wait", "params": {{"generation": {before + 1}, "seconds": 20}}}}\n')
+        write("new.md", "The bittern booms.\n")
+        peer.result("search", query="bittern")
+        answer = waiting.line()["result"]
+    assert answer["reached"] is True
+    assert answer["freshness"]["generation"] > before
+
+
+def test_wait_for_a_generation_says_when_time_runs_out(served: Served) -> None:
+    """No error: the answer is no."""
+    with served.peer() as peer:
+        assert peer.result("wait", generation=2**60, seconds=0.05)["reached"] is False
+
+
+def test_wait_for_vectors_waits_for_the_model(served: Served, write: Write, held: Held) -> None:
+    """While a text waits for its vector the answer is no; once the model has answered it is yes."""
+    write("new.md", "The bittern booms.\n")
+    with served.peer() as peer:
+        peer.result("search", query="bittern", mode="keyword")
+        assert peer.result("wait", vectors=True, seconds=0.05)["reached"] is False
+        assert peer.result("wait", seconds=0)["reached"] is True
+        served.watcher.on_path("new.md")
+        held.goes_on.set()
+        answer = peer.result("wait", vectors=True, seconds=20)
+    assert answer["reached"] is True
+    assert answer["freshness"]["pending_vectors"] == 0
+
+
+def test_wait_for_vectors_waits_for_what_was_reported_too(
+    served: Served, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change that the watcher knows of is waited for, though nothing of it is known to be pending yet."""
+    goes_on = threading.Event()
+    step = served.engine.keeper.step
+
+    def held_back(due: Due) -> None:
+        assert goes_on.wait(20)
+        step(due)
+
+    monkeypatch.setattr(served.engine.keeper, "step", held_back)
+    try:
+        with served.peer() as peer:
+            write("new.md", "The bittern booms.\n")
+            served.watcher.on_path("new.md")
+            assert peer.result("wait", vectors=True, seconds=0.05)["reached"] is False
+            goes_on.set()
+            assert peer.result("wait", vectors=True, seconds=20)["reached"] is True
+            found = peer.result("search", query='"bittern"', fresh="none")
+    finally:
+        goes_on.set()
+    assert [hit["path"] for hit in found["hits"]] == ["new.md"]
+
+
+def test_subscriber_is_not_told_what_it_knows(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison that finds nothing moves its time on, which is no change, however often it is looked."""
+    looks: list[Freshness] = []
+    look = served.engine.freshness
+
+    def counted() -> Freshness:
+        looks.append(look())
+        return looks[-1]
+
+    monkeypatch.setattr(served.engine, "freshness", counted)
+    monkeypatch.setattr(server, "TELL_SECONDS", 0.01)
+    with served.peer() as subscriber, served.peer() as other:
+        known = {**subscriber.result("subscribe")["freshness"], "scanned_at": ""}
+        other.result("search", query="heron")
+        seen = len(looks)
+        wait_until(lambda: len(looks) > seen + 5, "it is looked for changes")
+        message = subscriber.ask("get", location="birds.md")
+        while message.get("method") == "changed":
+            told = {**message["params"]["freshness"], "scanned_at": ""}
+            assert told != known
+            known, message = told, subscriber.line()
+
+
+def test_subscriber_is_told_of_changes_and_nobody_else_is(served: Served, write: Write) -> None:
+    """A notification carries the subscription's id and the new freshness."""
+    with served.peer() as subscriber, served.peer() as other:
+        before = subscriber.result("subscribe")["freshness"]["generation"]
+        write("new.md", "The bittern booms.\n")
+        other.result("search", query="bittern")
+        told = subscriber.line()
+        assert (told["method"], told["params"]["id"]) == ("changed", 1)
+        assert told["params"]["freshness"]["generation"] > before
+        assert other.ask("get", location="new.md")["id"] == 1  # the next line is its answer
+
+
+def test_subscriber_learns_when_the_last_vector_is_there(served: Served, write: Write, held: Held) -> None:
+    """Vectors come without a commit of text, and are told of too."""
+    with served.peer() as subscriber:
+        subscriber.result("subscribe")
+        write("new.md", "The bittern booms.\n")
+        served.watcher.on_path("new.md")
+        while not subscriber.line()["params"]["freshness"]["pending_vectors"]:
+            pass
+        held.goes_on.set()
+        while subscriber.line()["params"]["freshness"]["pending_vectors"]:
+            pass
+
+
+def test_other_protocol_is_refused_by_name(served: Served) -> None:
+    """A code of its own, and what to do."""
+    with served.peer() as peer:
+        error = peer.ask("hello", protocol=1)["error"]
+        assert (error["code"], error["data"]["hint"]) == (-32001, "Run: memsync restart")
+        assert peer.result("hello", protocol=2)["protocol"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "kind"),
+    [
+        ("get", {"location": "nowhere.md"}, errors.NoSuchNote),
+        ("get", {"location": "birds.md:0"}, errors.UsageError),
+        ("search", {"query": ""}, errors.UsageError),
+        ("search", {"query": "-heron"}, errors.UsageError),
+        ("search", {"query": "heron", "after": ["someday"]}, errors.UsageError),
+        ("search", {"query": "heron kind:novel"}, errors.UsageError),
+    ],
+)
+def test_errors_of_memsync_have_its_exit_code_its_name_and_its_hint(
+    method: str, params: dict[str, object], kind: type[errors.MemsyncError], served: Served
+) -> None:
+    """The same error as the command line would end with."""
+    with served.peer() as peer:
+        error = peer.ask(method, **params)["error"]
+    assert (error["code"], error["data"]["type"]) == (kind.exit_code, kind.__name__)
+    assert error["data"]["hint"]
+
+
+def test_unexpected_error_tells_neither_peer_nor_log_what_a_note_says(
+    served: Served, memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Type and place only: the message of an error may quote anything."""
+
+    def fail(*_: object) -> None:
+        raise ValueError("the heron nests in the alder")
+
+    monkeypatch.setattr("memsync.features.search.read_excerpt", fail)
+    with caplog.at_level(logging.DEBUG, logger="memsync"), served.peer() as peer:
+        answer = peer.ask("get", location="birds.md")
+    assert answer["error"]["code"] == -32603
+    assert "ValueError" in answer["error"]["message"]
+    assert "heron" not in json.dumps(answer)
+    assert "ValueError < test_protocol.py:" in caplog.text
+    assert "heron" not in caplog.text
+
+
+def test_what_needs_no_index_is_answered_while_it_cannot_be_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Freshness is null then, and the rest is true; what needs the index fails with the reason."""
+
+    def fail() -> None:
+        raise errors.IndexDamaged("the index is broken", hint="It is rebuilt.")
+
+    monkeypatch.setattr(served.engine, "freshness", fail)
+    with served.peer() as peer:
+        assert peer.result("get", location="birds.md:5")["freshness"] is None
+        assert peer.result("hello")["freshness"] is None
+        assert peer.ask("wait")["error"]["data"]["type"] == "IndexDamaged"

@@ -1,0 +1,71 @@
+"""What becomes of requests when the daemon ends, or goes on with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.daemon import server
+from memsync.memory import Memory
+from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
+
+__all__ = ["held", "served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+
+
+def test_shutdown_is_answered_and_then_the_daemon_ends(served: Served) -> None:
+    """The reply comes before the end, the socket file goes, and every other peer is hung up on."""
+    with served.peer() as other, served.peer() as peer:
+        assert peer.result("shutdown")["stopping"] is True
+        assert peer.is_hung_up_on()
+        assert other.is_hung_up_on()
+    assert served.stopped_by_request.is_set()
+    wait_until(lambda: not served.is_serving(), "the end of the server")
+    assert not Path(served.path).exists()
+
+
+def test_whoever_waits_when_the_daemon_ends_is_told_so(served: Served) -> None:
+    """A wait, and what was asked after it, end in the error that says that the daemon is stopping."""
+    with served.peer() as waiting, served.peer() as peer:
+        waiting.send('{"id": 1, "method": "wait", "params": {"generation": 1152921504606846976, "seconds": 60}}\n')
+        waiting.send('{"id": 2, "method": "get", "params": {"location": "birds.md"}}\n')
+        peer.result("hello")
+        peer.result("shutdown")
+        assert [waiting.line()["error"]["code"] for _ in range(2)] == [-32002, -32002]
+        assert waiting.is_hung_up_on()
+
+
+def test_sync_under_way_when_the_daemon_ends_is_told_so(
+    served: Served, write: Write, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not finished first: what it has committed stays, and the next start goes on."""
+    monkeypatch.setattr(server, "STOP_SECONDS", 20.0)
+    write("new.md", "The bittern booms.\n")
+    with served.peer() as syncing, served.peer() as peer:
+        syncing.send('{"id": 1, "method": "sync"}\n')
+        assert held.begun.wait(20)
+        peer.result("shutdown")
+        wait_until(lambda: not Path(served.path).exists(), "the daemon ends")
+        held.goes_on.set()
+        assert syncing.line()["error"]["code"] == -32002
+
+
+def test_requests_go_on_when_the_settings_are_read_again(served: Served, make_memory: Callable[..., Memory]) -> None:
+    """A wait that began with the old engine is answered by the new one, and nothing is asked of what is closed."""
+    old, new = served.engine, served.make_engine(make_memory())
+    with served.peer() as waiting, served.peer() as peer:
+        waiting.send('{"id": 1, "method": "wait", "params": {"generation": 1152921504606846976, "seconds": 1}}\n')
+        peer.result("hello")
+        new.start()
+
+        def exchange() -> None:
+            assert served.server is not None
+            served.server.engine = served.engine = new
+
+        served.on_loop(exchange)
+        assert old.stop()
+        assert waiting.line()["result"]["reached"] is False
+        assert peer.result("search", query="heron")["hits"]

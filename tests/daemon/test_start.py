@@ -1,0 +1,95 @@
+"""What `start` promises: the next search is answered by the daemon, by meaning, with the settings that hold now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.test_fallback import other_version
+from tests.support.daemon_process import Cli, until
+
+Write = Callable[[str, str], Path]
+__all__ = ["other_version"]
+
+
+@pytest.fixture
+def configured(tmp_path: Path, write: Write) -> Path:
+    """Write config.toml beside a root with one note, and return its folder."""
+    write("a.md", "The heron nests.\n")
+    (tmp_path / "config.toml").write_text(f'[memsync]\nroot = "{tmp_path / "notes"}"\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_first_search_after_a_start_answers_by_meaning(cli: Cli, write: Write, synced: bool) -> None:
+    """Model and first vectors are there when `start` returns, whether or not the notes were indexed before."""
+    write("a.md", "The heron nests.\n")
+    if synced:
+        assert cli("sync").returncode == 0
+    started = json.loads(cli("start", "--json").stdout)
+    assert (started["started"], started["restarted"], started["lacks"]) == (True, "", "")
+    answer = cli("search", "where do birds breed", "--json")
+    assert (json.loads(answer.stdout)["mode"], answer.stderr) == ("hybrid", "")
+    assert json.loads(answer.stdout)["warnings"] == []
+    assert json.loads(cli("restart", "--json").stdout)["lacks"] == ""
+    assert json.loads(cli("search", "where do birds breed", "--json").stdout)["mode"] == "hybrid"
+
+
+def test_start_that_cannot_load_the_model_says_so(cli: Cli, write: Write) -> None:
+    """Words are searched all the same, so it is no failure; and nobody waits for what will not come."""
+    write("a.md", "The heron nests.\n")
+    environ = {
+        "MEMSYNC_EMBEDDER_MODEL": "openai:none",
+        "OPENAI_API_KEY": "none",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9",
+    }
+    done = cli("start", environ=environ)
+    assert done.returncode == 0
+    assert "could not be loaded" in done.stderr
+    assert "searches answer by words alone" in done.stderr
+    assert cli("search", "heron", environ=environ).stdout.startswith("a.md:1")
+
+
+@pytest.mark.parametrize(
+    "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", "[chunks]\nmax_tokens = 100\n"]
+)
+def test_start_after_an_edit_of_config_toml_restarts_the_daemon(cli: Cli, configured: Path, change: str) -> None:
+    """A daemon with the old settings would be asked by nobody; that it was restarted, and why, is said."""
+    first = json.loads(cli("start", "--json", cwd=configured).stdout)["process"]
+    config = configured / "config.toml"
+    config.write_text(config.read_text() + change)
+    again = cli("start", cwd=configured)
+    assert again.returncode == 0
+    assert "other settings" in again.stderr
+    assert "it was restarted" in again.stderr
+    second = json.loads(cli("status", "--json", cwd=configured).stdout)["daemon"]["process"]
+    assert second != first
+    assert again.stdout == f"process {second} serves {cli.root}\n"
+    assert cli("search", "heron", cwd=configured).stderr == ""
+    third = json.loads(cli("start", "--json", cwd=configured).stdout)
+    assert (third["started"], third["restarted"], third["process"]) == (False, "", second)
+
+
+def test_start_of_another_version_restarts_the_daemon(cli: Cli, write: Write, other_version: str) -> None:
+    """A daemon of another version is asked by nobody, either."""
+    write("a.md", "The heron nests.\n")
+    first = cli.start()
+    started = json.loads(cli("start", "--json", environ={"PYTHONPATH": other_version}).stdout)
+    assert started["started"]
+    assert started["process"] != first
+    assert started["restarted"].startswith(f"the daemon (process {first}) is memsync 0.")
+    assert cli("search", "heron", environ={"PYTHONPATH": other_version}).stderr == ""
+    until(lambda: first not in cli.processes(), "the first one has ended")
+
+
+def test_search_that_finds_a_daemon_with_other_settings_says_what_to_do(cli: Cli, configured: Path) -> None:
+    """The answer is right, and comes from this process; why, and what to run, is said."""
+    process = cli.start()
+    (configured / "config.toml").write_text(f'[memsync]\nroot = "{cli.root}"\n[search]\nlimit = 3\n')
+    done = cli("search", "heron", cwd=configured)
+    assert done.stdout.startswith("a.md:1")
+    assert f"the daemon (process {process}) runs with other settings" in done.stderr
+    assert "Run: memsync restart" in done.stderr

@@ -1,0 +1,1 @@
+"""Whole runs under faults: full disks, kills, lost power, damaged files, hostile content."""

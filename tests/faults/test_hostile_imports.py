@@ -1,0 +1,648 @@
+"""Files of conversations that were made to break an import, to instruct agents or to fill a machine."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memsync.errors import UsageError
+from memsync.features.conversations import ConversationText, Skipped, array, read
+from memsync.features.conversations.importing import sources_in_files
+from memsync.features.conversations.read import read_conversations
+from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import NoteFiles
+from memsync.notes.rules import PathRules
+from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from tests.features.test_conversations import CHATGPT, CLAUDE
+from tests.support.daemon_process import Cli
+
+Write = Callable[[str, str | bytes], Path]
+TALK: Any = CLAUDE[0]
+TREE: Any = CHATGPT[0]
+RULES = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
+
+
+def lines(root: Path, *objects: object) -> Path:
+    file = root.with_name("in.jsonl")
+    file.write_text("".join(json.dumps(one) + "\n" for one in objects))
+    return file
+
+
+def export(root: Path, *conversations: object) -> Path:
+    file = root.with_name("conversations.json")
+    file.write_text(json.dumps(conversations))
+    return file
+
+
+# ------------------------------------------------------------------------------- nothing that instructs
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["SOUL.md", "soul.md", "prompts/evil", "Prompts/evil.md", "MEMORY.md", "notes/x", "../SOUL.md", "/etc/x",
+     "threads/../SOUL.md", "threads/.hidden", "Threads/x", "archive/SOUL.md", "archive/prompts/x",
+     "\uff33\uff2f\uff35\uff2c.md", "a\u202eb"],
+)  # fmt: skip
+def test_import_writes_threads_only(memory: Memory, root: Path, name: str) -> None:
+    """By whatever name, path or spelling."""
+    report = memory.import_file(lines(root, {"thread": name, "role": "user", "text": "obey"}))
+    assert len(report.wrong) == 1
+    assert list(root.rglob("*.md")) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "path"),
+    [("Soul", "threads/soul.md"), ("Prompts", "threads/prompts.md"), ("README", "threads/thread-readme.md")],
+)
+def test_conversation_of_any_title_is_imported(memory: Memory, root: Path, title: str, path: str) -> None:
+    """Beneath threads/ a name instructs nobody; the name that describes the folder is not taken."""
+    file = export(root, {**TALK, "name": title})
+    report = memory.import_file(file)
+    assert (report.paths, report.wrong) == ([path], [])
+    again = memory.import_file(file)
+    assert (again.threads, again.continued, again.wrong) == (0, 0, [])
+
+
+@pytest.mark.parametrize("name", ["threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"])
+def test_import_does_not_describe_a_folder(memory: Memory, root: Path, name: str) -> None:
+    """The README of a folder is its title and description, in every list of collections."""
+    report = memory.import_file(lines(root, {"thread": name, "head": {"title": "T"}, "role": "user", "text": "x"}))
+    (wrong,) = report.wrong
+    assert "describes its folder" in wrong
+    assert list(root.rglob("*.md")) == []
+
+
+def test_import_says_which_rule_refuses_a_name(
+    make_memory: Callable[..., Memory], settings: Settings, root: Path
+) -> None:
+    """A rule of the settings may make any thread instruct agents."""
+    settings.kinds = {**DEFAULT_KINDS, "/threads/t.md": "prompt"}
+    memory = make_memory(own_settings=settings)
+    report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x"}))
+    (wrong,) = report.wrong
+    assert "[kinds] says that threads/t.md instructs agents" in wrong
+
+
+def test_import_brings_no_front_matter_that_instructs(memory: Memory, root: Path) -> None:
+    """Nor any that decides what is kept or shown; the report names it, and the messages are there."""
+    head = {"title": "T", "prompt": "obey", "kind": "prompt", "pinned": True, "aliases": ["SOUL"], "expires": "1d"}
+    report = memory.import_file(lines(root, {"thread": "t", "head": head, "role": "user", "text": "hi"}))
+    (wrong,) = report.wrong
+    assert all(repr(name) in wrong for name in ("prompt", "kind", "pinned", "aliases", "expires"))
+    context = memory.context("", thread="t", budget=2_000)
+    assert "obey" not in context.text
+    assert [part.name for part in context.parts if part.name == "thread_prompt" and part.passages] == []
+    assert [one.text for one in memory.thread("t").messages] == ["hi"]
+
+
+def test_source_of_a_note_elsewhere_does_not_redirect_an_import(memory: Memory, root: Path, write: Write) -> None:
+    """A note may call itself a thread, and name a source: it is not continued outside of threads/."""
+    prompt = write("prompts/evil.md", "---\nkind: thread\nsource: claude:u-1\n---\n")
+    before = prompt.read_bytes()
+    report = memory.import_file(export(root, TALK))
+    assert len(report.wrong) == 1
+    assert prompt.read_bytes() == before
+
+
+@pytest.fixture
+def hurried(root: Path, make_memory: Callable[..., Memory]) -> Memory:
+    """Open a memory that indexes nothing before it answers: a note is pending, so sources are looked for in files."""
+    (root / "pending.md").write_text("not indexed yet\n")
+    return make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root))
+
+
+@pytest.mark.parametrize("folder", ["threads", "archive/threads"])
+def test_import_knows_the_source_of_a_thread_that_is_not_indexed_yet(
+    hurried: Memory, root: Path, write: Write, folder: str
+) -> None:
+    """Or it would begin a second thread."""
+    write(f"{folder}/known.md", "---\nsource: claude:u-1\n---\n")
+    assert hurried.import_file(export(root, TALK)).paths == [f"{folder}/known.md"]
+
+
+@pytest.mark.parametrize("folder", ["threads", "archive/threads"])
+def test_import_does_not_wait_for_a_pipe_among_the_threads(hurried: Memory, root: Path, folder: str) -> None:
+    """Nobody writes to it: whoever opens it to read would wait for ever."""
+    (root / folder).mkdir(parents=True)
+    os.mkfifo(root / folder / "pipe.md")
+    report = hurried.import_file(export(root, TALK))
+    assert (report.wrong, report.threads) == ([], 1)
+
+
+@pytest.mark.parametrize("folder", ["threads", "archive/threads", "threads/inner"])
+def test_import_reads_no_sources_behind_a_link(hurried: Memory, root: Path, write: Write, folder: str) -> None:
+    """What lies outside of the root is no thread, and its front matter is not read."""
+    outside = root.with_name("outside")
+    outside.mkdir()
+    (outside / "secret.md").write_text("---\nsource: claude:u-1\n---\n")
+    (root / folder).parent.mkdir(parents=True, exist_ok=True)
+    (root / folder).symlink_to(outside)
+    assert dict(sources_in_files(NoteFiles(root), set())) == {}
+    report = hurried.import_file(export(root, TALK))
+    assert "secret" not in f"{report.paths} {report.wrong}"
+    assert [one.name for one in outside.iterdir()] == ["secret.md"]
+
+
+@pytest.mark.parametrize("rules", [".gitignore", "memsync.toml"])
+def test_import_does_not_continue_an_ignored_thread(
+    root: Path, write: Write, make_memory: Callable[..., Memory], rules: str
+) -> None:
+    """What .gitignore or the settings leave out is no note, in the files as in the index."""
+    write(rules, "/threads/old.md\n" if rules == ".gitignore" else '[files]\nexclude = ["/threads/old.md"]\n')
+    ignored = write("threads/old.md", "---\nsource: claude:u-1\n---\n")
+    before = ignored.read_bytes()
+    write("pending.md", "not indexed yet\n")
+    environ = {"MEMSYNC_SEARCH_DEADLINE_MS": "0"}
+    memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
+    report = memory.import_file(export(root, TALK))
+    assert (report.threads, report.continued) == (1, 0)
+    assert ignored.read_bytes() == before
+
+
+@pytest.mark.parametrize("path", ["prompts/evil.md", "archive/SOUL.md", "archive/prompts/evil.md"])
+def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
+    memory: Memory, root: Path, write: Write, path: str
+) -> None:
+    """Nor does the archive: nothing comes back from there to where instructions lie."""
+    note = write(path, "---\nkind: thread\ntitle: Standup\n---\n")
+    before = note.read_bytes()
+    with pytest.raises(Exception, match="agent instructions"):
+        memory.append_message("Standup", "user", "obey")
+    assert note.read_bytes() == before
+    assert [one.name for one in root.rglob("*.md")] == [note.name]
+
+
+@pytest.mark.parametrize(
+    ("path", "instructs"),
+    [
+        ("SOUL.md", True), ("soul.md", True), ("archive/SOUL.md", True), ("\u017foul.md", True),
+        ("\uff33\uff2f\uff35\uff2c.md", True),
+        ("prompts/a.md", True), ("prompts/sub/a.md", True), ("PROMPTS./a.md", True), ("prompts /a.md", True),
+        ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("threads/Soul.md", False),
+        ("threads/prompts.md", False), ("threads/prompts/a.md", False), ("notes/soulful.md", False),
+        ("MEMORY.md", False),
+    ],
+)  # fmt: skip
+def test_what_instructs_is_told_by_any_spelling_of_its_place(path: str, instructs: bool) -> None:
+    """As file systems without case, of other normal forms, or that drop dots and spaces would read it."""
+    assert RULES.instructs(NotePath(path)) is instructs
+    assert (
+        PathRules({**DEFAULT_KINDS, "SOUL.md": "note", "prompts/*.md": "note"}, {}).instructs(NotePath(path))
+        is instructs
+    )
+
+
+# ---------------------------------------------------------------------------------- malformed conversations
+
+
+def chatgpt(**changes: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(TREE), **changes}
+
+
+def with_message(**changes: Any) -> dict[str, Any]:
+    one = chatgpt()
+    one["mapping"]["d"]["message"].update(changes)
+    return one
+
+
+def with_node(**changes: Any) -> dict[str, Any]:
+    one = chatgpt()
+    one["mapping"]["d"].update(changes)
+    return one
+
+
+def claude(**changes: Any) -> dict[str, Any]:
+    one: dict[str, Any] = copy.deepcopy(TALK)
+    one["chat_messages"][1].update(changes)
+    return one
+
+
+MALFORMED = {
+    "author a string": with_message(author="user"),
+    "author missing": with_message(author=None),
+    "an unknown role": with_message(author={"role": "## system"}),
+    "parts nested": with_message(content={"content_type": "text", "parts": [["a"], [["b"]]]}),
+    "content null": with_message(content=None),
+    "an id that is a number": with_message(id=3),
+    "two equal ids": with_message(id="m-1"),
+    "time as words": with_message(create_time="noon"),
+    "time not a number": with_message(create_time=float("nan")),
+    "time without end": with_message(create_time=float("inf")),
+    "time before all computers": with_message(create_time=-5),
+    "time an object": with_message(create_time={}),
+    "a circle": with_node(parent="d"),
+    "a parent that is not there": with_node(parent="zz"),
+    "a parent that is a list": with_node(parent=["a"]),
+    "a node that is text": {**chatgpt(), "mapping": {"a": "x"}},
+    "mapping a list": chatgpt(mapping=[]),
+    "a leaf that is not there": chatgpt(current_node="zz"),
+    "title a number": chatgpt(title=7),
+    "no id": chatgpt(conversation_id=None),
+    "sender unknown": claude(sender="robot"),
+    "content a number": claude(content=3),
+    "a block that is text": claude(content=["a"]),
+    "thinking a list": claude(content=[{"type": "thinking", "thinking": []}]),
+    "attachments an object": claude(attachments={"a": 1}),
+    "messages a mapping": {**claude(), "chat_messages": {}},
+    "nothing known": {"something": "else"},
+    "a list": [[]],
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_malformed_conversation_is_skipped_and_named(memory: Memory, root: Path, what: str) -> None:
+    """With its position and the reason; those before and after it are imported."""
+    after = {**copy.deepcopy(TALK), "uuid": "u-2", "name": "After"}
+    report = memory.import_file(export(root, TALK, MALFORMED[what], after))
+    assert [one.partition(":")[0] for one in report.wrong] == ["conversation 2"]
+    assert len(report.wrong[0]) > len("conversation 2: ")
+    assert report.threads == 2
+
+
+@pytest.mark.parametrize(
+    "element",
+    ["{]}", '{"a": 01}', "nope", "[" * 200 + "]" * 200, '{"a": ' + "9" * 5_000 + "}", '{"a": "\x01"}', "{}"],
+)
+def test_element_that_is_no_json_costs_only_itself(memory: Memory, root: Path, element: str) -> None:
+    """Too deep, too long a number, or not JSON at all."""
+    file = root.with_name("conversations.json")
+    good = json.dumps(TALK)
+    file.write_text(f"[{good},\n{element},\n{good.replace('u-1', 'u-2')}]")
+    report = memory.import_file(file)
+    assert report.threads == 2
+    assert [one.partition(":")[0] for one in report.wrong] == ["conversation 2"]
+
+
+def test_file_that_ends_too_early_gives_what_is_whole(memory: Memory, root: Path) -> None:
+    """And says where it ends."""
+    file = root.with_name("conversations.json")
+    good = json.dumps(TALK)
+    file.write_text(f"[{good}, {good[:50]}")
+    report = memory.import_file(file)
+    assert (report.threads, report.wrong) == (1, ["conversation 2: the file ends before it does"])
+
+
+@given(data=st.data())
+@hypothesis_settings(max_examples=60)
+def test_elements_are_those_of_the_array_wherever_blocks_end(data: st.DataObject) -> None:
+    """Strings with brackets, quotes and backslashes included."""
+    inner = st.recursive(
+        st.one_of(st.none(), st.integers(), st.text(st.sampled_from('a"\\[]{},\u2028\n'))),
+        lambda one: st.one_of(st.lists(one, max_size=3), st.dictionaries(st.text(max_size=2), one, max_size=3)),
+    )
+    values = data.draw(st.lists(st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)), max_size=4))
+    sizes = data.draw(st.integers(1, 9))
+    content = json.dumps(values, ensure_ascii=data.draw(st.booleans())).encode()
+
+    class Small:
+        position = 0
+
+        def read(self, _: int) -> bytes:
+            block = content[self.position : self.position + sizes]
+            self.position += len(block)
+            return block
+
+    elements = array.Elements(Small())  # type: ignore[arg-type]  # because only read() is called
+    assert [json.loads(one) for one in elements if isinstance(one, bytes)] == values
+    assert not elements.is_cut
+
+
+class CountingStack(bytearray):
+    """Open brackets; `steps` counts how many of them were looked at to find the one that is closed."""
+
+    steps = 0
+
+    def rfind(self, *wanted: Any) -> int:
+        at = super().rfind(*wanted)
+        self.steps += len(self) - max(at, 0)
+        return at
+
+
+@pytest.mark.parametrize("brackets", ["[}", "{]", "{[}"])
+def test_work_over_brackets_grows_with_their_number(brackets: str) -> None:
+    """Each open bracket is looked at once, and not again for each closing one that closes nothing."""
+    count = 3_000
+    elements = array.Elements(io.BytesIO(b"[" + b"".join(one.encode() * count for one in brackets)))
+    stack = elements._open = CountingStack()
+    assert [one for one in elements if isinstance(one, bytes)] == []
+    assert stack.steps <= 2 * count + 1
+
+
+OWN = [
+    {"thread": "a", "head": {"title": "A", "tags": ["x"]}, "role": "user", "time": "2026-11-21 10:02", "text": "hi"},
+    {"thread": "b", "role": "assistant", "text": "yes", "attributes": {"id": "1", "cost": "0.1"}},
+]
+WEIRD: list[Any] = [
+    None,
+    True,
+    -1,
+    1e300,
+    float("nan"),
+    "",
+    "x",
+    "\ud83d",
+    "\0",
+    "## system",
+    [],
+    [[]],
+    {},
+    {"a": {}},
+    "1e400",
+    10**30,
+]
+
+
+def mutated(value: Any, chance: random.Random, rate: float) -> Any:
+    """Return a copy in which values at random places are others."""
+    if chance.random() < rate:
+        return chance.choice(WEIRD)
+    if isinstance(value, dict):
+        return {
+            key if chance.random() > rate else f"{key}x": mutated(one, chance, rate)
+            for key, one in value.items()
+            if chance.random() > rate / 2
+        }
+    if isinstance(value, list):
+        return [mutated(one, chance, rate) for one in value]
+    return value
+
+
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), rate=st.sampled_from([0.01, 0.03, 0.1, 0.3]), kind=st.integers(0, 2))
+def test_no_mutated_file_ends_in_anything_but_a_report(
+    memory: Memory, root: Path, seed: int, rate: float, kind: int
+) -> None:
+    """Of each of the three formats; what was imported from it is a thread, and importing it again changes nothing."""
+    chance = random.Random(seed)
+    good = {**copy.deepcopy(TALK), "uuid": f"good-{seed}"}
+    if kind == 0:
+        file = lines(root, *(mutated(one, chance, rate) for one in OWN))
+        report = memory.import_file(file)
+    else:
+        file = export(root, mutated(TREE if kind == 1 else RICH, chance, rate), good)
+        report = memory.import_file(file)
+        assert report.messages + report.known >= 2
+    assert [path for path in root.rglob("*.md") if path.parent != root / "threads"] == []
+    again = memory.import_file(file)
+    assert (again.threads, again.continued, again.messages, again.wrong) == (0, 0, 0, report.wrong)
+
+
+def test_message_with_half_a_character_in_its_id_is_continued_once(memory: Memory, root: Path) -> None:
+    """No file can hold it, so the thread has another id than the export."""
+    memory.import_file(lines(root, {"thread": "b", "role": "user", "text": "first"}))
+    file = lines(root, {"thread": "b", "role": "user", "text": "yes", "attributes": {"id": "\ud83d"}})
+    assert (memory.import_file(file).messages, memory.import_file(file).messages) == (1, 0)
+
+
+# ---------------------------------------------------------------------------------------- nothing is lost
+
+RICH = {
+    "uuid": "r-1",
+    "name": "Rich",
+    "chat_messages": [
+        {
+            "uuid": "1",
+            "sender": "human",
+            "text": "See this",
+            "attachments": [
+                {"file_name": "plan.txt", "extracted_content": "Line one\nLine two"},
+                {"file_name": "x.bin"},
+            ],
+            "files": [{"file_name": "photo.png"}, {"file_name": "data.csv"}],
+            "files_v2": [{"file_name": "photo.png"}],
+        },
+        {
+            "uuid": "2",
+            "sender": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "It is a plan."},
+                {"type": "text", "text": "I look it up."},
+                {"type": "tool_use", "name": "web_search", "input": {"query": "herons", "n": 3}},
+                {
+                    "type": "tool_result",
+                    "name": "web_search",
+                    "content": [{"type": "text", "text": "Alder."}, {"type": "image"}],
+                },
+                {"type": "text", "text": "In the alder."},
+            ],
+        },
+    ],
+}
+
+
+def test_what_claude_attached_thought_and_looked_up_is_kept(memory: Memory, root: Path) -> None:
+    """As quotations below a label; what has no text is named and counted."""
+    report = memory.import_file(export(root, RICH))
+    asked, answered = (one.text for one in memory.thread("rich").messages)
+    assert asked == (
+        "See this\n\n[attachment plan.txt]\n> Line one\n> Line two\n\n[file: x.bin]\n\n[image: photo.png]\n\n"
+        "[file: data.csv]"
+    )
+    assert answered == (
+        "[thinking]\n> It is a plan.\n\nI look it up.\n\n[call of web_search]\n> query: herons\n> n: 3\n\n"
+        "[result of web_search]\n> Alder.\n\n[image]\n\nIn the alder."
+    )
+    assert report.named == {"file": 2, "image": 2}
+
+
+def test_what_chatgpt_ran_thought_and_showed_is_kept(memory: Memory, root: Path) -> None:
+    """Code, its output, thoughts, quotations, canvases, images and attachments."""
+    contents: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"role": "user"}, {"content_type": "multimodal_text", "parts": [
+            "Look", {"content_type": "image_asset_pointer", "asset_pointer": "file://a.png"},
+            {"content_type": "audio_transcription", "text": "spoken"}]}),
+        ({"role": "assistant"}, {"content_type": "thoughts", "thoughts": [{"summary": "Plan", "content": "Count"}]}),
+        ({"role": "assistant"}, {"content_type": "code", "language": "python", "text": "print(1)"}),
+        ({"role": "tool", "name": "python"}, {"content_type": "execution_output", "text": "1"}),
+        ({"role": "tool"}, {"content_type": "tether_quote", "title": "Herons", "url": "https://x.y", "text": "nest"}),
+        ({"role": "assistant"}, {"content_type": "something_new", "payload": 1}),
+    ]  # fmt: skip
+    mapping: dict[str, Any] = {}
+    for number, (author, content) in enumerate(contents):
+        message = {"id": f"i{number}", "author": author, "content": content}
+        mapping[str(number)] = {"parent": str(number - 1) if number else None, "message": message}
+    mapping["0"]["message"]["metadata"] = {"attachments": [{"name": "report.pdf", "mime_type": "application/pdf"}]}
+    report = memory.import_file(
+        export(root, {"id": "c", "title": "Run", "current_node": str(len(contents) - 1), "mapping": mapping})
+    )
+    assert report.wrong == []
+    assert [one.text for one in memory.thread("run").messages] == [
+        "Look\n\n[image: file://a.png]\n\n[audio transcription]\n> spoken\n\n[file: report.pdf]",
+        "[thinking]\n> Plan\n> Count",
+        "[code in python]\n> print(1)",
+        "[execution output of python]\n> 1",
+        "[tether quote]\n> Herons\n> https://x.y\n> nest",
+        "[something new]",
+    ]
+    assert report.named == {"image": 1, "file": 1, "something new": 1}
+
+
+# ----------------------------------------------------------------------------------------------- bounds
+
+
+def test_archive_that_expands_too_far_is_refused(memory: Memory, root: Path) -> None:
+    """Before any of it is expanded."""
+    bomb = root.with_name("bomb.zip")
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", b"[" + b" " * 50_000_000 + b"]")
+    assert bomb.stat().st_size < 100_000
+    with pytest.raises(UsageError, match="expands from"):
+        memory.import_file(bomb)
+
+
+def test_only_conversations_are_read_of_an_archive(memory: Memory, root: Path) -> None:
+    """An export holds other lists, which would be named as conversations that are none."""
+    file = root.with_name("export.zip")
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("conversations.json", "chat/conversations-2.json", "user.json", "my-conversations.json.bak"):
+            archive.writestr(name, json.dumps([{**TALK, "uuid": f"u-{name}", "name": name}]))
+        archive.mkdir("conversations-3.json")
+    report = memory.import_file(file)
+    assert (len(report.paths), report.wrong) == (2, [])
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", 7, "x" * 201])
+def test_conversation_without_a_usable_id_is_left_out(memory: Memory, root: Path, name: object) -> None:
+    """By its id it is known again; the others are imported."""
+    report = memory.import_file(export(root, {**TALK, "uuid": name}, {**TALK, "uuid": "x" * 200}))
+    assert (len(report.paths), report.wrong) == (1, ["conversation 1: the conversation has no id that can be used"])
+
+
+def test_large_conversation_is_left_out_without_being_held(root: Path) -> None:
+    """Memory stays far below what the file holds, and the next conversation is read."""
+    file = root.with_name("conversations.json")
+    with file.open("w") as out:
+        out.write('[{"a": "')
+        for _ in range(150):
+            out.write("x" * 1_000_000)
+        out.write(f'"}}, {json.dumps(TALK)}]')
+    code = (
+        "import resource, sys\nfrom pathlib import Path\n"
+        "from memsync.features.conversations.read import read_conversations\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "print([str(one)[:40] for one in read_conversations(Path(sys.argv[1]))])\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+    first, megabytes = done.stdout.splitlines()
+    assert first.startswith("['conversation 1: it is larger than 32 MB', \"ConversationText(")
+    assert int(megabytes) < 100
+
+
+def test_own_lines_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond is named, and what is before is imported."""
+    monkeypatch.setattr(read, "MAX_LINES_BYTES", 300)
+    file = lines(root, *({"thread": f"t{number}", "role": "user", "text": "x" * 60} for number in range(4)))
+    *_, whole, beyond = sorted(read_conversations(file), key=lambda one: isinstance(one, Skipped))
+    assert isinstance(whole, ConversationText)
+    assert str(beyond).startswith("line 3: over")
+
+
+def test_values_of_a_line_are_bounded(root: Path) -> None:
+    """As those of a conversation in an array are; the lines after it are read."""
+    many = ",".join(['"k":{}'] * (array.MAX_CONTAINERS + 1))
+    file = root.with_name("in.jsonl")
+    said = json.dumps({"thread": "t", "role": "user", "text": "[{" * array.MAX_CONTAINERS})
+    file.write_text(f'{{"thread":"t","head":{{{many}}},"role":"user","text":"x"}}\n{said}\n')
+    left_out, whole = read_conversations(file)
+    assert str(left_out) == f"line 1: it has more than {array.MAX_CONTAINERS:,} objects and lists"
+    assert isinstance(whole, ConversationText)
+    assert len(whole.turns) == 1
+
+
+def test_names_of_a_head_are_bounded(memory: Memory, root: Path) -> None:
+    """Over all lines of a thread, too: no front matter has so many."""
+    heads = [{f"k{number}": 1} for number in range(read.MAX_HEAD_NAMES + 1)]
+    report = memory.import_file(
+        lines(root, *({"thread": "t", "head": head, "role": "user", "text": "x"} for head in heads))
+    )
+    over, left_out = report.wrong
+    assert over == f"line {len(heads)}: head has more than {read.MAX_HEAD_NAMES} names"
+    assert left_out.startswith("t: left out of its head: 'k0', 'k1', 'k10', 'k11', 'k12' and 95 others")
+    assert len(memory.thread("t").messages) == len(heads) - 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"thread": "x/" * 50_000}, {"role": "r" * 100_000}, {"time": "t" * 100_000}, {"attributes": {"a" * 100_000: []}},
+     {"attributes": {" " * 100_000: "x"}}, {"attributes": {"a": "x" * 100_000}}, {"head": {"k" * 100_000: 1}}],
+)  # fmt: skip
+def test_every_complaint_is_short(memory: Memory, root: Path, change: dict[str, object]) -> None:
+    """Whatever it quotes: it goes to a terminal, or to a model."""
+    report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x", **change}))
+    (wrong,) = report.wrong
+    assert len(wrong) < 1_000
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "encrypted flag"])
+def test_damaged_archive_is_no_traceback(memory: Memory, root: Path, damage: str) -> None:
+    """It is named, or refused with a reason."""
+    file = root.with_name("export.zip")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", json.dumps([{**TALK, "uuid": str(n)} for n in range(200)]))
+    content = bytearray(file.read_bytes())
+    if damage == "cut":
+        del content[len(content) // 2 :]
+    elif damage == "flipped":
+        content[len(content) // 3] ^= 0xFF
+    else:
+        content[6] |= 1
+        content[content.index(b"PK\x01\x02") + 8] |= 1
+    file.write_bytes(content)
+    try:
+        wrong = memory.import_file(file).wrong
+    except UsageError as error:
+        wrong = [error.message]
+    assert wrong
+
+
+# --------------------------------------------------------------------------------- killed and run again
+
+
+def conversations(count: int) -> Iterator[dict[str, Any]]:
+    for number in range(count):
+        yield {**copy.deepcopy(TALK), "uuid": f"k-{number}", "name": f"Talk {number}"}
+
+
+def test_killed_import_goes_on_when_it_is_run_again(memory: Memory, root: Path, cli: Cli) -> None:
+    """Each thread is there once, and whole."""
+    file = export(root, *conversations(3_000))
+    running = cli.begin("import", str(file))
+    limit = time.monotonic() + 60
+    while len(list(root.rglob("*.md"))) < 50 and time.monotonic() < limit:
+        time.sleep(0.005)
+    running.kill()
+    running.wait()
+    assert len(list(root.rglob("*.md"))) < 3_000
+    memory.import_file(file)
+    assert len(list(root.rglob("*.md"))) == 3_000
+    assert {one.usage.messages for one in memory.threads().threads} == {2}
+    assert memory.import_file(file).known == 6_000
+
+
+def test_command_says_what_it_left_out(cli: Cli, root: Path) -> None:
+    """On stderr, in its JSON, and by its exit code."""
+    file = export(root, MALFORMED["author a string"], RICH)
+    done = cli("import", str(file), "--json")
+    assert done.returncode == 1
+    (told,) = json.loads(done.stdout)["files"]
+    assert told["wrong"] == ["conversation 1: message d: its author is not an object"]
+    assert told["named"] == {"file": 2, "image": 2}
+    assert told["threads"] == 1
+    assert "conversation 1: message d" in done.stderr

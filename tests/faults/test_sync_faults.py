@@ -1,0 +1,251 @@
+"""Sync when files, folders or the clock do not behave: nothing is lost, everything is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.errors import NoteError, RootError
+from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
+from memsync.notes.files import NoteFiles
+from memsync.settings.load import load_settings
+from tests.conftest import FakeEmbedder
+from tests.support.index_checks import assert_sound, database
+
+Write = Callable[[str, str | bytes], Path]
+MakeMemory = Callable[..., Memory]
+BINARY = b"\x7fELF\x00\x01\x02\x03" * 400
+
+
+def reads(monkeypatch: pytest.MonkeyPatch, before: Callable[[str], None]) -> list[str]:
+    """Call `before` with each path that is read, and return the list in which they are noted."""
+    noted: list[str] = []
+    real = NoteFiles.read
+
+    def read(self: NoteFiles, path: NotePath) -> Any:
+        noted.append(path)
+        before(path)
+        return real(self, path)
+
+    monkeypatch.setattr(NoteFiles, "read", read)
+    return noted
+
+
+def test_unreadable_note_is_reported_and_stays_findable(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unreadable is not deleted: the last indexed state answers until the file can be read again."""
+    write("a.md", "The heron nests in the alder.\n")
+    write("b.md", "The ketch lies in the harbour.\n")
+    memory.sync()
+    write("a.md", "The stork nests on the chimney.\n")
+
+    def deny(path: str) -> None:
+        if path == "a.md":
+            raise NoteError("a.md cannot be read: Permission denied")
+
+    with monkeypatch.context() as denied:
+        reads(denied, deny)
+        report = memory.sync()
+        assert [(failure.path, failure.reason) for failure in report.failed] == [
+            ("a.md", "a.md cannot be read: Permission denied")
+        ]
+        assert (report.deleted, memory.status().notes) == (0, 2)
+        result = memory.search("harbour")
+        assert [hit.path for hit in result.hits][:1] == ["b.md"]
+        assert any("Permission denied" in warning for warning in result.warnings)
+
+
+def test_unreadable_folder_keeps_its_notes(memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that cannot be listed is reported; what is known of its notes is kept."""
+    write("sub/a.md", "The heron nests in the alder.\n")
+    write("b.md", "Other.\n")
+    memory.sync()
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if path.rstrip("/").endswith("sub"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    report = memory.sync()
+    assert [failure.path for failure in report.failed] == ["sub/"]
+    assert (report.deleted, memory.status().notes) == (0, 2)
+
+
+def test_failed_file_is_tried_again_only_when_it_changes(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure is told at every sync, the file read once a state; another process goes by the same memory."""
+    write("image.md", BINARY)
+    write("a.md", "Text.\n")
+    assert [failure.path for failure in memory.sync().failed] == ["image.md"]
+    noted = reads(monkeypatch, lambda path: None)
+    assert [failure.path for failure in memory.sync().failed] == ["image.md"]
+    assert [failure.path for failure in memory.status().failures] == ["image.md"]
+    assert "image.md" not in noted
+    write("image.md", "Now it is text about herons.\n")
+    assert memory.sync().failed == ()
+    assert noted.count("image.md") == 1
+    assert memory.status().failures == ()
+
+
+def test_failure_of_a_file_that_is_gone_is_forgotten(memory: Memory, write: Write) -> None:
+    """What does not exist any more cannot be repaired."""
+    write("image.md", BINARY).unlink()
+    write("image.md", BINARY)
+    memory.sync()
+    (memory.settings.root / "image.md").unlink()
+    assert memory.sync().failed == ()
+    assert memory.status().failures == ()
+
+
+def test_missing_root_is_an_error_and_deletes_nothing(memory: Memory, write: Write, root: Path) -> None:
+    """A root that was renamed or unmounted says so; once back it is as it was."""
+    write("a.md", "The heron nests in the alder.\n")
+    memory.sync()
+    away = root.rename(root.with_name("away"))
+    for ask in (memory.sync, lambda: memory.search("heron"), memory.rebuild):
+        with pytest.raises(RootError, match="does not exist"):
+            ask()
+    assert memory.status().notes == 1
+    away.rename(root)
+    assert [hit.path for hit in memory.search("heron").hits] == ["a.md"]
+
+
+def test_replaced_root_is_refused_until_accepted(memory: Memory, write: Write, root: Path) -> None:
+    """Another folder at the same path with none of the notes: an empty mount point looks just like that."""
+    write("a.md", "The heron nests in the alder.\n")
+    memory.sync()
+    root.rename(root.with_name("away"))
+    root.mkdir()
+    for ask in (memory.sync, lambda: memory.search("heron")):
+        with pytest.raises(RootError, match="not the folder that was indexed") as caught:
+            ask()
+        assert "--accept-root" in caught.value.hint
+    assert memory.status().notes == 1
+    write("z.md", "The stork nests on the chimney.\n")
+    report = memory.sync(accept_root=True)
+    assert (report.added, report.deleted) == (1, 1)
+    assert memory.sync().failed == ()
+
+
+def test_root_restored_from_a_copy_is_recognised_by_its_notes(memory: Memory, write: Write, root: Path) -> None:
+    """A clone or a restored backup is another folder with the same notes: no reason to refuse."""
+    write("a.md", "The heron nests in the alder.\n")
+    memory.sync()
+    away = root.rename(root.with_name("away"))
+    shutil.copytree(away, root)
+    report = memory.sync()
+    assert (report.added, report.deleted, report.vectors_computed) == (0, 0, 0)
+
+
+def test_file_that_changes_between_reading_and_commit_is_planned_again(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stamp is checked inside the commit: what was read and is no longer true is not committed."""
+    write("a.md", "The heron nests in the alder.\n")
+    write("b.md", "Other, and longer than what that bird does.\n")
+    real = NoteFiles.identity
+    changed: list[str] = []
+
+    def identity(self: NoteFiles, path: NotePath) -> Any:
+        if path == "a.md" and not changed:
+            changed.append(path)
+            write("a.md", "The stork nests on the chimney.\n")
+        return real(self, path)
+
+    monkeypatch.setattr(NoteFiles, "identity", identity)
+    noted = reads(monkeypatch, lambda path: None)
+    report = memory.sync()
+    assert report.added == 2
+    assert noted[:4] == ["a.md", "b.md", "b.md", "a.md"]  # modified come before added
+    assert memory.search("heron", mode="keyword").hits == ()
+    assert [hit.text for hit in memory.search("stork", mode="keyword").hits] == ["The stork nests on the chimney."]
+
+
+def test_file_that_vanishes_before_it_is_read_is_no_failure(
+    memory: Memory, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed, then gone: the next look sees it is not there."""
+    write("a.md", "Here.\n")
+    write("b.md", "Gone.\n")
+    reads(monkeypatch, lambda path: (root / "b.md").unlink(missing_ok=True))
+    report = memory.sync()
+    assert (report.added, report.failed, memory.status().notes) == (1, (), 1)
+
+
+def test_file_that_comes_back_before_its_deletion_is_committed_stays(
+    memory: Memory, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that removes and writes anew: never a moment in which the note is gone from search."""
+    write("a.md", "The heron nests in the alder.\n")
+    memory.sync()
+    (root / "a.md").unlink()
+    real = NoteFiles.identity
+
+    def identity(self: NoteFiles, path: NotePath) -> Any:
+        if not (root / "a.md").exists():
+            write("a.md", "The heron nests in the alder.\n")
+        return real(self, path)
+
+    monkeypatch.setattr(NoteFiles, "identity", identity)
+    report = memory.sync()
+    assert (report.deleted, memory.status().notes) == (0, 1)
+
+
+def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors(
+    memory: Memory, write: Write, root: Path, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vector that comes for a passage that has gone meanwhile is not attached to anything."""
+    write("a.md", "The heron nests in the alder.\n")
+    write("b.md", "The ketch lies in the harbour.\n")
+    real = embedder.embed_passages
+
+    def embed(texts: list[str], pause: object = None) -> Any:
+        (root / "a.md").unlink(missing_ok=True)
+        memory.syncer.refresh()
+        return real(texts)
+
+    monkeypatch.setattr(embedder, "embed_passages", embed)
+    memory.sync()
+    assert memory.status().notes == 1
+    assert_sound(database(memory))
+
+
+def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemory, write: Write, root: Path) -> None:
+    """What could not be indexed in time is counted and said, never hidden."""
+    hasty = load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "0"}, cwd=root)
+    memory = make_memory(own_settings=hasty)
+    write("a.md", "The heron nests in the alder.\n")
+    memory.sync()
+    write("b.md", "The heron fishes at dawn.\n")
+    write("c.md", "The heron sleeps at noon.\n")
+    result = memory.search("heron")
+    assert [hit.path for hit in result.hits] == ["a.md"]
+    assert result.freshness.stale
+    assert result.freshness.pending_text >= 2
+    assert any("files are not searched yet" in warning for warning in result.warnings)
+    memory.sync()
+    assert {hit.path for hit in memory.search("heron").hits} == {"a.md", "b.md", "c.md"}
+
+
+@pytest.mark.parametrize("year", [2262, 2999, 1600])
+def test_file_of_a_day_that_no_database_holds_is_a_note_like_any(memory: Memory, write: Write, year: int) -> None:
+    """Nanoseconds end in 2262; what is dated later is found, and changes are seen."""
+    path = write("far.md", "A zebra.\n")
+    moment = datetime(year, 12, 1, tzinfo=UTC).timestamp()
+    os.utime(path, (moment, moment))
+    assert [hit.path for hit in memory.search("zebra", mode="keyword").hits] == ["far.md"]
+    path.write_text("A quagga.\n")
+    os.utime(path, (moment, moment))
+    assert memory.search("quagga", mode="keyword").hits
+    assert memory.prune().due == ()

@@ -1,0 +1,417 @@
+"""`memsync eval`: questions with known answers give known figures, and asking them leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memsync.cli.main import main
+from memsync.errors import UsageError
+from memsync.features.evaluation.evaluator import COMPARABLE_SETTINGS, Asked, Bin, changes, measured
+from memsync.features.evaluation.measures import area_under_roc, bins_of, highest_floor, percentile
+from memsync.features.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
+from memsync.memory import Memory
+from memsync.model.vocabulary import Mode, NotePath
+from memsync.settings.load import SETTINGS
+from tests.conftest import PROJECT, Parse
+from tests.support.daemon_process import Cli
+
+Write = Callable[[str, str | bytes], Path]
+KNOWN = [NotePath("a.md"), NotePath("b.md")]
+
+
+@pytest.fixture
+def run(root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run memsync on the root in this process, by words alone, and return (exit code, stdout, stderr)."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+
+    def call(*arguments: str) -> tuple[Any, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(["--root", str(root), *arguments])
+        done = capsys.readouterr()
+        return stop.value.code, done.out, done.err
+
+    return call
+
+
+def lines(*rows: Any) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def asked(rank: int, score: float, *, answerable: bool = True, holds_all: bool = False) -> Asked:
+    """Return a question with ten hits of falling score, of which that at `rank` has the answer."""
+    answers = (("a.md", 1, 1),) if answerable else ()
+    hits = tuple(("a.md" if place == rank else "b.md", 1, 1) for place in range(1, 11))
+    scores = tuple(score - place / 1000 for place in range(10))
+    return Asked(Question("q", answers, "here"), hits, scores, (holds_all,) * 10, 5.0)
+
+
+def figures(*found: Asked) -> dict[str, float]:
+    return {figure.name: figure.value for figure in measured(found, {}, Mode.HYBRID, 0.01).figures}
+
+
+# --------------------------------------------------------------------------------------------- a file
+
+
+def test_answers_are_paths_lines_and_ranges() -> None:
+    """Each form means what a citation of a search means; a path alone is the whole note."""
+    (question,) = read_questions(lines({"question": "q", "answers": ["a.md", "b.md:12", "./b.md:3-9"]}), "f", KNOWN)
+    whole, line, part = question.answers
+    assert (whole[0], whole[1], line, part) == ("a.md", 1, ("b.md", 12, 12), ("b.md", 3, 9))
+    assert whole[2] > 10**9
+
+
+def test_files_of_other_benchmarks_are_read() -> None:
+    """`relevant` has ranges, `any_of` lists of lines; an empty list is a question that nothing answers."""
+    found = read_questions(
+        lines(
+            {"qid": "1", "question": "q", "relevant": [["a.md", 3, 4]]},
+            {"qid": "2", "question": "q", "any_of": [[["a.md", 3], ["b.md", 5]], [["b.md", 7]]]},
+            {"question": "q", "relevant": []},
+        ),
+        "f",
+        KNOWN,
+    )
+    assert [question.answers for question in found] == [
+        (("a.md", 3, 4),),
+        (("a.md", 3, 3), ("b.md", 5, 5), ("b.md", 7, 7)),
+        (),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "f line 2: this is not a JSON object"),
+        ("[]", "f line 2: this is not a JSON object"),
+        ("[" * 100_000, "f line 2: this is not a JSON object"),
+        ('{"answers": []}', 'f line 2: "question" must be text'),
+        ('{"question": " ", "answers": []}', 'f line 2: "question" must be text'),
+        ('{"question": "q"}', "f line 2: the question has no list of answers"),
+        ('{"question": "q", "answers": [], "relevant": []}', '"answers" and "relevant"; give only one'),
+        ('{"question": "q", "answers": "a.md"}', 'f line 2: "answers" must be a list of PATH, PATH:LINE or PATH:FIRST'),
+        ('{"question": "q", "answers": ["a.md:9-3"]}', 'f line 2: "answers" must be a list of PATH'),
+        ('{"question": "q", "answers": [3]}', 'f line 2: "answers" must be a list of PATH'),
+        ('{"question": "q", "answers": [""]}', 'f line 2: "answers" must be a list of PATH'),
+        ('{"question": "q", "answers": ["c.md:3"]}', "f line 2: there is no note 'c.md'"),
+        ('{"question": "q", "relevant": [["a.md", 0, 3]]}', 'f line 2: "relevant" must be a list of [PATH, FIRST, LAS'),
+        ('{"question": "q", "relevant": [["a.md", true, 3]]}', 'f line 2: "relevant" must be a list of'),
+        ('{"question": "q", "any_of": [["a.md", 3]]}', 'f line 2: "any_of" must be a list of lists'),
+    ],
+)
+def test_a_line_that_is_no_question_is_named(line: str, said: str) -> None:
+    """With its number, blank lines counted, and what is wrong with it."""
+    with pytest.raises(UsageError) as error:
+        read_questions(f"\n{line}\n".encode(), "f", KNOWN)
+    assert said in error.value.message
+
+
+def test_a_file_without_questions_or_in_another_encoding_is_refused() -> None:
+    """No figures are made of nothing, and no letters are guessed."""
+    with pytest.raises(UsageError, match="f holds no questions"):
+        read_questions(b"\n\n", "f", KNOWN)
+    with pytest.raises(UsageError, match="f line 2: this is not UTF-8"):
+        read_questions(b"\n\xff\n", "f", KNOWN)
+
+
+# ------------------------------------------------------------------------------------ headings and links
+
+
+def generated(*notes: Any, most: int = 100) -> list[Question]:
+    vault = Vault()
+    for note in notes:
+        vault.add(note)
+    return vault.questions(most)
+
+
+def test_a_heading_asks_for_its_section_and_all_under_it(parse: Parse) -> None:
+    """Headings of one telling word, of several sections, or without text under them ask nothing."""
+    text = (
+        "# Pricing\n\nx\n\n## Choice of store\n\nSQLite.\n\n### Why\n\nx\n\n## Open questions\n\nx\n\n## No old part\n"
+    )
+    found = generated(parse(text), parse("## Open questions\n\ny\n", "b.md"))
+    assert [(question.text, question.answers) for question in found] == [("Choice of store", (("note.md", 5, 11),))]
+
+
+def test_a_link_asks_for_its_note_by_the_sentence_around_it(parse: Parse) -> None:
+    """The note with the sentence is left out of the search, which would otherwise only find that."""
+    source = (
+        "One two. The heron eats [[Fish|small fish]] daily. Three.\n\n- see [the heron's nest](birds/nest.md#x) #tag\n"
+    )
+    found = generated(parse(source, "log.md"), parse("x\n", "fish.md"), parse("y\n", "birds/nest.md"))
+    assert {(question.text, question.answers[0][0], question.without) for question in found} == {
+        ("The heron eats small fish daily.", "fish.md", ("log.md",)),
+        ("see the heron's nest", "birds/nest.md", ("log.md",)),
+    }
+
+
+def test_links_that_lead_nowhere_or_to_several_notes_ask_nothing(parse: Parse) -> None:
+    """Nor do links to other sites, to their own note, or in a sentence that stands before two different links."""
+    source = "[[Old fish|grey old fish]]\n\n[blue heron bird](https://example.org/a.md)\n\n[[log|this old log]]\n"
+    notes = [parse(source, "log.md"), parse("# Old fish\n", "a/x.md"), parse("# Old fish\n", "b/y.md")]
+    assert generated(*notes) == []
+
+
+def test_equal_notes_give_equal_questions_in_any_order(parse: Parse) -> None:
+    """The content decides which are drawn, and half of them are links as long as there are any."""
+    notes = [
+        parse(f"# Grey heron number{n}\n\nSee [blue fish number{n}](n{(n + 1) % 9}.md).\n", f"n{n}.md")
+        for n in range(9)
+    ]
+    drawn = generated(*notes, most=6)
+    assert drawn == generated(*reversed(notes), most=6)
+    assert [question.source.split()[0] for question in drawn] == ["heading", "link"] * 3
+
+
+def test_an_unanswerable_question_lacks_the_answer_and_all_that_links_there(parse: Parse) -> None:
+    """Such notes mostly say the same; without them nothing is left that could answer."""
+    notes = [parse("# Grey heron\n\nx\n", "a.md"), parse("See [[a|it now]].\n", "b.md"), parse("[[a]]\n", "c.md")]
+    (question,) = [one for one in generated(*notes) if one.source.startswith("heading")]
+    hopeless = without_answers(question)
+    assert hopeless is not None
+    assert (hopeless.answers, hopeless.without) == ((), ("a.md", "b.md", "c.md"))
+
+
+def test_a_note_that_everything_links_to_is_asked_for_only_once(parse: Parse) -> None:
+    """Without half of its notes a memory is another one."""
+    notes = [parse("# Grey heron\n\nx\n", "a.md"), *(parse("[[a]]\n", f"{n}.md") for n in range(30))]
+    (question,) = [one for one in generated(*notes) if one.source.startswith("heading")]
+    assert without_answers(question) is None
+
+
+PATHS = st.text("ab]-[*?^", min_size=1, max_size=5)
+
+
+@given(st.lists(PATHS, min_size=1, max_size=4), st.lists(PATHS, max_size=8))
+@example(["a]-b"], ["a]-", "a]-bc", "a]xb"])
+def test_globs_match_every_path_but_those_left_out(missing: list[str], others: list[str]) -> None:
+    """Whatever characters are in the paths: those of globs, too."""
+    import apsw
+
+    database = apsw.Connection(":memory:")
+    globs = paths_besides(missing)
+    for path in [*missing, *others]:
+        passed = any(database.execute("SELECT ? GLOB ?", (path, glob)).fetchone()[0] for glob in globs)  # type: ignore[index]  # because SELECT gives a row
+        assert passed == (path not in missing)
+
+
+# -------------------------------------------------------------------------------------------- measures
+
+
+def test_figures_are_those_that_one_can_work_out_by_hand() -> None:
+    """Ranks 1, 2, 6 and none: a quarter first, half among five, three quarters among ten."""
+    found = figures(asked(1, 0.9), asked(2, 0.9), asked(6, 0.9), asked(0, 0.9))
+    assert found["recall@1"] == 0.25
+    assert found["recall@5"] == 0.5
+    assert found["recall@10"] == 0.75
+    assert found["MRR@10"] == pytest.approx((1 + 1 / 2 + 1 / 6) / 4)
+    assert "AUC" not in found
+
+
+def test_auc_is_the_chance_that_an_answerable_question_scores_higher() -> None:
+    """Three of four pairs in order and one tie: 3.5 of 4."""
+    scores = [asked(1, 0.9), asked(1, 0.5), asked(0, 0.5, answerable=False), asked(0, 0.2, answerable=False)]
+    assert figures(*scores)["AUC"] == 0.875
+    assert area_under_roc([0.5], [0.5]) == 0.5
+
+
+def test_calibration_counts_each_question_in_one_tenth() -> None:
+    """0 is in the first, 1 in the last, and a tenth without questions is left out."""
+    found = bins_of([(0.0, False), (0.05, True), (0.5, True), (1.0, True)])
+    assert [(low, high, len(pairs)) for low, high, pairs in found] == [(0.0, 0.1, 2), (0.5, 0.6, 1), (0.9, 1.0, 1)]
+
+
+def test_the_highest_floor_loses_one_in_a_hundred() -> None:
+    """Of 100 scores the lowest may go and the next may not; of 99 none may."""
+    scores = [n / 1000 for n in range(100, 200)]
+    assert highest_floor(scores) == 0.101
+    assert highest_floor(scores[:99]) == 0.1
+    assert highest_floor([math.inf, 0.5]) == 0.5
+
+
+def test_a_floor_says_what_it_loses_and_silences() -> None:
+    """An answer that holds all the words stays whatever its score; nothing is suggested where all do."""
+    found = [asked(1, 0.3), asked(1, 0.1, holds_all=True), asked(0, 0.2, answerable=False), asked(0, 0.3)]
+    said = measured(found, {}, Mode.HYBRID, 0.4)
+    assert (said.floor.lost, said.floor.answered, said.floor.silenced, said.floor.unanswerable) == (1, 2, 1, 1)
+    assert said.suggested is not None
+    assert (said.suggested.score, said.suggested.lost, said.suggested.silenced) == (0.3, 0, 1)
+    assert measured([asked(1, 0.1, holds_all=True)], {}, Mode.HYBRID, 0.0).suggested is None
+    assert measured([asked(0, 0.1)], {}, Mode.HYBRID, 0.0).reason == "no question was answered"
+    assert "min_score does not apply" in measured(found, {}, Mode.KEYWORD, 0.4).reason
+
+
+def test_a_difference_is_noise_unless_its_interval_leaves_out_zero() -> None:
+    """One question of forty that changed sides is noise; thirty are not."""
+    before = [asked(2, 0.9)] * 40
+    assert changes(before, [asked(1, 0.9)] * 1 + [asked(2, 0.9)] * 39)[0].verdict == "noise"
+    assert changes(before, [asked(1, 0.9)] * 30 + [asked(2, 0.9)] * 10)[0].verdict == "better"
+    assert changes([asked(1, 0.9)] * 30, [asked(3, 0.9)] * 30)[0].verdict == "worse"
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    """The smallest one that enough do not exceed."""
+    assert [percentile([4, 1, 3, 2], share) for share in (0.5, 0.95)] == [2, 4]
+
+
+def test_latency_is_that_of_searches_in_the_whole_memory() -> None:
+    """A search that leaves out notes costs more than anybody's; it counts only where there are no others."""
+    plain = asked(1, 0.9)
+    without = replace(plain, question=replace(plain.question, without=("b.md",)), milliseconds=50.0)
+    assert measured([plain, without], {}, Mode.HYBRID, 0.0).p95_ms == 5.0
+    assert measured([without], {}, Mode.HYBRID, 0.0).p95_ms == 50.0
+
+
+# -------------------------------------------------------------------------------------------- the command
+
+
+def test_a_small_vault_gives_known_figures(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
+    """Two of three are found first; the third asks for what no note says."""
+    write("a.md", "# Birds\n\nThe heron eats fish.\n")
+    write("b.md", "# Tools\n\nThe hammer is in the shed.\n")
+    rows = [
+        {"question": "heron", "answers": ["a.md:3"]},
+        {"question": "hammer", "answers": ["b.md"]},
+        {"question": "heron", "answers": ["b.md:3"]},
+        {"question": "violin", "answers": []},
+    ]
+    (tmp_path / "q.jsonl").write_bytes(lines(*rows))
+    code, out, _ = run("eval", str(tmp_path / "q.jsonl"))
+    assert code == 0
+    assert "3 questions with an answer, 1 without\n" in out
+    assert "recall@1   0.667 [" in out
+    assert "MRR@10     0.667 [" in out
+
+
+def test_json_is_one_document_with_what_is_documented(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
+    """Its keys are those that docs/json.md names, also for a comparison."""
+    write("a.md", "# Birds\n\nThe heron eats fish.\n")
+    (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": ["a.md:3"]}))
+    code, out, _ = run("eval", str(tmp_path / "q.jsonl"), "--set", "search.candidates=50", "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert set(document) == {"questions", "runs", "changes", "warnings"}
+    assert [one["settings"] for one in document["runs"]] == [{}, {"search.candidates": 50}]
+    assert document["changes"][0] == {"name": "recall@1", "value": 0, "low": 0, "high": 0, "verdict": "noise"}
+    page = (PROJECT / "docs" / "json.md").read_text()
+    section = page.partition("\n## eval\n")[2].partition("\n## ")[0]
+    keys = {*document, *document["questions"], *document["runs"][0], *document["runs"][0]["floor"]}
+    keys |= {*document["runs"][0]["figures"][0], *document["changes"][0], *Bin.__dataclass_fields__}
+    assert {key for key in keys if f'"{key}"' not in section} == set()
+
+
+def test_an_answer_at_a_line_that_its_note_does_not_have_is_an_error(
+    run: Callable[..., Any], write: Write, tmp_path: Path
+) -> None:
+    """Else a note that was edited since would count as one that is never found."""
+    write("a.md", "heron\n")
+    for line, expected in ((1, 0), (2, 0), (3, 2)):
+        (tmp_path / "q.jsonl").write_bytes(lines({"question": "heron", "answers": [f"a.md:{line}"]}))
+        code, _, err = run("eval", str(tmp_path / "q.jsonl"))
+        assert code == expected, err
+    assert "q.jsonl line 1: a.md has no line 3" in err
+
+
+def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], write: Write, tmp_path: Path) -> None:
+    """A question that no search understands is one, too."""
+    write("a.md", "heron\n")
+    good = {"question": "heron", "answers": ["a.md"]}
+    (tmp_path / "q.jsonl").write_bytes(lines(good, {"question": "tags:work", "answers": ["a.md"]}))
+    code, out, err = run("eval", str(tmp_path / "q.jsonl"))
+    assert (code, out) == (2, "")
+    assert 'q.jsonl line 2: Unknown filter "tags:"' in err
+    code, out, err = run("eval", str(tmp_path / "none.jsonl"))
+    assert (code, out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "code", "said"),
+    [
+        (
+            "search.keyword_wait=1",
+            3,
+            "--set: unknown setting search.keyword_wait\n  Did you mean search.keyword_weight?",
+        ),
+        ("search.keyword_weight=2", 3, "--set: search.keyword_weight must be from 0 to 1, not 2.0"),
+        ("search.keyword_weight", 2, "--set search.keyword_weight is not NAME=VALUE"),
+        ("chunks.max_tokens=200", 2, "chunks.max_tokens cannot be compared: it does not decide the order of hits"),
+        ("search.limit=3", 2, "search.limit cannot be compared: eval always looks at 10 hits"),
+        ("search.rerank_weight=0.2", 2, "search.rerank_weight cannot be compared: eval does not rerank"),
+        ("search.min_score=0.2", 2, "search.min_score cannot be compared: eval looks at hits of every score"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_the_reason(
+    run: Callable[..., Any], write: Write, assignment: str, code: int, said: str
+) -> None:
+    """Before anything is indexed or asked."""
+    write("a.md", "heron\n")
+    found, out, err = run("eval", "--set", assignment)
+    assert (found, out) == (code, "")
+    assert said in err
+
+
+def test_what_can_be_compared_is_a_setting() -> None:
+    """No name in the list has been renamed."""
+    assert set(COMPARABLE_SETTINGS) <= {setting.name for setting in SETTINGS}
+
+
+def test_a_vault_that_asks_nothing_is_an_error(run: Callable[..., Any], write: Write) -> None:
+    """With advice to write questions."""
+    write("a.md", "heron\n")
+    code, out, err = run("eval")
+    assert (code, out) == (2, "")
+    assert "no questions can be made of these notes" in err
+
+
+def test_asking_counts_as_no_use_and_writes_no_note(run: Callable[..., Any], root: Path, write: Write) -> None:
+    """`stats` knows of no search afterwards, and every file has the stamp it had."""
+    write("a.md", "# The grey heron\n\nIt eats fish.\n")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*")}
+    assert run("eval")[0] == 0
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.rglob("*")} == before
+    assert json.loads(run("stats", "--json")[1])["searches"] == 0
+
+
+def test_an_unanswerable_question_is_asked_without_its_notes(memory: Memory, write: Write) -> None:
+    """Its hits are of other notes only, and eval sees those of any score."""
+    write("a.md", "# The grey heron\n\nIt eats fish.\n")
+    write("b.md", "# An old hammer\n\nIt is in the shed.\n")
+    memory.sync()
+    evaluator = memory.evaluator()
+    found = evaluator.ask(evaluator.generated(10, lambda *_: None), lambda *_: None)
+    assert len(found) == 4
+    assert [one.rank for one in found if one.question.answers] == [1, 1]
+    for one in found:
+        assert {path for path, _, _ in one.hits}.isdisjoint(one.question.without)
+        assert one.hits
+
+
+def test_the_real_model_answers_in_other_words_and_is_silent_about_the_rest(
+    cli: Cli, write: Write, tmp_path: Path
+) -> None:
+    """Beside a daemon, which is not asked: the floor in force shows both answers and nothing else."""
+    write("a.md", "# Herons\n\nThey stand still in the water and wait for fish.\n")
+    write("b.md", "# Tools\n\nThe hammer is in the shed, under the bench.\n")
+    rows = [
+        {"question": "how do herons hunt", "answers": ["a.md:3"]},
+        {"question": "where did I put the hammer", "answers": ["b.md:3"]},
+        {"question": "who won the election in Portugal", "answers": []},
+    ]
+    (tmp_path / "q.jsonl").write_bytes(lines(*rows))
+    cli.start()
+    done = cli("eval", str(tmp_path / "q.jsonl"), "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["runs"]
+    values = {figure["name"]: figure["value"] for figure in found["figures"]}
+    assert (values["recall@1"], values["AUC"]) == (1.0, 1.0)
+    assert (found["floor"]["lost"], found["floor"]["silenced"]) == (0, 1)
+    assert (found["suggested"], found["reason"]) == (None, "the current one does as well")

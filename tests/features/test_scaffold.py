@@ -1,0 +1,86 @@
+"""`memsync init`: a new memory root, or an adopted one; nothing is ever overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memsync import Memory
+from memsync.errors import RootError, WriteRefused
+from memsync.features.scaffold import create_root
+from memsync.settings.load import load_settings
+from tests.support.daemon_process import Cli
+
+
+def test_new_root_has_templates_and_can_be_searched(tmp_path: Path) -> None:
+    """init, sync, search: the first minute."""
+    made = create_root(tmp_path / "new")
+    assert {"SOUL.md", "MEMORY.md", "preferences.md", ".gitignore", ".gitattributes", "config.toml"} <= set(
+        made.created
+    )
+    assert "daily/*.md merge=union" in (made.root / ".gitattributes").read_text()
+    assert load_settings(environ={}, cwd=made.root).root == made.root
+    with Memory.open(made.root) as memory:
+        assert memory.search("made with init", mode="keyword").hits[0].kind == "daily"
+        assert memory.status().warnings == ()
+
+
+def test_folder_with_notes_gets_only_what_is_missing(tmp_path: Path) -> None:
+    """No template is put beside somebody's notes, and no file of theirs is touched."""
+    (tmp_path / "mine.md").write_text("mine")
+    (tmp_path / ".gitignore").write_text("theirs")
+    made = create_root(tmp_path)
+    assert (made.created, made.kept, made.notes) == ((".gitattributes", "config.toml"), (".gitignore",), 1)
+    assert (tmp_path / ".gitignore").read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.glob("*.md")) == ["mine.md"]
+
+
+def test_init_twice_changes_nothing(tmp_path: Path) -> None:
+    """The second run keeps every file."""
+    first = create_root(tmp_path / "new")
+    before = {path: path.read_bytes() for path in first.root.rglob("*") if path.is_file()}
+    second = create_root(first.root)
+    assert second.created == ()
+    assert before == {path: path.read_bytes() for path in first.root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["daily", "prompts"])
+def test_init_writes_no_template_behind_a_link(tmp_path: Path, name: str) -> None:
+    """A clone without notes may bring folders that lead elsewhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root = tmp_path / "clone"
+    root.mkdir()
+    (root / name).symlink_to(elsewhere)
+    with pytest.raises(WriteRefused, match=f"{name} is a symbolic link"):
+        create_root(root)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_init_on_a_file_is_refused(tmp_path: Path) -> None:
+    """A file is no root."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RootError, match="is not a folder"):
+        create_root(tmp_path / "file")
+
+
+def test_init_of_the_home_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody means to index everything they have."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for folder in (tmp_path, Path("/")):
+        with pytest.raises(RootError, match="too much"):
+            create_root(folder)
+
+
+def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, root: Path) -> None:
+    """A site's config.toml stays as it is; the settings are in memsync.toml, which the next command finds."""
+    site = 'title = "A site"\n'
+    (root / "config.toml").write_text(site)
+    (root / "heron.md").write_text("A heron.")
+    made = cli("init", str(root), cwd=root)
+    assert "created  memsync.toml  (config.toml here belongs to another program)" in made.stdout
+    assert cli("sync", cwd=root).returncode == 0
+    assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root).stdout
+    assert (root / "config.toml").read_text() == site
+    assert "kept     memsync.toml" in cli("init", str(root), cwd=root).stdout

@@ -1,0 +1,264 @@
+"""Candidates of the SQLite index: what the filters leave, what the words find, and that nothing typed breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memsync.errors import IndexFailure, UsageError
+from memsync.index.sqlite import schema
+from memsync.index.sqlite.match_syntax import all_of, any_of
+from memsync.index.sqlite.schema import capabilities
+from memsync.memory import Memory
+from memsync.model.query import Candidate, Filters, Query
+from tests.conftest import FakeEmbedder
+from tests.support.index_checks import open_database
+
+Write = Callable[[str, str | bytes], Path]
+
+
+@pytest.fixture
+def crowd(memory: Memory, write: Write) -> Memory:
+    """500 notes of equal words, of which five are in `rare/` and differ in every other way a filter can ask for."""
+    for number in range(495):
+        write(f"common/n{number:03}.md", f"The heron nests in alder {number}.\n")
+    head = "---\ntags: [odd]\ntier: personal\nsession: s9\nmood: calm\ndate: 2020-02-02\n---\n"
+    for number in range(5):
+        write(
+            f"rare/r{number}.md", f"{head}The heron nests in alder.\n\n## user @ 2020-02-02 10:00\n\nHeron {number}.\n"
+        )
+    memory.sync()
+    return memory
+
+
+def paths(memory: Memory, candidates: Sequence[Candidate]) -> list[str]:
+    with memory.index.reading() as reader:
+        chunks = reader.chunks([candidate.chunk_id for candidate in candidates])
+    return [chunks[candidate.chunk_id].path for candidate in candidates]
+
+
+def keyword(memory: Memory, text: str, limit: int = 20, **filters: Any) -> list[str]:
+    """Return the paths that the word index gives for what a person typed."""
+    query = memory.parse(text, filters=Filters(**filters))
+    with memory.index.reading() as reader:
+        return paths(memory, reader.keyword_candidates(query, limit))
+
+
+def vector(memory: Memory, embedder: FakeEmbedder, text: str, limit: int = 20, **filters: Any) -> list[str]:
+    """Return the paths that the vectors give for what a person typed."""
+    query = memory.parse(text, filters=Filters(**filters))
+    with memory.index.reading() as reader:
+        return paths(memory, reader.vector_candidates(query, embedder.embed_query(query.text), limit))
+
+
+def test_filters_narrow_inside_each_retriever(crowd: Memory, embedder: FakeEmbedder) -> None:
+    """Five notes among 500 of the same words are found by a limit of 20, by word and by vector alike."""
+    rare = {f"rare/r{number}.md" for number in range(5)}
+    for filters in (
+        {"folders": ("rare/",)}, {"path_globs": ("rare/*",)}, {"tags": ("odd",)}, {"tiers": ("personal",)},
+        {"where": (("mood", "calm"),)}, {"sessions": ("s9",)},
+    ):  # fmt: skip
+        assert set(keyword(crowd, "heron alder", **filters)) == rare, filters
+        assert set(vector(crowd, embedder, "heron alder", **filters)) == rare, filters
+
+
+def test_several_filters_are_all_required_and_values_of_one_are_alternatives(crowd: Memory) -> None:
+    """AND between names, OR within one."""
+    assert keyword(crowd, "heron", folders=("rare/",), tiers=("task",)) == []
+    found = keyword(crowd, "heron", folders=("rare/", "common/n00"), limit=100)
+    assert {path.split("/")[0] for path in found} == {"rare", "common"}
+
+
+def test_phrase_must_stand_word_for_word(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
+    """The words in another order do not do, by neither retriever."""
+    write("a.md", "The grey heron nests.\n")
+    write("b.md", "The heron is grey.\n")
+    memory.sync()
+    assert keyword(memory, '"grey heron"') == ["a.md"]
+    assert vector(memory, embedder, '"grey heron"') == ["a.md"]
+    assert sorted(keyword(memory, "grey heron")) == ["a.md", "b.md"]
+
+
+def test_exclusions_leave_out_what_holds_them(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
+    """Excluded words and phrases, by either retriever."""
+    write("a.md", "The grey heron nests.\n")
+    write("b.md", "The heron is grey.\n")
+    write("c.md", "The heron eats eels.\n")
+    memory.sync()
+    for text, left in [("heron -eels", {"a.md", "b.md"}), ('heron -"grey heron"', {"b.md", "c.md"})]:
+        assert set(keyword(memory, text)) == left
+        assert set(vector(memory, embedder, text)) == left
+
+
+def test_archived_notes_are_hidden_unless_asked_for(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
+    """Retired by folder or by front matter."""
+    write("a.md", "The heron nests.\n")
+    write("archive/b.md", "The heron nested.\n")
+    write("c.md", "---\narchived: true\n---\nThe heron will nest.\n")
+    memory.sync()
+    assert keyword(memory, "heron") == vector(memory, embedder, "heron") == ["a.md"]
+    assert set(keyword(memory, "heron", archived=True)) == {"a.md", "archive/b.md", "c.md"}
+    assert set(keyword(memory, "heron is:archived")) == {"a.md", "archive/b.md", "c.md"}
+    assert set(vector(memory, embedder, "heron", archived=True)) == {"a.md", "archive/b.md", "c.md"}
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("私たちは東京都に住んでいます。", ["東京", "東京都", "住んで", "都", "私"]),
+        ("我们选择了数据库。", ["数据库", "数据", "库", "选择"]),
+        ("데이터베이스를 선택했다.", ["데이터", "선택"]),
+        ("เราเลือกฐานข้อมูล", ["ฐานข้อมูล", "เลือก"]),
+        ("Das System heißt 漢字store.", ["漢字", "字", "store", "heißt", "漢字store"]),
+    ],
+)
+def test_unspaced_scripts_are_found_by_any_of_their_words(
+    memory: Memory, write: Write, text: str, queries: list[str]
+) -> None:
+    """A word within a run, one character of it, the last one too; what does not stand there is not found."""
+    write("a.md", f"{text}\n")
+    write("b.md", "Nothing of that kind. 猫\n")
+    memory.sync()
+    for query in queries:
+        assert keyword(memory, query) == ["a.md"], query
+    assert keyword(memory, "京東") == []
+
+
+def test_unspaced_script_is_found_in_headings_names_and_tags(memory: Memory, write: Write) -> None:
+    """Where a chunk stands is searched in every script."""
+    write("数据库.md", "# 标题\n\nAbove. #标签\n\n" + "Filler of another kind. " * 200 + "\n\nOnly herons here.\n")
+    memory.sync()
+    for query in ("数据", "标题 herons", "标"):
+        assert set(keyword(memory, query)) == {"数据库.md"}, query
+    assert "Only herons here." in memory.search('herons "数据库"', mode="keyword", limit=1).hits[0].text
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("foo-bar", "foo.md"), ("C++", "c.md"), ("a@b.org", "mail.md"), ("café", "cafe.md"), ("CAFE", "cafe.md"),
+        ("nesting", "nest.md"), ("std::vector<int>", "c.md"), ("v1.2.3", "foo.md"), ("can't", "nest.md"),
+    ],
+)  # fmt: skip
+def test_words_are_found_whatever_their_punctuation_accents_and_endings(
+    memory: Memory, write: Write, query: str, path: str
+) -> None:
+    """Punctuation is never an operator; accents and English endings do not matter."""
+    write("foo.md", "Install foo-bar v1.2.3 today.\n")
+    write("c.md", "C++ has std::vector<int>.\n")
+    write("mail.md", "Write to a@b.org please.\n")
+    write("cafe.md", "We met in the Café.\n")
+    write("nest.md", "It nests where one can't reach.\n")
+    memory.sync()
+    assert keyword(memory, query)[:1] == [path]
+
+
+ODD = [
+    "foo-bar", "C++", "a@b", '"', '"""', "'", "heron -x", "NEAR(", "NEAR(a b, 2)", "a\0b", '"a\0b"',
+    "* ^ : { }", "body:12",
+    '"body:heron"', "cjk : x", "AND OR NOT", "heron AND", "NOT heron", "heron*", "^heron", "(heron",
+    "{a b} : c", "+heron", "🦅", "heron 🦅", '"🦅"', "-", "--", "%s", "; DROP TABLE note", "\\",
+    "a" * 1_000_000, "heron " * 200_000, "漢" * 10_000, "a漢" * 5_000, "-a漢 " * 2_000 + "heron", '"a漢 b" ' * 1_000,
+    '"' * 9_999, "x:" * 4_000, "\u0e31", "²", "Ⅷ",
+    "path:[ heron", 'tag:" heron', 'where:a=" heron', "session:% heron", "path:*]* heron",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_odd_queries_are_answered(memory: Memory, write: Write, text: str) -> None:
+    """Operators of FTS5, quotes, NUL, emoji, a megabyte: an answer, never an error of SQL."""
+    write("a.md", "The heron nests. foo-bar C++ a@b 🦅 漢字\n")
+    memory.sync()
+    assert memory.search(text).hits == memory.search(text).hits
+
+
+@pytest.mark.parametrize("text", ['""', "-x", "\n", "", '-"a b" -c', "kind:novel", "body:heron", "in:' heron", "in:a"])
+def test_queries_that_ask_for_nothing_are_refused(memory: Memory, text: str) -> None:
+    """With advice; not answered with nothing found."""
+    with pytest.raises(UsageError) as raised:
+        memory.search(text)
+    assert raised.value.hint
+
+
+@hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=60) | st.text('a"-*^:(){}+ \0漢NEARDOT', max_size=30))
+def test_any_text_is_answered_or_refused_as_usage(memory: Memory, text: str) -> None:
+    """Whatever is typed: an answer or a UsageError."""
+    try:
+        memory.search(text)
+    except UsageError as error:
+        assert error.hint
+
+
+@hypothesis_settings(max_examples=300, deadline=None)
+@given(words=st.lists(st.text(max_size=12), max_size=6))
+def test_match_expressions_are_always_valid(words: list[str]) -> None:
+    """What is made of any words is understood by FTS5, or is empty."""
+    for expression in (any_of(words), all_of(words)):
+        if expression:
+            list(MATCHING.execute("SELECT rowid FROM t WHERE t MATCH ?", (expression,)))
+
+
+def _matching() -> Any:
+    connection = open_database(Path(":memory:"))
+    connection.execute("CREATE VIRTUAL TABLE t USING fts5 (body, cjk, tokenize='porter unicode61')")
+    return connection
+
+
+MATCHING = _matching()
+
+
+def test_equal_scores_share_a_rank_and_come_by_path(memory: Memory, write: Write) -> None:
+    """Order of indexing decides nothing: ties go to path, then line."""
+    for name in ("c.md", "a.md", "b.md"):
+        write(name, "The heron nests.\n")
+        memory.sync()
+    assert [hit.path for hit in memory.search("heron").hits] == ["a.md", "b.md", "c.md"]
+    with memory.index.reading() as reader:
+        candidates = reader.keyword_candidates(memory.parse("heron"), 10)
+    assert [candidate.rank for candidate in candidates] == [1, 1, 1]
+
+
+def test_filters_alone_give_the_latest_first(memory: Memory, write: Write) -> None:
+    """A query without words is answered by date."""
+    for day in ("2026-11-20", "2026-11-22", "2026-11-21"):
+        write(f"daily/{day}.md", f"- heron of {day}\n")
+    memory.sync()
+    with memory.index.reading() as reader:
+        found = reader.latest_candidates(Query("", filters=Filters(kinds=("daily",))), 2)
+    assert paths(memory, found) == ["daily/2026-11-22.md", "daily/2026-11-21.md"]
+
+
+def test_what_the_index_needs_of_sqlite_is_there() -> None:
+    """FTS5 with contentless_delete and vec0, tried on tables of each kind."""
+    library, vec0 = capabilities()
+    assert tuple(int(part) for part in library.split(".")) >= (3, 51, 3)
+    assert vec0.startswith("v0.1")
+
+
+def test_sqlite_that_lacks_something_is_told_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build without vec0, or one that knows no contentless tables."""
+    monkeypatch.setattr(schema, "load_vec0", lambda connection: None)
+    with pytest.raises(IndexFailure, match="SQLite lacks") as raised:
+        capabilities()
+    assert raised.value.hint == "Reinstall apsw and sqlite-vec."
+
+
+def test_tags_and_roles_narrow_by_whole_names_inside_each_retriever(
+    memory: Memory, write: Write, embedder: FakeEmbedder
+) -> None:
+    """What only begins alike takes no place among the candidates, however many there are of it."""
+    for number in range(30):
+        write(f"n{number}.md", "The heron nests. #workshop\n")
+    write("z.md", "The heron nests. #work/tools\n")
+    write("y.md", "The heron nests. #WORK\n")
+    memory.sync()
+    for found in (keyword(memory, "heron", 2, tags=("work",)), vector(memory, embedder, "heron", 2, tags=("work",))):
+        assert set(found) == {"z.md", "y.md"}
+    assert keyword(memory, "heron", tags=("tools",)) == []

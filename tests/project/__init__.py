@@ -1,0 +1,1 @@
+"""The project itself: docs, lock files, imports."""

@@ -1,0 +1,134 @@
+"""When nothing is found: how sure an answer must be, and what no model can read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsync.memory import Memory
+from memsync.model.note import Entry
+from memsync.model.query import IndexedChunk
+from memsync.model.vocabulary import Form, NotePath
+from memsync.search.confidence import probability
+from memsync.search.rank import Found, Question
+from memsync.settings.load import load_settings
+from memsync.wiring import connect_here
+from tests.support.daemon_process import Cli
+
+Write = Callable[[str, str], Path]
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\n## Pets\n\nOscar is our guinea pig.\n\n## Work\n\nThe store is SQLite.\n",
+    "daily/2026-11-20.md": "# 2026-11-20\n\n- 09:10 Signed the lease for a flat in Leith.\n- 10:30 See the dentist.\n",
+    "recipes.md": "# Bread\n\nMix flour, water, salt and yeast; let it rise overnight; bake for forty minutes.\n",
+}
+
+
+@pytest.fixture
+def small(root: Path, write: Write, tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    """Open a memory of three short notes with the built-in model."""
+    for path, text in NOTES.items():
+        write(path, text)
+    opened: list[Memory] = []
+
+    def open_memory(**settings: str) -> Memory:
+        environ = {f"MEMSYNC_SEARCH_{name.upper()}": value for name, value in settings.items()}
+        memory = connect_here(load_settings(root=root, environ={**os.environ, **environ}, cwd=root))
+        memory.sync()
+        opened.append(memory)
+        return memory
+
+    yield open_memory
+    for memory in opened:
+        memory.close()
+
+
+def found(*scores: float) -> list[Found]:
+    """Return entries with these scores, of one note."""
+    chunk = IndexedChunk(
+        1, NotePath("a.md"), 0, 1, 1, 0, 0, b"", [], "", [], "note", "project", "A", "", 0.5, False, 0, (0, 0, 0, 0),
+        Form.TEXT,
+    )  # fmt: skip
+    return [Found(Entry(1, 1, 0, 0, 10), chunk, False, score=score) for score in scores]
+
+
+def test_a_better_first_entry_is_surer_and_more_entries_less() -> None:
+    """Among many, one looks like an answer by chance."""
+    question = Question({}, frozenset(), asks_when=False)
+    assert probability(found(0.3), question) < probability(found(0.5), question)
+    assert probability(found(0.5, *[0.1] * 200), question) < probability(found(0.5, *[0.1] * 5), question)
+    assert probability(found(0.5, *[0.1] * 300), question) == probability(found(0.5, *[0.1] * 900), question)
+    assert 0.0 < probability(found(-0.5), question) < 0.01
+
+
+def test_a_small_memory_answers_in_other_words(small: Callable[..., Memory]) -> None:
+    """Few words of the question, or none, stand in the note that answers it."""
+    memory = small()
+    for question, path in (
+        ("which small animal lives with us", "MEMORY.md"),
+        ("when do I have to see somebody about my teeth", "daily/2026-11-20.md"),
+    ):
+        first = memory.search(question).hits[0]
+        assert (first.path, first.score > 0.3) == (path, True)
+
+
+@pytest.mark.parametrize("question", ["who won the world cup in 1998", "when did the Roman empire fall", "zzzqqqxxx"])
+def test_what_no_note_answers_is_met_with_silence(small: Callable[..., Memory], question: str) -> None:
+    """Yet whoever wants to see what is nearest is shown it."""
+    memory = small()
+    silent = memory.search(question)
+    nearest = memory.search(question, min_score=0)
+    assert silent.hits == ()
+    assert f"the best hit has a score of {nearest.hits[0].score:.2f}, which is too low" in silent.warnings[-1]
+    assert nearest.warnings == ()
+
+
+def test_an_unlikely_answer_is_left_out_as_a_whole_and_a_likely_one_shown_to_its_end(
+    small: Callable[..., Memory],
+) -> None:
+    """The setting is about the first hit; a score that a search asks for is about each."""
+    question = "which animal lives with us"
+    scores = [hit.score for hit in small(min_score="0").search(question).hits]
+    assert scores[0] > scores[-1]
+    assert [hit.score for hit in small(min_score=str(scores[0])).search(question).hits] == scores
+    assert small(min_score=str(scores[0] + 0.001)).search(question).hits == ()
+    least = scores[1]
+    kept = small().search(question, min_score=least).hits
+    assert [hit.score for hit in kept] == [score for score in scores if score >= least]
+
+
+def test_a_hit_with_every_word_is_shown_however_unlikely(small: Callable[..., Memory]) -> None:
+    """What was typed stands there: nobody would understand that it was not found."""
+    memory = small(min_score="1")
+    assert [hit.path for hit in memory.search("yeast overnight").hits] == ["recipes.md"]
+    assert memory.search("yeast yesterday").hits == ()
+
+
+def test_letters_that_stand_in_no_note_find_nothing_but_where_they_stand(
+    small: Callable[..., Memory], write: Write
+) -> None:
+    """A model reads them one by one, and takes them for something else."""
+    memory = small()
+    assert memory.search("xkcd psql").hits == ()
+    write("tools.md", "# Tools\n\nRun psql on the host.\n")
+    assert memory.search("xkcd psql").hits[0].path == "tools.md"
+
+
+def test_letters_of_other_scripts_are_words(small: Callable[..., Memory]) -> None:
+    """A character may be a word there, and other models know it."""
+    memory = small()
+    assert memory.search("zzzqqqxxx", min_score=0).hits[0].score == 0.0
+    assert memory.search("寿司", min_score=0).hits[0].score > 0.0
+
+
+def test_nothing_found_exits_with_one(cli: Cli, write: Write) -> None:
+    """A sentence on stderr, nothing on stdout."""
+    for path, text in NOTES.items():
+        write(path, text)
+    cli("sync")
+    answer = cli("search", "zzzqqqxxx")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert "nothing found" in answer.stderr

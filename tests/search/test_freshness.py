@@ -1,0 +1,275 @@
+"""How fresh an answer is: strict, bounded or none, a generation to wait for, and one scan for all who ask at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.memory import Memory
+from memsync.model.answer import SearchResult
+from memsync.notes.files import FileScan, NoteFiles
+from memsync.search import freshness
+from memsync.search.freshness import Limits
+from tests.conftest import FakeEmbedder
+from tests.search.test_still_indexing import Backlog
+from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
+
+__all__ = ["served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+Search = Callable[..., SearchResult]
+
+
+class Scans:
+    """Counts comparisons of everything, and holds them at their end as long as `goes_on` is not set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = 0
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        scan = NoteFiles.scan
+
+        def counted(files: NoteFiles, places: Any = None) -> FileScan:
+            if places is not None:
+                return scan(files, places)
+            self.begun += 1
+            found = scan(files)
+            assert self.goes_on.wait(PATIENCE_SECONDS)
+            return found
+
+        monkeypatch.setattr(NoteFiles, "scan", counted)
+
+
+class Queue:
+    """A lock that tells how many wait for it."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._guard = threading.Lock()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            self.waiting += 1
+        self._lock.acquire()
+        with self._guard:
+            self.waiting -= 1
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
+    return Scans(monkeypatch)
+
+
+@pytest.fixture(params=["in process", "beside a daemon", "through its socket"])
+def search(request: pytest.FixtureRequest, write: Write) -> Search:
+    """Search in each of the three ways there are; the index is equal to the files before."""
+    if request.param == "in process":
+        memory: Memory = request.getfixturevalue("memory")
+        write("birds.md", "The heron nests in the alder.\n")
+        memory.sync()
+        return memory.search
+    found: Served = request.getfixturevalue("served")
+    if request.param == "beside a daemon":
+        found.memory.sync()
+        return found.memory.search
+    remote = found.connect()
+    request.addfinalizer(remote.close)
+    found.memory.sync()
+    return remote.search
+
+
+def paths(result: SearchResult) -> list[str]:
+    """Return the notes of an answer."""
+    return [hit.path for hit in result.hits]
+
+
+def test_strict_finds_what_was_saved_before(search: Search, write: Write) -> None:
+    """A new note, then a changed one; it is what a search is without further wishes."""
+    write("new.md", "The bittern booms.\n")
+    assert paths(search('"bittern"')) == ["new.md"]
+    write("new.md", "The bittern is silent, the crane is not.\n")
+    found = search('"crane"', fresh="strict")
+    assert (paths(found), found.freshness.pending_text, found.freshness.stale) == (["new.md"], 0, False)
+
+
+def test_none_answers_from_what_is_there_without_looking(search: Search, write: Write, scans: Scans) -> None:
+    """What was saved since is not in the answer, and the time of the last comparison says so."""
+    before = search("heron", fresh="none").freshness
+    write("new.md", "The bittern booms.\n")
+    found = search('"bittern"', fresh="none")
+    assert (paths(found), scans.begun) == ([], 0)
+    assert found.freshness.scanned_at == before.scanned_at
+
+
+def test_none_never_quotes_what_a_file_no_longer_says(search: Search, write: Write) -> None:
+    """Stale is not false: a hit is checked against its file whatever freshness was asked for."""
+    write("birds.md", "Nothing is left of it.\n")
+    assert "birds.md" not in paths(search('"heron"', fresh="none"))
+
+
+def test_bounded_in_process_takes_a_comparison_that_is_recent(
+    memory: Memory, write: Write, scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within `search.bound_ms` nothing is compared again; after it everything is."""
+    write("a.md", "The heron nests.\n")
+    monkeypatch.setattr(memory.answering, "_limits", Limits(2.0, 3600.0))
+    assert paths(memory.search('"heron"', fresh="bounded")) == ["a.md"]  # there was no comparison yet
+    write("new.md", "The bittern booms.\n")
+    assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == ([], 1)
+    monkeypatch.setattr(memory.answering, "_limits", Limits(2.0, 0.0))
+    assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == (["new.md"], 2)
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_bounded_with_a_live_watcher_has_what_was_reported(
+    remote: bool, served: Served, write: Write, scans: Scans
+) -> None:
+    """Reports are indexed before the answer, settled or not, and nothing is compared for it."""
+    with served.connect() as client:
+        ask = client.search if remote else served.memory.search
+        write("new.md", "The bittern booms.\n")
+        served.watcher.on_path("new.md")
+        found = ask('"bittern"', fresh="bounded")
+    assert (paths(found), scans.begun) == (["new.md"], 0)
+
+
+def test_bounded_with_a_faulty_watcher_does_not_take_its_word(
+    served: Served, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watcher whose reports get lost cannot say that nothing has changed."""
+    served.engine.health.fault("watcher", "reports were lost")
+    monkeypatch.setattr(served.memory.answering, "_limits", Limits(2.0, 0.0))
+    write("new.md", "The bittern booms.\n")
+    found = served.memory.search('"bittern"', fresh="bounded")
+    assert (paths(found), found.freshness.watcher) == (["new.md"], "degraded")
+    assert any("degraded: reports were lost" in warning for warning in found.warnings)
+
+
+def test_generation_is_waited_for(
+    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that another process's write is announced to begins, waits, and finds it."""
+    searching, syncing = make_memory(), make_memory()
+    write("a.md", "The heron nests.\n")
+    wanted = searching.sync().generation + 1
+    monkeypatch.setattr(searching.answering, "_limits", Limits(PATIENCE_SECONDS, 0.0))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(searching.search, '"bittern"', fresh="none", generation=wanted)
+        wait_until(lambda: searching.syncer.gate._searches > 0, "the search has begun")
+        assert not answer.done()
+        write("new.md", "The bittern booms.\n")
+        syncing.sync()
+        found = answer.result(PATIENCE_SECONDS)
+    assert (paths(found), found.warnings) == (["new.md"], ())
+    assert found.freshness.generation >= wanted
+
+
+def test_generation_that_is_not_reached_is_complained_of(
+    search: Search, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the deadline the answer comes all the same, and says what it may lack."""
+    memory = request.getfixturevalue("served" if "served" in request.fixturenames else "memory")
+    memory = getattr(memory, "memory", memory)
+    monkeypatch.setattr(memory.answering, "_limits", Limits(0.05, 0.0))
+    found = search('"heron"', generation=2**60)
+    assert "birds.md" in paths(found)
+    (complaint,) = (warning for warning in found.warnings if "generation" in warning)
+    assert complaint.startswith(f"generation {2**60} is not indexed yet")
+
+
+def test_generation_that_is_reached_is_not_waited_for(search: Search) -> None:
+    """A writer may name a state that is long past."""
+    first = search('"heron"')
+    again = search('"heron"', generation=first.freshness.generation)
+    assert not any("generation" in warning for warning in again.warnings)
+
+
+def test_searches_that_come_during_a_scan_share_the_one_after_it(
+    memory: Memory, write: Write, scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scan under way began before they asked; one that begins after it serves them all."""
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    before = scans.begun
+    queue = Queue()
+    monkeypatch.setattr(memory.syncer._indexer.lookout, "_looking", queue)
+    scans.goes_on.clear()
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(memory.search, '"heron"')
+        wait_until(lambda: scans.begun == before + 1, "the first scan has begun")
+        write("new.md", "The bittern booms.\n")
+        others = [pool.submit(memory.search, '"bittern"') for _ in range(8)]
+        wait_until(lambda: queue.waiting == 8, "all of them wait for a scan")
+        scans.goes_on.set()
+        assert paths(first.result(PATIENCE_SECONDS)) == ["a.md"]
+        assert [paths(other.result(PATIENCE_SECONDS)) for other in others] == [["new.md"]] * 8
+    assert scans.begun == before + 2
+
+
+def test_search_never_uses_a_scan_that_began_before_it(memory: Memory, write: Write, scans: Scans) -> None:
+    """One by one, each saves and then asks: each needs a scan of its own, and finds its own."""
+    for number in range(5):
+        write(f"{number}.md", f"The word{number} stands here.\n")
+        before = scans.begun
+        assert paths(memory.search(f'"word{number}"')) == [f"{number}.md"]
+        assert scans.begun == before + 1
+
+
+def test_savers_and_searchers_at_once_each_find_what_they_saved(served: Served, write: Write) -> None:
+    """Through the socket, sixteen at a time: shared or not, no scan is older than the search it answers."""
+    begin = threading.Barrier(16)
+
+    def work(number: int) -> list[bool]:
+        found = []
+        with served.connect() as remote:
+            begin.wait(PATIENCE_SECONDS)
+            for turn in range(4):
+                name = f"{number}-{turn}"
+                write(f"{name}.md", f"The word{number}x{turn} stands here.\n")
+                found.append(paths(remote.search(f'"word{number}x{turn}"', mode="keyword")) == [f"{name}.md"])
+        return found
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(work, range(16)))
+    assert answers == [[True] * 4] * 16
+
+
+class Slow(FakeEmbedder):
+    """A model that answers a question only when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = threading.Event()
+
+    def embed_query(self, text: str) -> Any:
+        assert self.let_go.wait(PATIENCE_SECONDS)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize("has_daemon", [True, False])
+def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
+    make_memory: Callable[..., Memory], write: Write, monkeypatch: pytest.MonkeyPatch, has_daemon: bool
+) -> None:
+    """Nobody else waits for the one; the other would keep everybody waiting, and answers by words."""
+    model = Slow()
+    memory = make_memory(model)
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    monkeypatch.setattr(memory.answering, "live", Backlog() if has_daemon else None)
+    monkeypatch.setattr(freshness, "MODEL_PATIENCE_SECONDS", 0.01)
+    later = threading.Timer(0.3, model.let_go.set)
+    later.start()
+    found = memory.search("heron")
+    assert (found.mode, freshness.NO_ANSWER in found.warnings) == (
+        ("keyword", True) if has_daemon else ("hybrid", False)
+    )
+    later.join()

@@ -1,0 +1,634 @@
+"""`--rerank`: a cross-encoder reads the first hits; its relevance is blended with their scores, or they stay the same.
+
+The model is a real one of a few hundred bytes (tests/support/tiny_cross_encoder.py) where fastembed takes part. Where
+only the use of its judgement is tested, a stand-in judges by a word in the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import jsonschema
+import pytest
+
+from memsync.embed import cross_encoder
+from memsync.errors import ConfigError, EmbedderError, UnknownModel
+from memsync.memory import Memory
+from memsync.model.answer import Hit, Rank, SearchResult
+from memsync.search import reranking
+from memsync.search.reranking import RERANKED, Reranking
+from memsync.search.searcher import CITATION_TOKENS
+from memsync.settings.load import RERANK_MODEL, load_settings
+from memsync.sync.clock import SYSTEM_CLOCK
+from memsync.wiring import make_reranker
+from tests.conftest import COUNTER, PROJECT
+from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, held, served, short_runtime_folder
+from tests.support.daemon_process import Cli, until
+from tests.support.tiny_cross_encoder import MOST_TOKENS, RELEVANCE, put_in_cache
+
+__all__ = ["held", "served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
+SCHEMA = {**RESULTS["properties"]["search"], "$defs": RESULTS["$defs"]}
+NAMES = ("alder", "birch", "cedar", "dogwood")
+QUESTION = "where does the heron nest"
+NO_NETWORK = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+
+
+class Judge:
+    """Stands in for a cross-encoder: a text is as relevant as the first of the words in it; `asked` is what it read.
+
+    `fail` makes it raise what it holds; it answers when `goes_on` is set.
+    """
+
+    def __init__(self, words: Mapping[str, float] | None = None, otherwise: float = 0.5) -> None:
+        self.words = words or {}
+        self.otherwise = otherwise
+        self.asked: list[tuple[str, list[str]]] = []
+        self.fail: Exception | None = None
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
+        self.asked.append((question, list(texts)))
+        assert self.goes_on.wait(PATIENCE_SECONDS)
+        if self.fail is not None:
+            raise self.fail
+        return [next((said for word, said in self.words.items() if word in text), self.otherwise) for text in texts]
+
+    def unload(self) -> None:
+        """Nothing is loaded."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def judge() -> Judge:
+    """Give a judge that likes best what answers least well."""
+    return Judge(dict(zip(NAMES, (0.2, 0.4, 0.6, 0.8), strict=True)))
+
+
+@pytest.fixture
+def judged(root: Path, write: Write, make_memory: Callable[..., Memory], judge: Judge) -> Callable[..., Memory]:
+    """Open four notes that answer QUESTION less and less well, with the judge and under settings of a test's own."""
+    for number, name in enumerate(NAMES):
+        write(f"{name}.md", f"# Trees\n\n## {name.title()}\n\nWhere the heron is: a {name}{' nest' * number}.\n")
+
+    def begin(**variables: str) -> Memory:
+        settings = load_settings(root=root, environ=variables, cwd=root)
+        memory = make_memory(own_settings=settings, reranker=judge)
+        memory.sync()
+        return memory
+
+    return begin
+
+
+@pytest.fixture
+def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Put the tiny model where fastembed looks for the default one; return the folder of its files."""
+    monkeypatch.setenv("HF_ENDPOINT", NO_NETWORK["HF_ENDPOINT"])
+    return put_in_cache(tmp_path / "cache" / "memsync" / "models")
+
+
+def paths(result: SearchResult) -> list[str]:
+    return [hit.path for hit in result.hits]
+
+
+def blend(hit: Hit, relevance: float, weight: float) -> float:
+    return round((1 - weight) * hit.score + weight * relevance, 6)
+
+
+# ------------------------------------------------------------------------------------------ the order
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.25, 0.5, 0.9])
+def test_score_is_the_blend_of_the_first_score_and_the_relevance(
+    judged: Callable[..., Memory], judge: Judge, weight: float
+) -> None:
+    """By hand for each hit, whatever the weight; the rank by relevance alone is shown beside it."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=str(weight))
+    plain = {str(hit.path): hit for hit in memory.search(QUESTION).hits}
+    assert len(plain) == 4
+    hits = memory.search(QUESTION, rerank=True).hits
+    expected = {name: blend(plain[f"{name}.md"], judge.words[name], weight) for name in NAMES}
+    assert {hit.path.removesuffix(".md"): hit.score for hit in hits} == expected
+    assert [hit.score for hit in hits] == sorted(expected.values(), reverse=True)
+    found = {hit.path.removesuffix(".md"): hit.ranks["rerank"] for hit in hits}
+    assert found == {"dogwood": Rank(1, 0.8), "cedar": Rank(2, 0.6), "birch": Rank(3, 0.4), "alder": Rank(4, 0.2)}
+
+
+def test_relevance_changes_the_order(judged: Callable[..., Memory], judge: Judge) -> None:
+    """What the cross-encoder likes best comes first if the first score lets it."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
+    first = paths(memory.search(QUESTION))
+    judge.words = {name: number / 3 for number, name in enumerate(path.removesuffix(".md") for path in first)}
+    assert paths(memory.search(QUESTION, rerank=True)) == first[::-1]
+
+
+@pytest.mark.parametrize("weight", ["0", "0.5"])
+def test_ties_go_to_the_first_order(judged: Callable[..., Memory], judge: Judge, weight: str) -> None:
+    """Where the cross-encoder has no preference, or no say, nothing moves."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT=weight)
+    judge.words = {} if weight != "0" else judge.words
+    assert paths(memory.search(QUESTION, rerank=True)) == paths(memory.search(QUESTION))
+
+
+def test_first_score_keeps_a_say() -> None:
+    """A weight that leaves nothing of the first score is refused."""
+    with pytest.raises(ConfigError, match=r"from 0 to 0\.9"):
+        load_settings(root=".", environ={"MEMSYNC_SEARCH_RERANK_WEIGHT": "0.91"})
+
+
+def test_hits_beyond_the_limit_are_read_too(judged: Callable[..., Memory], judge: Judge) -> None:
+    """The best one may be among those that would not have been shown."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
+    last = paths(memory.search(QUESTION))[-1]
+    judge.words, judge.otherwise = {last.removesuffix(".md"): 1.0}, 0.0
+    assert paths(memory.search(QUESTION, limit=1, rerank=True)) == [last]
+    assert len(judge.asked[-1][1]) == 4
+
+
+@pytest.mark.parametrize(("limit", "read"), [(3, RERANKED), (RERANKED + 5, RERANKED + 5)])
+def test_so_many_hits_are_read_or_as_many_as_are_asked_for(
+    judged: Callable[..., Memory], judge: Judge, write: Write, limit: int, read: int
+) -> None:
+    """A question costs a bounded number of readings."""
+    for number in range(RERANKED + 10):
+        write(f"more/{number}.md", f"# Note {number}\n\nThe heron of note {number} has a nest.\n")
+    found = judged(MEMSYNC_SEARCH_MIN_SCORE="0").search(QUESTION, limit=limit, rerank=True)
+    assert (len(found.hits), len(judge.asked[0][1])) == (limit, read)
+
+
+def test_model_reads_the_question_without_filters_and_each_hit_with_its_headings(
+    judged: Callable[..., Memory], judge: Judge
+) -> None:
+    """A line alone does not say what it is about."""
+    judged().search(f"{QUESTION} kind:note path:birch.md", rerank=True)
+    expected = "Trees › Birch\n## Birch\n\nWhere the heron is: a birch nest."
+    assert judge.asked == [(QUESTION, [expected])]
+
+
+def test_min_score_applies_to_the_blend(judged: Callable[..., Memory], judge: Judge) -> None:
+    """A hit that is lifted over the floor is shown, one that falls under it is not."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
+    judge.words, judge.otherwise = {"birch": 1.0}, 0.0
+    floor = 0.6
+    assert len(memory.search("heron roosting", min_score=0.0).hits) == 4
+    assert paths(memory.search("heron roosting", min_score=floor, rerank=True)) == ["birch.md"]
+    assert min(hit.score for hit in memory.search("heron roosting", min_score=0.0, rerank=True).hits) < floor
+
+
+def test_budget_of_tokens_is_filled_in_the_new_order(judged: Callable[..., Memory], judge: Judge) -> None:
+    """What fits is what is best after reranking."""
+    memory = judged(MEMSYNC_SEARCH_RERANK_WEIGHT="0.9")
+    best = memory.search(QUESTION, rerank=True).hits[0]
+    budget = CITATION_TOKENS + COUNTER.count([best.text])[0]
+    assert paths(memory.search(QUESTION, tokens=budget, rerank=True)) == [best.path]
+    assert best.path != memory.search(QUESTION).hits[0].path
+
+
+def test_by_words_alone_the_first_score_is_the_share_of_the_best(judged: Callable[..., Memory], judge: Judge) -> None:
+    """No score is a probability there; without this the cross-encoder would decide nearly alone."""
+    memory = judged()
+    question = "heron nest roosting"
+    plain = {str(hit.path): hit.score for hit in memory.search(question, mode="keyword").hits}
+    best = max(plain.values())
+    assert 0.001 < best < 0.5
+    found = memory.search(question, mode="keyword", rerank=True).hits
+    assert len(found) == len(plain) == 4
+    for hit in found:
+        relevance = judge.words[hit.path.removesuffix(".md")]
+        assert hit.score == pytest.approx(0.5 * plain[hit.path] / best + 0.5 * relevance, abs=1e-3)
+
+
+def test_filters_alone_are_no_question(judged: Callable[..., Memory], judge: Judge) -> None:
+    """There is nothing to read hits with: the answer is the ordinary one, and says so."""
+    memory = judged()
+    found = memory.search("kind:note", rerank=True)
+    assert (found.hits, judge.asked) == (memory.search("kind:note").hits, [])
+    assert [warning for warning in found.warnings if "reranking has no effect" in warning]
+
+
+def test_without_hits_no_model_is_asked(judged: Callable[..., Memory], judge: Judge) -> None:
+    """Nothing found costs nothing."""
+    assert judged().search('"no such phrase"', rerank=True).hits == ()
+    assert judge.asked == []
+
+
+def test_without_the_option_no_model_is_asked(judged: Callable[..., Memory], judge: Judge) -> None:
+    """It is off by default, and no hit has a rank of it."""
+    found = judged().search(QUESTION)
+    assert [hit.ranks.keys() & {"rerank"} for hit in found.hits] == [set()] * 4
+    assert (judge.asked, found.explain.timings_ms.keys() & {"rerank"}) == ([], set())
+
+
+# ------------------------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize("limit", [2, 10])
+def test_a_model_that_fails_leaves_the_answer_as_it_is(judged: Callable[..., Memory], judge: Judge, limit: int) -> None:
+    """The same hits with the same scores, and a warning with the reason and what to do."""
+    memory = judged()
+    judge.fail = EmbedderError("the model broke", hint="Mend it.")
+    found = memory.search(QUESTION, limit=limit, rerank=True)
+    assert found.hits == memory.search(QUESTION, limit=limit).hits
+    assert found.warnings == ("the model broke; hits are not reranked. Mend it.",)
+    judge.fail = None
+    assert memory.search(QUESTION, limit=limit, rerank=True).warnings == ()
+
+
+def test_unknown_model_is_an_error_with_the_nearest_name(cli: Cli, write: Write) -> None:
+    """A typo is not taken for a model that cannot be had; nothing is fetched."""
+    write("a.md", "The heron nests.\n")
+    environ = {**NO_NETWORK, "MEMSYNC_SEARCH_RERANK_MODEL": "xenova/ms-marco-minilm-l6-v2"}
+    done = cli("search", "heron", "--mode", "keyword", "--rerank", environ=environ)
+    assert (done.returncode, done.stdout) == (8, "")
+    assert "no reranking model is called 'xenova/ms-marco-minilm-l6-v2'" in done.stderr
+    assert f"Did you mean {RERANK_MODEL}" in done.stderr
+
+
+def test_model_that_cannot_be_had_leaves_the_answer_as_it_is(cli: Cli, write: Write) -> None:
+    """Without a network the hits and the exit code are the ordinary ones; stderr says what failed and what to do."""
+    for name in NAMES:
+        write(f"{name}.md", f"The heron nests in the {name}.\n")
+    plain = cli("search", "heron", "alder", "--mode", "keyword")
+    done = cli("search", "heron", "alder", "--mode", "keyword", "--rerank", environ=NO_NETWORK)
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    assert f"the reranking model {RERANK_MODEL} cannot be fetched into" in done.stderr
+    assert "not reranked. Its first use downloads 80 MB. Check the network" in done.stderr
+
+
+def test_model_that_could_not_be_had_is_not_tried_at_each_search(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Searches of a program without a network would each wait for it."""
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    asked: list[bool] = []
+
+    def refuse(source: str, folder: str, files: list[str], **options: bool) -> str:
+        asked.append(options.get("local_files_only", False))
+        raise OSError("no\n\nroute")
+
+    monkeypatch.setattr(TextCrossEncoder, "download_files_from_huggingface", refuse)
+    model = make_reranker(RERANK_MODEL, 1)
+    for _ in range(3):
+        with pytest.raises(EmbedderError, match=r"cannot be fetched into .*: no route"):
+            model.relevance("heron", ["heron"])
+    assert asked == [True, False]
+    monkeypatch.setattr(cross_encoder, "RETRY_SECONDS", 0.0)
+    with pytest.raises(EmbedderError, match="no route"):
+        model.relevance("heron", ["heron"])
+    assert asked == [True, False] * 2
+
+
+def test_damaged_model_says_what_to_remove(cached: Path) -> None:
+    """A download that was cut off is not fetched anew by itself."""
+    (cached / "onnx" / "model.onnx").write_bytes(b"half")
+    with pytest.raises(EmbedderError, match="cannot be loaded") as caught:
+        make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
+    assert f"Remove {cached.parent.parent} " in caught.value.hint
+
+
+def test_relevance_that_is_no_number_is_refused(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would put a hit anywhere."""
+    from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+    monkeypatch.setattr(TextCrossEncoder, "rerank", lambda self, question, texts: [float("nan")])
+    with pytest.raises(EmbedderError, match="not a number"):
+        make_reranker(RERANK_MODEL, 1).relevance("heron", ["heron"])
+
+
+# -------------------------------------------------------------------------------- fastembed's real path
+
+
+def test_relevance_is_the_logistic_of_the_logit_and_depends_on_the_text_alone(cached: Path) -> None:
+    """By hand, in the order of the texts, whatever is beside them."""
+    model = make_reranker(RERANK_MODEL.lower(), 2)
+    texts = ["nothing", "a heron", "The HERON in the alder", "alder, nest, heron", "heron " * 5]
+    expected = [*RELEVANCE, RELEVANCE[1]]
+    assert model.relevance("does the heron nest in an alder?", texts) == pytest.approx(expected, abs=1e-7)
+    for text, relevance in zip(texts, expected, strict=True):
+        assert model.relevance("does the heron nest in an alder?", [text]) == pytest.approx([relevance], abs=1e-7)
+
+
+def test_what_exceeds_the_window_is_not_read(cached: Path) -> None:
+    """A long text costs what the model can read of it."""
+    model = make_reranker(RERANK_MODEL, 1)
+    inside, outside = "x " * (MOST_TOKENS // 2) + "heron", "x " * MOST_TOKENS + "heron"
+    assert model.relevance("heron", [inside, outside]) == pytest.approx([RELEVANCE[1], RELEVANCE[0]], abs=1e-7)
+    assert model.relevance("heron " + "x" * 1_000_000, ["heron"]) == pytest.approx([RELEVANCE[1]], abs=1e-7)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Serve the tiny model on this machine as fastembed fetches models; yield the environment that leads there."""
+    folder = put_in_cache(tmp_path / "elsewhere")
+    Hub.files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.*")}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers as the host of models does, as far as fastembed asks."""
+
+    files: ClassVar[dict[str, bytes]] = {}
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        name = path.partition("/resolve/")[2].partition("/")[2]
+        if path.startswith(f"/api/models/{RERANK_MODEL}/tree/"):
+            found = [
+                {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha256(content).hexdigest()}
+                for name, content in self.files.items()
+            ]
+            self._send(json.dumps(found).encode())
+        elif path.startswith(f"/api/models/{RERANK_MODEL}"):
+            names = [{"rfilename": name} for name in self.files]
+            self._send(json.dumps({"id": RERANK_MODEL, "sha": "a" * 40, "siblings": names}).encode())
+        elif name in self.files:
+            digest = hashlib.sha256(self.files[name]).hexdigest()
+            self._send(self.files[name], ("ETag", f'"{digest}"'), ("X-Repo-Commit", "a" * 40))
+        else:
+            self.send_error(404)
+
+    do_HEAD = do_GET  # noqa: N815 (because the server calls it so)
+
+    def _send(self, content: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(200)
+        for name, value in (*headers, ("Content-Length", str(len(content)))):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+def test_model_is_fetched_once(cli: Cli, write: Write, hub: dict[str, str]) -> None:
+    """At the first use, without a word where no terminal shows it; the next search finds it in the cache."""
+    write("a.md", "The heron nests in the alder.\n")
+    words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
+    for environ in (hub, NO_NETWORK):
+        done = cli(*words, environ={**environ, "MEMSYNC_DAEMON_USE": "false"})
+        assert "rerank #1 (0.731)" in done.stdout
+        assert done.stderr == ""
+
+
+def test_model_that_lost_a_part_on_the_disk_is_fetched_again(
+    cli: Cli, write: Write, hub: dict[str, str], tmp_path: Path
+) -> None:
+    """Its size tells; a file that is there is otherwise never fetched."""
+    write("a.md", "The heron nests in the alder.\n")
+    words = ("search", "heron", "alder", "--mode", "keyword", "--rerank", "--explain")
+    assert "rerank #1 (0.731)" in cli(*words, environ=hub).stdout
+    (file,) = (tmp_path / "cache").rglob("model.onnx")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])
+    assert "cannot be fetched" in cli(*words, environ=NO_NETWORK).stderr
+    assert "rerank #1 (0.731)" in cli(*words, environ=hub).stdout
+    assert file.read_bytes() == whole
+
+
+def test_unloaded_model_is_loaded_again(cached: Path) -> None:
+    """Its memory can be given back at any time."""
+    model = make_reranker(RERANK_MODEL, 1)
+    before = model.relevance("heron", ["heron", "tern"])
+    model.unload()
+    assert model.relevance("heron", ["heron", "tern"]) == before
+    model.close()
+
+
+def test_command_prints_relevance_and_json_that_fits_the_schema(cli: Cli, write: Write, cached: Path) -> None:
+    """The whole way from the command line, model included."""
+    write("one.md", "# One\n\nThe heron and the tern are in the harbour.\n")
+    write("two.md", "# Two\n\nThe harbour: heron, alder, rope.\n")
+    words = ("heron", "alder", "rope", "--mode", "keyword", "--rerank")
+    document = json.loads(cli("search", *words, "--json", "--explain").stdout)
+    jsonschema.validate(document, SCHEMA)
+    ranks = {hit["path"]: hit["ranks"]["rerank"] for hit in document["hits"]}
+    assert ranks == {
+        "two.md": {"rank": 1, "score": pytest.approx(RELEVANCE[3], abs=1e-7)},
+        "one.md": {"rank": 2, "score": pytest.approx(RELEVANCE[1], abs=1e-7)},
+    }
+    assert document["explain"]["timings_ms"]["rerank"] > 0
+    assert document["warnings"] == []
+    assert "rerank #1 (0.953)" in cli("search", *words, "--explain").stdout
+
+
+# ------------------------------------------------------------------------------------------ the daemon
+
+
+@pytest.fixture
+def daemon(cli: Cli, write: Write, cached: Path, short_runtime_folder: Path) -> Iterator[Cli]:
+    """Run a daemon with the tiny model in reach."""
+    write("one.md", "# One\n\nThe heron and the tern are in the harbour.\n")
+    write("two.md", "# Two\n\nThe harbour: heron, alder, rope.\n")
+    cli("sync")
+    cli.start()
+    until(lambda: search(cli)["mode"] == "hybrid", "questions are embedded")
+    yield cli
+    cli("stop")
+
+
+def model_processes(model: str) -> list[int]:
+    """Return the processes that run a model for a daemon of this test."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            environ = (place / "environ").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(model) in words and os.fsencode(os.environ["XDG_STATE_HOME"]) in environ:
+            found.append(int(place.name))
+    return found
+
+
+def search(cli: Cli, *more: str) -> dict[str, object]:
+    done = cli("search", "heron", "alder", "rope", "--json", *more)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_served_search_reranks_as_the_one_in_this_process(daemon: Cli) -> None:
+    """The daemon's answer is that of the command alone; the model has a process that plain searches do not begin."""
+    plain = search(daemon)
+    assert model_processes(RERANK_MODEL) == []
+    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
+    assert len(model_processes(RERANK_MODEL)) == 1
+    remote = search(daemon, "--rerank")
+    here = daemon("search", "heron", "alder", "rope", "--json", "--rerank", environ={"MEMSYNC_DAEMON_USE": "false"})
+    assert remote["hits"] == json.loads(here.stdout)["hits"]
+    assert remote["hits"] != plain["hits"]
+
+
+def test_model_that_hangs_or_dies_in_a_daemon_holds_nobody_up(daemon: Cli) -> None:
+    """The answer comes in the first order and says so; questions are embedded as before; a dead model comes again."""
+    plain = search(daemon)["hits"]
+    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
+    reranked = search(daemon, "--rerank")["hits"]
+    assert reranked != plain
+    (process,) = model_processes(RERANK_MODEL)
+    os.kill(process, signal.SIGSTOP)
+    late = search(daemon, "--rerank")
+    assert (late["hits"], late["mode"]) == (plain, "hybrid")
+    assert "the reranking model has not answered within 2 s; hits are not reranked" in str(late["warnings"])
+    waiting = search(daemon, "--rerank")
+    assert waiting["hits"] == plain
+    assert "has yet to answer an earlier question" in str(waiting["warnings"])
+    assert search(daemon)["warnings"] == []
+    os.kill(process, signal.SIGKILL)
+    until(lambda: search(daemon, "--rerank")["hits"] == reranked, "the model is there again")
+    assert len(model_processes(RERANK_MODEL)) == 1
+
+
+def test_daemon_that_is_stopped_leaves_no_model_behind(daemon: Cli) -> None:
+    """Even one that hangs while a search waits for it."""
+    until(lambda: search(daemon, "--rerank")["warnings"] == [], "the model is loaded")
+    (process,) = model_processes(RERANK_MODEL)
+    os.kill(process, signal.SIGSTOP)
+    waiting = daemon.begin("search", "heron", "alder", "--rerank")
+    assert daemon("stop").returncode == 0
+    until(lambda: model_processes(RERANK_MODEL) == [], "the model's process has ended")
+    assert waiting.wait(PATIENCE_SECONDS) == 0
+    assert daemon.processes() == []
+
+
+def test_unknown_model_is_an_error_of_a_served_search_too(
+    cli: Cli, write: Write, short_runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon goes on."""
+    write("a.md", "The heron nests.\n")
+    monkeypatch.setenv("MEMSYNC_SEARCH_RERANK_MODEL", "BAAI/bge-reranker-bass")
+    cli.start()
+    until(lambda: "Did you mean BAAI/bge-reranker-base" in cli("search", "heron", "--rerank").stderr, "it is named")
+    assert cli("search", "heron", "--rerank").returncode == 8
+    assert cli("search", "heron").returncode == 0
+
+
+def test_one_search_waits_for_a_model_that_is_being_loaded(
+    served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others, and those after it, are answered at once; the model is not asked again before it has answered."""
+    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("memsync.search.freshness.MODEL_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(served.memory.answering, "_limits", served.memory.answering._limits.__class__(0.05, 5.0))
+    monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
+    plain = served.memory.search("heron").hits
+    judge.goes_on.clear()
+    with served.connect() as remote:
+        late = remote.search("heron", rerank=True)
+        waiting = remote.search("heron", rerank=True)
+        assert (late.hits, waiting.hits, len(judge.asked)) == (plain, plain, 1)
+        assert "has not answered within 0.05 s" in late.warnings[0]
+        assert "has yet to answer an earlier question" in waiting.warnings[0]
+        judge.goes_on.set()
+        until(lambda: bool(remote.search("heron", rerank=True).hits[0].ranks.keys() & {"rerank"}), "it answers")
+
+
+@pytest.fixture
+def model(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reranking]:
+    """Give the judge as a daemon asks it, with very little time to be loaded."""
+    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.02)
+    with ThreadPoolExecutor(2) as pool:
+        yield Reranking(lambda: judge, pool, SYSTEM_CLOCK)
+        judge.goes_on.set()
+
+
+def warning_of(model: Reranking, patience: float) -> str:
+    """Ask with patience; return the warning that came of it, empty for an answer."""
+    warnings: list[str] = []
+    answer = model.relevance("heron", ["heron"], patience, warnings)
+    assert (answer is None) == bool(warnings)
+    return "".join(warnings)
+
+
+@pytest.mark.parametrize("before", ["nothing", "a failure", "unloading"])
+def test_a_model_that_may_have_to_be_loaded_is_given_more_time(judge: Judge, model: Reranking, before: str) -> None:
+    """The warning tells which of the two it was; while a question is open, nobody waits."""
+    if before != "nothing":
+        assert warning_of(model, PATIENCE_SECONDS) == ""
+    if before == "a failure":
+        judge.fail = EmbedderError("it died")
+        assert "it died" in warning_of(model, PATIENCE_SECONDS)
+        judge.fail = None
+    if before == "unloading":
+        model.unload()
+    for said in (
+        "within 0.02 s; hits are not reranked. It may still be",
+        "within 0.01 s; hits are not reranked. If it",
+    ):
+        judge.goes_on.clear()
+        assert said in warning_of(model, 0.01)
+        assert "has yet to answer an earlier question" in warning_of(model, PATIENCE_SECONDS)
+        judge.goes_on.set()
+        until(lambda: warning_of(model, PATIENCE_SECONDS) == "", "it answers")
+
+
+def test_one_search_at_a_time_waits_for_a_model_to_be_loaded(
+    judge: Judge, model: Reranking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon has few threads for searches."""
+    monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", PATIENCE_SECONDS)
+    judge.goes_on.clear()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(warning_of, model, 0.01)
+        until(lambda: judge.asked != [], "the model is asked")
+        assert "has yet to answer an earlier question" in warning_of(model, PATIENCE_SECONDS)
+        judge.goes_on.set()
+        assert first.result(PATIENCE_SECONDS) == ""
+
+
+def test_closed_memory_leaves_no_model_open(judge: Judge, model: Reranking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is made while everything is being closed is closed as well."""
+    closed: list[bool] = []
+    monkeypatch.setattr(judge, "close", lambda: closed.append(True))
+    model.close()
+    assert closed == []
+    assert warning_of(model, PATIENCE_SECONDS) == ""
+    assert closed == [True]
+    model.close()
+    assert closed == [True, True]
+
+
+@pytest.mark.parametrize("rerank", [False, True])
+def test_socket_takes_the_option(served: Served, judge: Judge, monkeypatch: pytest.MonkeyPatch, rerank: bool) -> None:
+    """As docs/protocol.md has it; anything but true and false is refused."""
+    monkeypatch.setattr(served.memory.reranking, "_make", lambda: judge)
+    judge.words, judge.otherwise = {}, 0.7
+    expected = {0.7} if rerank else set()
+    with served.peer() as peer:
+        hits = peer.result("search", query="heron", rerank=rerank)["hits"]
+        assert {hit["ranks"]["rerank"]["score"] for hit in hits if "rerank" in hit["ranks"]} == expected
+        assert "rerank must be true or false" in peer.ask("search", query="heron", rerank="yes")["error"]["message"]
+        assert len(judge.asked) == rerank
+    with served.connect() as remote:
+        found = remote.search("heron", rerank=rerank)
+    assert {hit.ranks["rerank"].score for hit in found.hits if "rerank" in hit.ranks} == expected
+
+
+def test_unknown_model_is_raised_in_python(judged: Callable[..., Memory], judge: Judge) -> None:
+    """A program is told as the command is."""
+    memory = judged()
+    judge.fail = UnknownModel("no reranking model is called 'x'")
+    with pytest.raises(UnknownModel, match="is called 'x'"):
+        memory.search(QUESTION, rerank=True)

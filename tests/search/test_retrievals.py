@@ -1,0 +1,339 @@
+"""Retrievals are counted outside the index, without a word of what was asked, and never at an answer's cost."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import FilesystemError
+from memsync.features.usage import _percentile as _share_of
+from memsync.memory import Memory, MemoryApi
+from memsync.model.vocabulary import NotePath
+from memsync.search import retrievals as usage_module
+from memsync.search.retrievals import Usage
+from memsync.settings.load import Settings, load_settings
+from memsync.system.user_folders import own_folder
+from tests.support.daemon_fixtures import own, served, short_runtime_folder
+from tests.support.daemon_process import until
+
+__all__ = ["own", "served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+
+
+def test_searches_and_what_they_give_are_counted(own: MemoryApi, write: Write) -> None:
+    """Each note once a search, and what is read for its own sake."""
+    write("zebra.md", "A zebra.\n\n## More\n\nAnother zebra.\n")
+    write("other.md", "Nobody asks for this.\n")
+    for _ in range(3):
+        own.search("zebra", mode="keyword")
+    own.search("unheard", mode="keyword")
+    own.get("zebra.md:1")
+    found = own.stats()
+    assert (found.searches, found.empty, found.queries) == (4, 1, ())
+    assert [(one.path, one.retrieved) for one in found.most_retrieved] == [("zebra.md", 4)]
+    assert "other.md" in {one.path for one in found.never_retrieved}
+    assert found.p95_ms >= found.p50_ms > 0
+    assert [size.notes for size in found.growth] == [found.never_count + 1]
+    assert found.counted_since
+
+
+def test_counts_outlive_the_process_and_the_index(make_memory: Callable[..., Memory], write: Write) -> None:
+    """They are in no index, so rebuilding one forgets nothing."""
+    write("zebra.md", "A zebra.\n")
+    first = make_memory()
+    first.search("zebra", mode="keyword")
+    first.close()
+    second = make_memory()
+    second.rebuild()
+    second.search("zebra", mode="keyword")
+    assert [one.retrieved for one in second.stats().most_retrieved] == [2]
+
+
+def test_no_question_is_kept_unless_the_settings_say_so(
+    make_memory: Callable[..., Memory], write: Write, root: Path, settings: Settings
+) -> None:
+    """Not in any byte of the file, which is its owner's alone."""
+    write("zebra.md", "A zebra.\n")
+    memory = make_memory()
+    memory.search("secretword", mode="keyword")
+    assert memory.stats().queries == ()
+    kept = [path for path in settings.keep_dir.iterdir() if path.name.startswith("usage.db")]
+    assert kept and all(b"secretword" not in path.read_bytes() for path in kept)
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in kept)
+    keeping = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_USAGE_QUERIES": "true"}, cwd=root))
+    keeping.search("zebra", mode="keyword")
+    assert [(one.text, one.hits) for one in keeping.stats().queries] == [("zebra", 1)]
+
+
+def test_nothing_is_counted_where_the_settings_say_so(
+    make_memory: Callable[..., Memory], write: Write, root: Path, settings: Settings
+) -> None:
+    """Then there is no file either."""
+    write("zebra.md", "A zebra.\n")
+    own_settings = load_settings(root=root, environ={"MEMSYNC_USAGE_COUNT": "false"}, cwd=root)
+    memory = make_memory(own_settings=own_settings)
+    memory.search("zebra", mode="keyword")
+    assert memory.stats().searches == 0
+    assert not (settings.keep_dir / "usage.db").exists()
+
+
+def test_counts_that_cannot_be_kept_cost_no_answer(
+    make_memory: Callable[..., Memory], write: Write, settings: Settings
+) -> None:
+    """The search answers; a damaged file is set aside, counting begins anew, and `stats` says so."""
+    content = b"this is no database, but it is long enough to be looked at" * 40
+    own_folder(settings.keep_dir)
+    (settings.keep_dir / "usage.db").write_bytes(content)
+    write("zebra.md", "A zebra.\n")
+    memory = make_memory()
+    assert memory.search("zebra", mode="keyword").hits
+    stats = memory.stats()
+    assert [warning for warning in stats.warnings if "usage.db" in warning and "set aside" in warning]
+    assert stats.searches == 1
+    (aside,) = settings.keep_dir.glob("usage.db.damaged-*")
+    assert aside.read_bytes() == content
+
+
+def test_an_empty_database_is_a_new_beginning(
+    make_memory: Callable[..., Memory], write: Write, settings: Settings
+) -> None:
+    """A process may have died between making the file and writing to it."""
+    own_folder(settings.keep_dir)
+    (settings.keep_dir / "usage.db").touch()
+    write("zebra.md", "A zebra.\n")
+    memory = make_memory()
+    memory.search("zebra", mode="keyword")
+    assert memory.stats().searches == 1
+
+
+def test_counts_are_written_within_seconds(
+    make_memory: Callable[..., Memory], write: Write, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether or not another search follows."""
+    assert usage_module.FLUSH_SECONDS <= 5
+    monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 0.05)
+    write("zebra.md", "A zebra.\n")
+    memory = make_memory()
+    memory.search("zebra", mode="keyword")
+    until((settings.keep_dir / "usage.db").exists, "the counts are written")
+
+
+def test_a_context_counts_what_it_shows(make_memory: Callable[..., Memory], write: Write) -> None:
+    """Each note once, and no search: nobody asked one."""
+    for number in range(30):
+        write(f"zebra-{number}.md", f"Zebra number {number} is one of many striped animals.\n")
+    memory = make_memory()
+    shown = {passage.path for part in memory.context("zebra", budget=100).parts for passage in part.passages}
+    found = memory.stats()
+    assert 0 < len(shown) < 10
+    assert {(one.path, one.retrieved) for one in found.most_retrieved} == {(path, 1) for path in shown}
+    assert found.searches == 0
+
+
+def test_stale_says_when_nothing_is_counted(make_memory: Callable[..., Memory], root: Path) -> None:
+    """Then every note would seem to be unused."""
+    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_USAGE_COUNT": "false"}, cwd=root))
+    assert "nothing is counted" in memory.stale().warnings[0]
+
+
+def test_stats_are_read_while_another_process_counts(
+    make_memory: Callable[..., Memory], write: Write, settings: Settings
+) -> None:
+    """Reading takes no lock."""
+    write("zebra.md", "A zebra.\n")
+    memory = make_memory()
+    memory.search("zebra", mode="keyword")
+    assert memory.stats().searches == 1
+    with closing(sqlite3.connect(settings.keep_dir / "usage.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert memory.stats().searches == 1
+
+
+def test_two_memories_count_into_one(make_memory: Callable[..., Memory], write: Write) -> None:
+    """A daemon and a command beside it."""
+    write("zebra.md", "A zebra.\n")
+    one, other = make_memory(), make_memory()
+    one.search("zebra", mode="keyword")
+    other.search("zebra", mode="keyword")
+    one.stats()
+    assert [use.retrieved for use in other.stats().most_retrieved] == [2]
+
+
+# ------------------------------------------------------------------------------------------ flushing
+
+
+A, B, C = NotePath("a.md"), NotePath("b.md"), NotePath("c.md")
+
+
+@pytest.fixture
+def usage(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Usage:
+    """Count into a folder of its own, and write only when told to."""
+    monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 3_600.0)
+    return Usage(tmp_path / "keep", memory.index, is_on=True, keeps_queries=True)
+
+
+def rows(usage: Usage, statement: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(usage.path)) as database:
+        return database.execute(statement).fetchall()
+
+
+def ago(**time: float) -> str:
+    return (datetime.now(UTC) - timedelta(**time)).isoformat(timespec="seconds")
+
+
+def test_several_retrievals_of_one_flush_add_up(usage: Usage) -> None:
+    """A note that three searches gave counts three, a note twice in one search once; the next flush adds to that."""
+    usage.searched("one", 1.0, [A, B, A])
+    usage.searched("two", 2.0, [A])
+    usage.read([A, C])
+    usage.searched("three", 3.0, [])
+    found = usage.used("")
+    assert {path: use.retrieved for path, use in found.notes.items()} == {A: 3, B: 1, C: 1}
+    assert (found.milliseconds, found.empty) == ([1.0, 2.0, 3.0], 1)
+    assert rows(usage, "SELECT hits FROM search ORDER BY ms") == [(2,), (1,), (0,)]
+    usage.searched("four", 0.5, [A, B])
+    again = usage.used("")
+    assert {path: use.retrieved for path, use in again.notes.items()} == {A: 4, B: 2, C: 1}
+    assert again.milliseconds == [0.5, 1.0, 2.0, 3.0]
+    assert again.counted_since == found.counted_since
+
+
+def test_last_retrieval_is_the_latest(usage: Usage) -> None:
+    """A clock that was set back takes nothing back."""
+    usage.read([A, B])
+    usage.flush()
+    with closing(sqlite3.connect(usage.path, isolation_level=None)) as database:
+        database.execute("UPDATE note SET last = '2999-01-01T00:00:00+00:00' WHERE path = 'a.md'")
+        database.execute("UPDATE note SET last = '2000-01-01T00:00:00+00:00' WHERE path = 'b.md'")
+    usage.read([A, B])
+    found = usage.used("").notes
+    assert found[A].last_retrieved == "2999-01-01T00:00:00+00:00"
+    assert ago(minutes=1) <= found[B].last_retrieved <= ago(seconds=-1)
+
+
+def test_what_a_failing_flush_could_not_write_is_written_by_the_next(
+    usage: Usage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost or counted twice, and the fault is told for as long as it lasts."""
+    usage.path.mkdir(parents=True)
+    usage.searched("one", 1.0, [A])
+    usage.flush()
+    assert "usage.db cannot be written" in usage.fault
+    usage.searched("two", 2.0, [A, B])
+    usage.flush()
+    assert usage.fault
+    usage.path.rmdir()
+    usage.searched("three", 3.0, [B])
+    found = usage.used("")
+    assert usage.fault == ""
+    assert {path: use.retrieved for path, use in found.notes.items()} == {A: 2, B: 2}
+    assert found.milliseconds == [1.0, 2.0, 3.0]
+    assert [one.text for one in found.queries] != []
+    assert usage.used("") == found
+
+
+def test_half_a_flush_is_none(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails after the notes were counted takes that count with it, so that it is not counted again."""
+    real = usage._index.reading
+    monkeypatch.setattr(usage._index, "reading", lambda: (_ for _ in ()).throw(FilesystemError("index gone")))
+    usage.searched("one", 1.0, [A])
+    usage.flush()
+    assert "index gone" in usage.fault
+    monkeypatch.setattr(usage._index, "reading", real)
+    assert {path: use.retrieved for path, use in usage.used("").notes.items()} == {A: 1}
+
+
+def test_what_waits_is_bounded(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that stays full does not fill the memory: further searches are not counted, nor is any twice."""
+    monkeypatch.setattr(usage_module, "MOST_WAITING", 3)
+    usage.path.mkdir(parents=True)
+    for number in range(5):
+        usage.searched(str(number), float(number), [A])
+    usage.flush()
+    usage.searched("5", 5.0, [B])
+    usage.path.rmdir()
+    found = usage.used("")
+    assert found.milliseconds == [0.0, 1.0, 2.0]
+    assert {path: use.retrieved for path, use in found.notes.items()} == {A: 3}
+
+
+def test_searches_are_trimmed_after_400_days_and_counts_never(usage: Usage) -> None:
+    """Once a day, with the size of the index; notes keep what they have."""
+    usage.searched("now", 1.0, [A])
+    usage.flush()
+    with closing(sqlite3.connect(usage.path, isolation_level=None)) as database:
+        for days in (399, 401):
+            database.execute("INSERT INTO search VALUES (?, 2.0, 0, NULL)", (ago(days=days),))
+        database.execute("UPDATE note SET last = ?", (ago(days=900),))
+        database.execute("UPDATE size SET day = '2020-01-01'")
+    usage.searched("again", 3.0, [B])
+    usage.flush()
+    assert rows(usage, "SELECT ms FROM search ORDER BY ms") == [(1.0,), (2.0,), (3.0,)]
+    assert rows(usage, "SELECT path FROM note ORDER BY path") == [("a.md",), ("b.md",)]
+    assert [day for (day,) in rows(usage, "SELECT day FROM size ORDER BY day")] == ["2020-01-01", ago()[:10]]
+
+
+def test_only_searches_since_the_moment_count(usage: Usage) -> None:
+    """The moment itself included; the notes' counts are of all time, sizes are of whole days, queries latest first."""
+    usage.searched("now", 1.0, [A])
+    usage.flush()
+    with closing(sqlite3.connect(usage.path, isolation_level=None)) as database:
+        for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
+            database.execute(f"INSERT INTO search VALUES ('{day}T10:00:00+00:00', 9.0, 0, '{day}')")
+            database.execute(f"INSERT INTO size VALUES ('{day}', 1, 2, 3)")
+    found = usage.used("2026-01-02T10:00:00+00:00")
+    assert (found.milliseconds, found.empty) == ([1.0, 9.0, 9.0], 2)
+    assert [one.text for one in found.queries] == ["now", "2026-01-03", "2026-01-02"]
+    assert [(size.day, size.notes, size.passages, size.index_bytes) for size in found.growth][:2] == [
+        ("2026-01-02", 1, 2, 3),
+        ("2026-01-03", 1, 2, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "half", "most"),
+    [
+        ([], 0.0, 0.0),
+        ([7.0], 7.0, 7.0),
+        ([1.0, 2.0], 1.0, 2.0),
+        ([1.0, 2.0, 3.0], 2.0, 3.0),
+        ([float(n) for n in range(1, 21)], 10.0, 19.0),
+        ([float(n) for n in range(1, 22)], 11.0, 20.0),
+        ([float(n) for n in range(1, 101)], 50.0, 95.0),
+    ],
+)
+def test_percentiles_are_the_smallest_value_that_covers_the_share(
+    values: list[float], half: float, most: float
+) -> None:
+    """By nearest rank: of twenty searches the 95th percentile is the 19th."""
+    assert (_share_of(values, 0.5), _share_of(values, 0.95)) == (half, most)
+
+
+def test_stats_have_the_most_and_the_never_retrieved(memory: Memory, write: Write) -> None:
+    """Most retrieved first, then by path; of the never retrieved the longest untouched first; no more than asked."""
+    for name, month in (("a", 5), ("b", 3), ("c", 4), ("d", 1)):
+        write(f"daily/2026-0{month}-01.md" if name == "d" else f"{name}.md", f"A zebra of {name}.\n")
+    for name in ("b", "b", "a", "c"):
+        memory.get(f"{name}.md:1")
+    write("archive/old.md", "An old zebra.\n")
+    write("daily/2026-02-01.md", "Another zebra.\n")
+    found = memory.stats(limit=2)
+    assert [(one.path, one.retrieved) for one in found.most_retrieved] == [("b.md", 2), ("a.md", 1)]
+    assert [one.path for one in found.never_retrieved] == ["daily/2026-01-01.md", "daily/2026-02-01.md"]
+    assert found.never_count == 2
+    memory.search("zebra", mode="keyword", limit=1)
+    assert memory.stats(limit=1).searches == 1
+
+
+def test_nothing_counted_writes_nothing(usage: Usage) -> None:
+    """A memory that nobody asks leaves no file; what was read and gave no note is none either."""
+    usage.flush()
+    assert usage.used("").notes == {}
+    assert not usage.path.exists()

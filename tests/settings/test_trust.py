@@ -1,0 +1,391 @@
+"""What a config file may decide: everything if the user named or trusted it, nothing that leads anywhere otherwise."""
+
+from __future__ import annotations
+
+import errno
+import grp
+import hashlib
+import json
+import os
+import pwd
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync import Memory
+from memsync.edit.note_paths import folder_of
+from memsync.errors import ConfigError, FilesystemError, WriteRefused
+from memsync.model.vocabulary import NotePath
+from memsync.settings.load import SETTINGS, Settings, load_settings
+from memsync.settings.trust import HARMLESS
+from memsync.system.user_folders import own_folder, state_folder
+from tests.support.daemon_process import Cli
+
+LEADS_SOMEWHERE = {
+    "index.dir": '[index]\ndir = "../app"\n',
+    "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
+    "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
+    "search.rerank_model": '[search]\nrerank_model = "BAAI/bge-reranker-v2-m3"\n',
+    "search.min_score": "[search]\nmin_score = 1.0\n",
+    "embedder.threads": "[embedder]\nthreads = 200\n",
+    "index.processes": "[index]\nprocesses = 60\n",
+    "usage.queries": "[usage]\nqueries = true\n",
+    "git.commit": "[git]\ncommit = true\n",
+    "daemon.autostart": '[daemon]\nautostart = "always"\n',
+    "cli.open_with": '[cli]\nopen_with = "evil://{path}"\n',
+}
+VALUES = {
+    "daemon.autostart": "always",
+    "cli.open_with": "vscode",
+    "index.dir": "index",
+    "index.vector_cache_mb": "1",
+    "search.min_score": "0.5",
+    "embedder.model": "BAAI/bge-small-en-v1.5",
+    "search.rerank_model": "BAAI/bge-reranker-base",
+}
+
+
+def config(folder: Path, text: str = "", root: str = ".") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "config.toml"
+    path.write_text(f'[memsync]\nroot = "{root}"\n{text}')
+    return path
+
+
+def found(folder: Path) -> Settings:
+    return load_settings(environ={}, cwd=folder)
+
+
+def test_every_setting_is_harmless_or_known_to_lead_somewhere() -> None:
+    """A new setting needs trust until somebody has thought about it."""
+    assert {setting.name for setting in SETTINGS} - HARMLESS == {*LEADS_SOMEWHERE, "memsync.root"}
+    assert {setting.name for setting in SETTINGS} > HARMLESS
+
+
+@pytest.mark.parametrize("name", LEADS_SOMEWHERE)
+@pytest.mark.parametrize("above", [False, True])
+def test_found_file_does_not_decide_what_leads_somewhere(tmp_path: Path, name: str, above: bool) -> None:
+    """Whether it is in the memory root or above it; the message names the line, the hint all ways out."""
+    path = config(tmp_path, LEADS_SOMEWHERE[name], root="notes" if above else ".")
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(ConfigError, match=rf"config.toml:4: {name} ") as caught:
+        found(tmp_path)
+    assert f"memsync trust {path}" in caught.value.hint
+    assert "MEMSYNC_" in caught.value.hint
+    with pytest.raises(ConfigError, match=name):
+        load_settings(root=tmp_path / "notes" if above else tmp_path, environ={})
+
+
+@pytest.mark.parametrize("name", LEADS_SOMEWHERE)
+def test_user_decides_by_command_line_environment_or_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each of the three is the user's own word."""
+    monkeypatch.chdir(tmp_path)
+    text = LEADS_SOMEWHERE[name]
+    path = config(tmp_path / "clone", text)
+    default = {setting.name: setting.default for setting in SETTINGS}[name]
+    assert load_settings(config=path, environ={})[name] != default
+    assert load_settings(environ={"MEMSYNC_CONFIG": str(path)}, cwd="/")[name] != default
+    variable = next(setting.variable for setting in SETTINGS if setting.name == name)
+    plain = {"git.commit": "true", "usage.queries": "true", "embedder.threads": "2", "index.processes": "2"}
+    said = plain.get(name, VALUES.get(name, ""))
+    assert load_settings(environ={variable: said}, cwd=path.parent)[name] != default
+    config(tmp_path / "config" / "memsync", text.replace("../app", "app"), root=str(path.parent))
+    path.write_text('[other]\ntitle = "no memory"\n')
+    assert found(tmp_path)[name] != default
+
+
+def test_default_written_out_needs_no_trust(tmp_path: Path) -> None:
+    """A file that says what holds anyway leads nowhere."""
+    config(tmp_path, '[git]\ncommit = false\n[index]\ndir = ""\n[embedder]\nmodel = "minilm"\nthreads = 0\n')
+    assert found(tmp_path)["git.commit"] is False
+
+
+def test_found_file_cannot_undo_what_the_user_decided(tmp_path: Path) -> None:
+    """The user's own model stays; a clone that names the default again is refused, not followed."""
+    config(tmp_path / "config" / "memsync", '[embedder]\nmodel = "openai:mine"\n', root=str(tmp_path / "mine"))
+    config(tmp_path / "clone")
+    assert found(tmp_path / "clone")["embedder.model"] == "openai:mine"
+    config(tmp_path / "clone", '[embedder]\nmodel = "minilm"\n')
+    with pytest.raises(ConfigError, match=r"embedder\.model"):
+        found(tmp_path / "clone")
+
+
+@pytest.mark.parametrize("root", ["..", "../private", "{tmp}/private", "link", "inner/../../private", "~"])
+def test_found_file_names_no_root_outside_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    """Neither above nor beside it, nor through a link that came along."""
+    (tmp_path / "private").mkdir()
+    (tmp_path / "clone" / "inner").mkdir(parents=True)
+    (tmp_path / "clone" / "link").symlink_to(tmp_path / "private")
+    (tmp_path / "home").mkdir()
+    path = config(tmp_path / "clone", root=root.format(tmp=tmp_path))
+    with pytest.raises(ConfigError, match=r"config.toml:2: memsync.root "):
+        found(tmp_path / "clone")
+    assert load_settings(config=path, environ={}).root != tmp_path / "clone"
+
+
+def test_trust_holds_for_one_file_with_one_content(cli: Cli, tmp_path: Path) -> None:
+    """Printed is what the file decides from now on; a changed or a copied file asks again; trust can be taken back."""
+    path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
+    assert cli("config", "show", cwd=path.parent).returncode == 3
+    trusted = cli("trust", cwd=path.parent)
+    assert (trusted.returncode, "git.commit = true" in trusted.stdout, str(path) in trusted.stdout) == (0, True, True)
+    assert found(path.parent)["git.commit"] is True
+    assert json.loads(cli("trust", "--list", "--json", cwd=path.parent).stdout) == {"trusted": [str(path)]}
+
+    copy = config(tmp_path / "copy", LEADS_SOMEWHERE["git.commit"])
+    with pytest.raises(ConfigError, match=r"git\.commit"):
+        found(copy.parent)
+    path.write_text(path.read_text() + "# changed\n")
+    with pytest.raises(ConfigError, match=r"git\.commit"):
+        found(path.parent)
+
+    cli("trust", str(path), cwd=tmp_path)
+    assert found(path.parent)["git.commit"] is True
+    assert "not trusted any more" in cli("trust", "--revoke", str(path), cwd=tmp_path).stdout
+    with pytest.raises(ConfigError, match=r"git\.commit"):
+        found(path.parent)
+
+
+def test_trust_is_not_given_to_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
+    """No file, an unknown setting, a file that others may change: nothing is trusted."""
+    missing = cli("trust", "nowhere.toml", cwd=tmp_path)
+    assert (missing.returncode, "no such file" in missing.stderr) == (3, True)
+    path = config(tmp_path / "clone", "[git]\ncomit = true\n")
+    assert "Did you mean commit?" in cli("trust", str(path), cwd=tmp_path).stderr
+    config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
+    path.chmod(0o666)
+    assert "every user can change it" in cli("trust", str(path), cwd=tmp_path).stderr
+    assert cli("trust", "--list", cwd=tmp_path).stdout == ""
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"path": 1, "sha256": 2}', "\x00" * 50])
+def test_damaged_record_of_trust_trusts_nothing(cli: Cli, tmp_path: Path, damage: str) -> None:
+    """And breaks nothing: trusting again repairs it."""
+    path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
+    cli("trust", str(path), cwd=tmp_path)
+    (record,) = Path(state_folder(), "trusted").glob("*.json")
+    record.write_text(damage)
+    with pytest.raises(ConfigError, match=r"git\.commit"):
+        found(path.parent)
+    cli("trust", str(path), cwd=tmp_path)
+    assert found(path.parent)["git.commit"] is True
+
+
+@pytest.mark.parametrize("how", ["everybody", "group", "owner", "link"])
+def test_found_file_that_another_can_change_is_ignored_with_a_warning(cli: Cli, tmp_path: Path, how: str) -> None:
+    """A shared folder above may hold one; the next file upwards counts."""
+    config(tmp_path, "[search]\nlimit = 3\n", root="shared/notes")
+    path = config(tmp_path / "shared", "[search]\nlimit = 4\n", root="notes")
+    (tmp_path / "shared" / "notes").mkdir()
+    if how == "everybody":
+        path.chmod(0o646)
+    elif how == "group":
+        if os.geteuid() != 0:
+            pytest.skip("giving a file to another group needs root")
+        os.chown(path, -1, 12_345)
+        path.chmod(0o664)
+    elif how == "owner":
+        if os.geteuid() != 0:
+            pytest.skip("giving a file to another user needs root")
+        os.chown(path, 12_345, -1)
+    else:
+        target = path.rename(tmp_path / "shared" / "real.toml")
+        path.symlink_to(target)
+    settings = found(tmp_path / "shared" / "notes")
+    assert settings["search.limit"] == 3
+    assert [str(path) in warning for warning in settings.warnings] == [True]
+    shown = cli("config", "show", cwd=tmp_path / "shared" / "notes")
+    assert (shown.returncode, "is ignored" in shown.stderr) == (0, True)
+    with Memory.open(tmp_path / "shared" / "notes") as memory:
+        assert [warning.path for warning in memory.status().warnings] == ["(settings)"]
+
+
+@pytest.mark.parametrize("how", ["everybody", "owner"])
+def test_own_file_that_another_can_change_is_ignored_with_a_warning(cli: Cli, tmp_path: Path, how: str) -> None:
+    """It decides even what leads somewhere, whoever wrote it."""
+    path = tmp_path / "config/memsync/config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("[git]\ncommit = true\n")
+    shown = ("--root", str(cli.root), "config", "show")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert str(path) in cli(*shown, cwd=tmp_path, environ=environ).stdout
+    if how == "everybody":
+        path.chmod(0o646)
+    elif os.geteuid() == 0:
+        os.chown(path, 12_345, -1)
+    else:
+        pytest.skip("giving a file to another user needs root")
+    done = cli(*shown, cwd=tmp_path, environ=environ)
+    assert str(path) not in done.stdout
+    assert f"{path} is ignored" in done.stderr
+
+
+def test_file_of_the_users_private_group_is_the_users(tmp_path: Path) -> None:
+    """Many systems create files with mode 664 for a group that has one member."""
+    path = config(tmp_path, "[search]\nlimit = 4\n")
+    path.chmod(0o664)
+    group, user = grp.getgrgid(os.getgid()), pwd.getpwuid(os.getuid())
+    if group.gr_name != user.pw_name:
+        pytest.skip("this user has no group of their own")
+    assert found(tmp_path)["search.limit"] == 4
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_thing_named_like_a_config_file_is_passed_over(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A FIFO would never answer."""
+    config(tmp_path, root="notes")
+    (tmp_path / "notes").mkdir()
+    make(tmp_path / "notes" / "config.toml")
+    make(tmp_path / "notes" / "memsync.toml")
+    assert found(tmp_path / "notes").root == tmp_path / "notes"
+
+
+def test_folder_with_another_programs_files_is_left_as_it_is(cli: Cli, tmp_path: Path) -> None:
+    """No file in it is opened for writing, renamed or emptied because it has a name of memsync's."""
+    app = tmp_path / "app"
+    app.mkdir(mode=0o755)
+    before = {"index.db": b"SQLite format 3\0 of another program", "daemon.lock": b"held by me", "sync.lock": b"too"}
+    for name, content in before.items():
+        (app / name).write_bytes(content)
+    environ = {"MEMSYNC_INDEX_DIR": str(app)}
+    for command in (["sync"], ["search", "x"], ["rebuild"], ["verify"], ["log", "x"], ["watch"], ["start"], ["doctor"]):
+        done = cli(*command, environ=environ)
+        assert done.returncode != 0, command
+        assert "holds files that memsync did not make" in done.stdout + done.stderr, command
+    assert {path.name: path.read_bytes() for path in app.iterdir()} == before
+    assert stat.S_IMODE(app.stat().st_mode) == 0o755
+
+
+def test_state_folders_are_private_from_the_top(cli: Cli, tmp_path: Path) -> None:
+    """Whoever made them, and however open they were."""
+    (tmp_path / "state" / "memsync").mkdir(parents=True, mode=0o755)
+    (cli.root / "a.md").write_text("alpha")
+    assert cli("sync").returncode == 0
+    assert cli("log", "x").returncode == 0
+    folders = [path for path in (tmp_path / "state" / "memsync").rglob("*") if path.is_dir()]
+    assert len(folders) >= 4
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (*folders, tmp_path / "state" / "memsync")} == {0o700}
+
+
+def test_state_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    """What is in it cannot be believed."""
+    if os.geteuid() != 0:
+        pytest.skip("giving a folder to another user needs root")
+    folder = tmp_path / "state" / "memsync" / "notes"
+    folder.mkdir(parents=True)
+    os.chown(folder, 12_345, -1)
+    with pytest.raises(FilesystemError, match="belongs to another user"):
+        own_folder(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_names_of_state_folders_cannot_be_forged(tmp_path: Path) -> None:
+    """They end in the SHA-256 of the root's path, cut to 128 bits; a root with a long name has folders, too."""
+    for name in ("notes", "n" * 255, "a\nb"):
+        (tmp_path / name).mkdir()
+        settings = load_settings(root=tmp_path / name, environ={})
+        digest = hashlib.sha256(os.fsencode(tmp_path / name)).hexdigest()[:32]
+        expected = f"{name[:40]}-{digest}".replace("\n", "_")
+        assert [os.path.basename(path) for path in (settings.index_name, settings.keep_dir)] == [expected, expected]
+
+
+def test_file_that_is_ignored_is_named_where_no_other_counts(cli: Cli, tmp_path: Path) -> None:
+    """Otherwise its owner would look for a file that is there."""
+    path = config(tmp_path / "lone")
+    path.chmod(0o666)
+    done = cli("sync", cwd=path.parent)
+    assert done.returncode == 3
+    assert f"{path} is ignored: every user can change it" in done.stderr
+
+
+def test_refusal_says_each_way_out_on_a_line_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    """It is the first thing that who clones a memory may see."""
+    path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
+    lines = cli("sync", cwd=path.parent).stderr.splitlines()
+    assert [line.split(":")[0].split(" ")[2] for line in lines[1:]] == ["Read", "Or"]
+    assert "\\n" not in "".join(lines)
+
+
+def test_file_system_without_access_lists_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some say so by an error; a group-writable file is then judged by its group alone."""
+
+    def unsupported(path: str) -> list[str]:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "listxattr", unsupported)
+    path = config(tmp_path, "[search]\nlimit = 4\n")
+    path.chmod(0o664)
+    settings = load_settings(root=tmp_path, environ={}, cwd=tmp_path)
+    assert settings["search.limit"] == (4 if not settings.warnings else 10)
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "copied mark"])
+def test_index_folder_that_came_with_a_clone_leads_nowhere(cli: Cli, tmp_path: Path, kind: str) -> None:
+    """Its mark is another folder's, and what is named like memsync's files may be a link to the user's."""
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    real = tmp_path / "real"
+    own_folder(real)
+    (mark,) = real.iterdir()
+    folder = tmp_path / "clone"
+    folder.mkdir(mode=0o700)
+    if kind == "copied mark":
+        (folder / mark.name).touch()
+        (folder / "daemon.log").write_text("a log of a stranger")
+    else:
+        (folder / f".memsync-{folder.stat().st_ino}").touch()
+        for name in ("daemon.log", "daemon.lock", "index.db", "sync.lock"):
+            (folder / name).symlink_to(victim) if kind == "link" else os.link(victim, folder / name)
+    for command in (["search", "x"], ["sync"], ["rebuild"], ["start"], ["watch"]):
+        done = cli(*command, environ={"MEMSYNC_INDEX_DIR": str(folder)})
+        assert done.returncode != 0, command
+        assert "did not make" in done.stderr if kind == "copied mark" else "is a link" in done.stderr, command
+    assert victim.read_text() == "mine"
+
+
+def test_folder_that_memsync_marked_is_known_again_under_another_name(tmp_path: Path) -> None:
+    """The mark is about the folder itself."""
+    own_folder(tmp_path / "one")
+    (tmp_path / "one" / "index.db").touch()
+    (tmp_path / "one").rename(tmp_path / "two")
+    own_folder(tmp_path / "two")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/null")])
+def test_only_a_file_is_trusted(cli: Cli, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A FIFO would never answer, and a link would not be used."""
+    make(tmp_path / "memsync.toml")
+    done = cli("trust", str(tmp_path / "memsync.toml"), cwd=tmp_path)
+    assert (done.returncode, "it is a link or no file" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["/../elsewhere/", "../elsewhere/", "..", "/a/../../elsewhere/", "//elsewhere/", "/./", "/.git/", "/.git/hooks/",
+     "/a\\u202eb/"],
+)  # fmt: skip
+def test_no_kind_leads_the_log_out_of_the_notes(cli: Cli, tmp_path: Path, pattern: str) -> None:
+    """[kinds] says in which folder logs are; a found file may say so, too, but only of folders that have notes."""
+    root = tmp_path / "clone/notes"
+    root.mkdir(parents=True)
+    (root / "config.toml").write_text(f'[memsync]\nroot = "."\n[kinds]\n"{pattern}" = "daily"\n')
+    around = {path for path in tmp_path.rglob("*") if not path.is_relative_to(root)}
+    logged = cli("log", "the heron nests", cwd=root, environ={"XDG_STATE_HOME": str(tmp_path / "state")})
+    assert logged.stdout.startswith("daily/"), logged.stderr
+    assert [path.parent.name for path in root.rglob("*.md")] == ["daily"]
+    assert {path for path in (tmp_path / "clone").rglob("*") if not path.is_relative_to(root)} <= around
+
+
+@pytest.mark.parametrize("path", ["../x.md", "a/../../x.md", "./x.md", "a//x.md", "/etc/x.md"])
+def test_nothing_is_written_outside_of_the_root_whoever_names_it(tmp_path: Path, path: str) -> None:
+    """The last look at a path is where its folder is opened."""
+    root = tmp_path / "root"
+    (root / "a").mkdir(parents=True)
+    with pytest.raises(WriteRefused, match="not a path under the memory root"), folder_of(root, NotePath(path)):
+        pass

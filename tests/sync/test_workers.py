@@ -1,0 +1,246 @@
+"""Notes parsed by several processes: the same index, whatever happens to the processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.index.sqlite.index import SqliteIndex
+from memsync.memory import Memory
+from memsync.notes.parse import NoteReader
+from memsync.settings.load import Settings
+from memsync.sync import indexer, workers
+from memsync.sync.gate import Stopped
+from memsync.sync.workers import NoteWorkers
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.daemon.test_isolated import is_alive
+from tests.support.index_checks import dump
+
+Write = Callable[[str, str | bytes], Path]
+OpenWith = Callable[[int], Memory]
+LISTS = "\n".join(
+    f"- [Heron {n}](https://heron.example/{n}) - Nests in alder {n}, near the *pond* #birds." for n in range(90)
+)
+
+
+@pytest.fixture(autouse=True)
+def _always_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "WORTH_BYTES", 0)
+
+
+@pytest.fixture
+def notes(write: Write) -> int:
+    """Write notes of every kind, a file that is none among them; return how many are notes."""
+    for number in range(30):
+        write(
+            f"{number:02d}.md",
+            f"---\ntags: [a, b{number}]\n---\n# Note {number}\n\n{LISTS[: 400 * number]}\n\n用SQLite {number}\n",
+        )
+    write("daily/2026-11-21.md", "# Log\n\n- 10:02 The heron came {#x cost=0.1}\n- 11:00 It left\n")
+    write("threads/t.md", "# T\n\n## user @ 2026-11-21 10:02 {in=3}\n\nWho nests?\n\n## assistant\n\nThe heron.\n")
+    write("large.md", f"# Large\n\n{LISTS * 20}\n")
+    write("quotes.md", ">" * 3_000 + " deep\n")
+    write("binary.md", bytes(range(32)) * 100)
+    return 34
+
+
+@pytest.fixture
+def open_with(settings: Settings, tmp_path: Path, embedder: FakeEmbedder) -> Iterator[OpenWith]:
+    """Open the root with so many processes, each time with an index of its own."""
+    opened: list[Memory] = []
+
+    def open_memory(processes: int) -> Memory:
+        index = SqliteIndex(tmp_path / f"index-{len(opened)}" / "index.db")
+        opened.append(Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder, processes=processes))
+        return opened[-1]
+
+    yield open_memory
+    for memory in opened:
+        memory.close()
+
+
+def processes_seen(
+    monkeypatch: pytest.MonkeyPatch, at_start: Callable[[int], None] = lambda process: None
+) -> list[int]:
+    """Return a list that each process that is started is added to; `at_start` is called with its id."""
+    seen: list[int] = []
+    real = workers._Worker.__init__
+
+    def begin(worker: Any, setup: bytes) -> None:
+        real(worker, setup)
+        seen.append(worker._process.pid)
+        at_start(worker._process.pid)
+
+    monkeypatch.setattr(workers._Worker, "__init__", begin)
+    return seen
+
+
+def test_index_is_the_same_however_many_processes_read(
+    open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The canonical dump, the report and the failures do not tell who parsed a note."""
+    seen = processes_seen(monkeypatch)
+    alone = open_with(1)
+    expected = alone.sync()
+    assert seen == []
+    for count in (2, 3):
+        memory = open_with(count)
+        report = memory.sync()
+        assert (report.added, report.failed) == (notes, expected.failed)
+        assert dump(memory) == dump(alone)
+        assert memory.verify() is None
+    assert not any(is_alive(process) for process in seen)
+    assert len(seen) == 2 * (2 + 3)  # verify starts as many again
+
+
+def test_changed_notes_are_read_by_several_processes_too(
+    open_with: OpenWith, notes: int, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note that became binary, one that was touched, one that was removed: as one process would have it."""
+    alone, several = open_with(1), open_with(2)
+    alone.sync()
+    several.sync()
+    for number in range(5, 12):
+        write(f"{number:02d}.md", f"# Other {number}\n\n{LISTS[: 300 * number]}\n")
+    write("12.md", bytes(range(32)) * 100)
+    os.utime(write("13.md", "# New\n"), (1, 1))
+    (several.files.root / "14.md").unlink()
+    seen = processes_seen(monkeypatch)
+    assert several.sync().failed == alone.sync().failed
+    assert len(seen) == 2
+    assert dump(several) == dump(alone)
+
+
+def test_killed_process_costs_nothing(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was at, and what no other process is left to do, is done in this one."""
+    asked: list[str] = []
+    real = workers._Worker.parse
+
+    def parse(worker: Any, path: Any, content: bytes) -> Any:
+        asked.append(path)
+        if len(asked) in (7, 15):
+            worker.kill()
+        return real(worker, path, content)
+
+    monkeypatch.setattr(workers._Worker, "parse", parse)
+    alone, several = open_with(1), open_with(2)
+    alone.sync()
+    report = several.sync()
+    assert (report.added, [failure.path for failure in report.failed]) == (notes, ["binary.md"])
+    assert 15 <= len(asked) < notes
+    assert dump(several) == dump(alone)
+
+
+def test_process_that_hangs_is_ended(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load does not wait for it without end; what it was to do is done in this process."""
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
+    seen = processes_seen(monkeypatch, lambda process: os.kill(process, signal.SIGSTOP))
+    assert open_with(2).sync().added == notes
+    assert len(seen) == 2
+    assert not any(is_alive(process) for process in seen)
+
+
+def test_processes_that_cannot_be_started_are_not_missed(
+    open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No interpreter to start, none that starts, or one that is no Python: this process does it all."""
+    for executable in ("", "/nowhere/python", "/bin/true"):
+        monkeypatch.setattr(sys, "executable", executable)
+        assert open_with(2).sync().added == notes
+
+
+def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the gate is closed in the midst of a load, nothing goes on in the background."""
+    memory = open_with(2)
+    seen = processes_seen(monkeypatch)
+
+    def stop(done: int, pending: int) -> None:
+        memory.syncer.gate.stop()
+
+    with pytest.raises(Stopped):
+        memory.syncer.refresh(on_commit=stop)
+    assert len(seen) == 2
+    assert not any(is_alive(process) for process in seen)
+
+
+def test_vectors_wait_until_many_notes_are_loaded(
+    open_with: OpenWith, notes: int, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words take seconds and vectors minutes: what embeds in the background leaves the processors to what parses."""
+    memory = open_with(2)
+    monkeypatch.setattr(indexer, "BATCH_NOTES", 5)
+    embedding = threading.Thread(target=memory.syncer.embed_in_background)
+    seen: list[int] = []
+
+    def committed(done: int, pending: int) -> None:
+        if not seen:
+            embedding.start()
+        time.sleep(0.1)
+        seen.append(len(embedder.seen))
+
+    memory.syncer.refresh(on_commit=committed)
+    embedding.join(20)
+    assert len(seen) >= 7
+    assert set(seen) == {0}
+    assert embedder.seen
+
+
+def test_search_starts_no_process(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a deadline, which a process would have used up before its first note."""
+    seen = processes_seen(monkeypatch)
+    assert open_with(2).search("heron").hits
+    assert seen == []
+
+
+def test_little_is_read_by_one_process(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting others takes longer than they would save; on one processor they save nothing."""
+    monkeypatch.setattr(workers, "WORTH_BYTES", 1_000)
+    assert NoteWorkers(reader, 2).pool(999) is None
+    assert NoteWorkers(reader, 2).pool(1_000) is not None
+    assert NoteWorkers(reader, 1).pool(10**9) is None
+    monkeypatch.setattr(workers, "_processors", lambda: 1)
+    assert NoteWorkers(reader).pool(10**9) is None
+
+
+SCRIPT = """
+import os, signal, sys
+from memsync import Memory
+from memsync.sync import indexer, workers
+workers.WORTH_BYTES = 0
+real = workers._Worker.parse
+def parse(worker, path, content):
+    note = real(worker, path, content)
+    os.write(1, f"{worker._process.pid}\\n".encode())  # at once: threads do this
+    return note
+workers._Worker.parse = parse
+def committed(done, pending):
+    if "die" in sys.argv:
+        os.kill(os.getpid(), signal.SIGKILL)
+memory = Memory.open(sys.argv[1])
+memory.syncer.refresh(on_commit=committed)
+"""
+
+
+@pytest.mark.parametrize("fate", ["live", "die"])
+def test_library_use_needs_no_main_guard_and_leaves_no_process(root: Path, notes: int, fate: str) -> None:
+    """In a program without `if __name__ == "__main__"`, killed at any moment, in a folder of a stranger's."""
+    (root / "json.py").write_text("raise SystemExit('a module of the folder was loaded')")
+    environ = {**os.environ, "MEMSYNC_INDEX_PROCESSES": "2"}
+    program = [sys.executable, "-P", "-c", SCRIPT, str(root), fate]
+    done = subprocess.run(program, env=environ, cwd=root, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == (-signal.SIGKILL if fate == "die" else 0), done.stderr
+    parsed_by = {int(line) for line in done.stdout.split()}
+    assert 1 <= len(parsed_by) <= 2
+    limit = time.monotonic() + 20
+    while any(is_alive(process) for process in parsed_by) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not any(is_alive(process) for process in parsed_by)
