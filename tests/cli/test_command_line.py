@@ -17,10 +17,8 @@ from memsync.cli.arguments import unknown_option
 from memsync.cli.entry import _without_places, answer_plainly
 from memsync.cli.main import main
 from memsync.cli.output import say_pending
-from memsync.cli.served import run_command
 from memsync.edit import append
 from memsync.errors import MemsyncError
-from memsync.memory import Memory
 from tests.support.daemon_process import Cli
 
 Write = Callable[[str, str], Path]
@@ -187,24 +185,6 @@ def test_what_an_answer_lacks_is_told_in_the_words_of_a_search(
     """On stderr, and only if anything is missing."""
     say_pending(pending)
     assert capsys.readouterr() == ("", said)
-
-
-def test_a_served_command_leaves_what_is_wrong_to_the_client(memory: Memory, write: Write) -> None:
-    """The daemon declines what click refuses, and what fails; the client then says what is wrong."""
-    write("a.md", "heron\n")
-    for arguments in (
-        ("--josn", "x"),
-        ("x", "--josn"),
-        ("-x",),
-        ("x", "-sqlite"),
-        ("x", "--limit"),
-        ("--limit=0", "x"),
-        ("x", "kind:novel"),
-    ):
-        assert run_command(memory, {"arguments": ["search", *arguments]}) == {}, arguments
-    done = run_command(memory, {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"})
-    assert (done["code"], done["out"].partition(" ")[0]) == (0, "a.md:1")
-    assert run_command(memory, {"arguments": ["search", "nothing", "--mode", "keyword"]})["code"] == 1
 
 
 def test_global_options_are_read_wherever_they_stand_before_two_hyphens() -> None:

@@ -1,0 +1,105 @@
+"""Commands that a daemon runs whole for the client: the same output, and no write happens twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.cli.entry import answer_plainly
+from memsync.cli.main import run
+from memsync.cli.output import KEPT
+from memsync.cli.served import run_command
+from memsync.daemon import methods
+from memsync.memory import Memory
+from tests.support.daemon_fixtures import Served, served, short_runtime_folder
+
+__all__ = ["served", "short_runtime_folder"]
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def client(served: Served, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
+    """Give the memsync process up to the point where click would be loaded."""
+    monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
+    return lambda *arguments: answer_plainly(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--josn", "x"),
+        ("x", "--josn"),
+        ("-x",),
+        ("x", "-sqlite"),
+        ("x", "--limit"),
+        ("--limit=0", "x"),
+        ("x", "kind:novel"),
+    ],
+)
+def test_what_is_wrong_is_said_as_a_command_in_its_own_process_says_it(
+    memory: Memory, settings: object, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """The same sentence and hint, and the same exit code."""
+    there = run_command(memory, {"arguments": ["search", *arguments]})
+    here = run(["--root", str(memory.settings.root), "search", *arguments])
+    assert (there["out"], there["err"], there["code"]) == (*capsys.readouterr(), here)
+    assert there["code"] == 2
+    assert "--help" in there["err"] or "\n  " in there["err"]
+
+
+def test_an_answer_has_its_exit_code(memory: Memory, write: Write) -> None:
+    """Nothing found is 1."""
+    write("a.md", "heron\n")
+    done = run_command(memory, {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"})
+    assert (done["code"], done["out"].partition(" ")[0]) == (0, "a.md:1")
+    assert run_command(memory, {"arguments": ["search", "nothing", "--mode", "keyword"]})["code"] == 1
+
+
+def test_a_written_entry_is_written_once_and_its_place_printed(
+    served: Served, client: Callable[..., int | None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `memsync log` prints it without a daemon."""
+    assert client("log", "a heron", "at the pond") == 0
+    path, _, line = capsys.readouterr().out.strip().rpartition(":")
+    lines = (served.settings.root / path).read_text().splitlines()
+    assert lines[int(line) - 1].endswith("a heron at the pond")
+    assert sum("heron" in each for each in lines) == 1
+
+
+@pytest.mark.parametrize("arguments", [("log",), ("log", "-"), ("remember", "--edit", "x"), ("thread", "append", "t")])
+def test_a_text_from_standard_input_or_an_editor_is_left_to_the_client(
+    client: Callable[..., int | None], arguments: tuple[str, ...]
+) -> None:
+    """The daemon has neither."""
+    assert client(*arguments) is None
+
+
+@pytest.mark.parametrize("arguments", [("log", "-h"), ("log", "--help"), ("log", "\udcff"), ("sync",), ("export",)])
+def test_help_bytes_and_long_work_are_left_to_click(
+    client: Callable[..., int | None], arguments: tuple[str, ...]
+) -> None:
+    """Help needs no daemon, what is no UTF-8 cannot be sent, and progress is drawn by the client."""
+    assert client(*arguments) is None
+
+
+def test_a_write_whose_answer_is_lost_is_not_made_again(
+    client: Callable[..., int | None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The daemon may have written before it failed: the client says what happened, and writes nothing itself."""
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(methods.DaemonAbout, "run_command", property(lambda _: fails))
+    assert client("log", "a heron") == 10
+    assert capsys.readouterr().err.startswith("memsync: ")
+    assert client("search", "heron") is None
+
+
+def test_nothing_of_a_command_is_kept_after_it(memory: Memory) -> None:
+    """The next command of the same thread prints where it should."""
+    run_command(memory, {"arguments": ["status"]})
+    assert KEPT.get() is None
