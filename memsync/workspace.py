@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memsync.errors import MemsyncError, NoThread, UsageError
-from memsync.model.query import EmbeddingSpace, Filters, Query
+from memsync.model.filters import Filters
+from memsync.model.query import EmbeddingSpace, Query
 from memsync.model.status import Status
 from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.model.written import Written

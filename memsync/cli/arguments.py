@@ -119,7 +119,7 @@ def unknown_option(name: str, argument: str, known: Sequence[str], *, takes_word
 
 def _meant(known: Sequence[str]) -> dict[str, str]:
     """Return what other programs call the filters, as options, if the known options are the filters' too."""
-    from memsync.model.vocabulary import FILTER_ALIASES
+    from memsync.model.filters import FILTER_ALIASES
 
     if not all(f"--{name}" in known for name in set(FILTER_ALIASES.values())):
         return {}

@@ -18,9 +18,9 @@ from memsync.errors import NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
 from memsync.model.conversation import Neighbours, ThreadMessage
+from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
-from memsync.search.query_syntax import FILTER_NAMES
 
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
 _RESET = "\x1b[0m"
@@ -224,7 +224,7 @@ def _requoted(word: str, *, alone: bool) -> str:
     A single argument may also be the whole query in quotes; there only what can be nothing but a date is one value.
     """
     name, colon, value = word.partition(":")
-    if not colon or name not in FILTER_NAMES or " " not in value or '"' in value:
+    if not colon or name not in FILTERS or " " not in value or '"' in value:
         return word
     is_value = re.fullmatch(_SPOKEN_DATE, value, re.IGNORECASE) if name in ("after", "before") else not alone
     return f'{name}:"{value}"' if is_value else word

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from memsync.model.query import Filters, TimeHint
+from memsync.model.filters import Filters
+from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 
@@ -77,26 +78,6 @@ class TimeHint(Struct, frozen=True):
     def covers(self, moment: str) -> bool:
         """Tell whether a moment, as ISO text, is within this time."""
         return is_between(moment, self.after, self.before)
-
-
-class Filters(Struct, frozen=True):
-    """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
-
-    `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
-    text with chunk attributes and front matter. `archived` includes archived notes.
-    """
-
-    kinds: tuple[str, ...] = ()
-    tiers: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-    path_globs: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    after: str = ""
-    before: str = ""
-    where: tuple[tuple[str, str], ...] = ()
-    archived: bool = False
 
 
 class Query(Struct, frozen=True):

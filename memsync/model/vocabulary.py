@@ -96,13 +96,3 @@ class WatcherState(StrEnum):
     LIVE = "live"
     POLLING = "polling"
     DEGRADED = "degraded"
-
-
-FILTER_ALIASES = {
-    "since": "after", "from": "after", "newer": "after", "date": "after", "created": "after", "modified": "after",
-    "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
-    "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
-    "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
-    "author": "role", "by": "role", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
-}  # fmt: skip
-"""Names of filters in other programs -> their names here."""

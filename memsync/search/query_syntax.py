@@ -8,10 +8,9 @@ Anything else is text to search for, whatever its punctuation; but `word:value` 
 
 from __future__ import annotations
 
-import posixpath
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,19 +18,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from memsync.errors import UsageError
-from memsync.model.query import Filters, Query
-from memsync.model.vocabulary import FILTER_ALIASES, Kind, Mode, Tier
+from memsync.model.filters import FILTER_ALIASES, FILTERS, Filters
+from memsync.model.query import Query
+from memsync.model.vocabulary import Mode
 from memsync.notes.dates import parse_when
 from memsync.search.stop_words import STOP_WORDS
 from memsync.search.time_hints import time_hints, weekdays_in
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 64
-FILTER_NAMES = ("kind", "tier", "tag", "in", "path", "role", "session", "status", "after", "before", "where", "is")
 
 _TOKEN = re.compile(
     rf"""(?P<minus>-(?![-\s]))?(?:
-        (?P<filter>{"|".join(FILTER_NAMES)}):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s":][^\s"]*(?:(?<==)"[^"]*")?))(?=\s|$)
+        (?P<filter>{"|".join(FILTERS)}):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s":][^\s"]*(?:(?<==)"[^"]*")?))(?=\s|$)
       | "(?P<phrase>[^"]*)"(?=\s|$)
       | (?P<text>\S+)
     )""",
@@ -136,18 +135,18 @@ def _refuse_unknown_filter(text: str) -> None:
     name.
     """
     found = _LOOKS_LIKE_FILTER.fullmatch(text)
-    if found is None or found["name"] in FILTER_NAMES or found["name"] in _SCHEMES:
+    if found is None or found["name"] in FILTERS or found["name"] in _SCHEMES:
         return
     import difflib
 
     name = found["name"]
     near = [
         FILTER_ALIASES.get(one, one)
-        for one in difflib.get_close_matches(name, (*FILTER_NAMES, *FILTER_ALIASES), n=1, cutoff=0.7)
+        for one in difflib.get_close_matches(name, (*FILTERS, *FILTER_ALIASES), n=1, cutoff=0.7)
     ]
     if found["value"].isdigit() and not near:
         return
-    meant = f'Did you mean "{near[0]}:"?' if near else f"Filters are {', '.join(FILTER_NAMES)}."
+    meant = f'Did you mean "{near[0]}:"?' if near else f"Filters are {', '.join(FILTERS)}."
     raise UsageError(f'Unknown filter "{name}:".', hint=f'{meant} To find the text itself, quote it: "{text}"')
 
 
@@ -169,7 +168,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filters:
     value = value.strip()
     if not value:
-        raise UsageError(f"{name}: needs a value", hint=f"Example: {name}:{_EXAMPLES[name]}")
+        raise UsageError(f"{name}: needs a value", hint=f"Example: {name}:{FILTERS[name].example}")
     if name in ("after", "before"):
         moment = parse_when(value, now)
         return replace(filters, after=moment) if name == "after" else replace(filters, before=moment)
@@ -177,47 +176,7 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
         if value.lower() != "archived":
             raise UsageError(f"is:{value} is not known", hint="Write is:archived to search archived notes too.")
         return replace(filters, archived=True)
-    field_name, read = _LISTED[name]
+    _, field_name, read = FILTERS[name]
+    assert read is not None, name
     added: dict[str, Any] = {field_name: (*getattr(filters, field_name), read(value))}
     return replace(filters, **added)
-
-
-_EXAMPLES = {
-    "kind": "daily", "tier": "project", "tag": "work", "in": "projects/", "path": "daily/2026-*", "role": "user",
-    "session": "session-001", "status": "active", "after": "2026-11-01", "before": "yesterday",
-    "where": "emotion=fear", "is": "archived",
-}  # fmt: skip
-
-
-def parse_pair(text: str) -> tuple[str, str]:
-    """Split `key=value`. Raises UsageError for any other text."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"{text!r} is not key=value", hint="Example: --where emotion=fear")
-    return key.strip(), value.strip().strip('"')
-
-
-def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
-    if value.lower() in allowed:
-        return value.lower()
-    import difflib
-
-    close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
-    raise UsageError(
-        f"{name}:{value} is not known",
-        hint=f"Did you mean {name}:{close[0]}?" if close else f"Known are {', '.join(allowed)}.",
-    )
-
-
-# Filters that may be given several times: the field of Filters they add to, and how a value is read.
-_LISTED: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "kind": ("kinds", lambda value: _one_of("kind", value, tuple(Kind))),
-    "tier": ("tiers", lambda value: _one_of("tier", value, tuple(Tier))),
-    "tag": ("tags", lambda value: value.lstrip("#")),
-    "in": ("folders", lambda value: posixpath.normpath(value) + "/"),
-    "path": ("path_globs", lambda value: value.removeprefix("./")),
-    "role": ("roles", lambda value: value),
-    "session": ("sessions", lambda value: value),
-    "status": ("where", lambda value: ("status", value)),
-    "where": ("where", parse_pair),
-}

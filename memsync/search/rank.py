@@ -17,8 +17,9 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
+from memsync.model.filters import Filters
 from memsync.model.note import Entry
-from memsync.model.query import Candidate, Filters, IndexedChunk, TimeHint, is_between, names_tag
+from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, names_tag
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
 from memsync.notes.transcript import stem_number, stems
 from memsync.search.time_hints import asks_when

@@ -16,7 +16,8 @@ from memsync.index.sqlite import schema
 from memsync.index.sqlite.match_syntax import all_of, any_of
 from memsync.index.sqlite.schema import capabilities
 from memsync.memory import Memory
-from memsync.model.query import Candidate, Filters, Query
+from memsync.model.filters import Filters
+from memsync.model.query import Candidate, Query
 from tests.conftest import FakeEmbedder
 from tests.support.index_checks import open_database
 

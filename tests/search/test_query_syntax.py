@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsync.errors import UsageError
-from memsync.model.query import Filters, Query
+from memsync.model.filters import Filters
+from memsync.model.query import Query
 from memsync.search.query_syntax import MAX_QUERY_CHARS, MAX_WORDS, parse_query
 
 NOW = datetime(2026, 11, 21, 10, 0)

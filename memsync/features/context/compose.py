@@ -24,8 +24,8 @@ from memsync.features.context.sources import (
     thread_prompt,
 )
 from memsync.model.context import Context
+from memsync.model.filters import Filters
 from memsync.model.note import Note
-from memsync.model.query import Filters
 from memsync.model.vocabulary import Fresh, Kind, Mode, NotePath
 from memsync.notes.dates import parse_day
 from memsync.notes.files import NoteFiles

@@ -26,7 +26,8 @@ from memsync.features.evaluation.measures import (
     resampled_areas,
 )
 from memsync.features.evaluation.questions import Question, Vault, paths_besides, read_questions, without_answers
-from memsync.model.query import Filters, Query
+from memsync.model.filters import Filters
+from memsync.model.query import Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles

@@ -28,7 +28,7 @@ class OverviewReader:
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:
         """Return the notes, by path, that have this front matter or a chunk with this attribute; no archived ones."""
-        rows = self._db.execute(queries.NOTES_WHERE, {"pairs": json.dumps([(key, value)])})
+        rows = self._db.execute(queries.NOTES_WHERE, {"where": json.dumps([(key, value)])})
         return [NotePath(path) for (path,) in rows]
 
     def warnings(self) -> list[tuple[str, str]]:

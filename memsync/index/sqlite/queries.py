@@ -79,7 +79,7 @@ _CONDITIONS = f"""
     AND (:sessions IS NULL OR n.session IN (SELECT value FROM json_each(:sessions)))
     AND (:folders IS NULL OR EXISTS (
             SELECT 1 FROM json_each(:folders) WHERE substr(n.path, 1, length(value)) = value))
-    AND (:globs IS NULL OR EXISTS (SELECT 1 FROM json_each(:globs) WHERE n.path GLOB value))
+    AND (:path_globs IS NULL OR EXISTS (SELECT 1 FROM json_each(:path_globs) WHERE n.path GLOB value))
     AND (:roles IS NULL OR EXISTS (
             SELECT 1 FROM json_each(:roles)
             WHERE c.role = value OR substr(c.role, 1, length(value) + 1) = value || ':'))
@@ -87,7 +87,7 @@ _CONDITIONS = f"""
             SELECT 1 FROM tag t WHERE t.chunk = c.id AND t.name IN (SELECT value FROM json_each(:tags))))
     AND (:after = '' OR substr({_LAST}, 1, length(:after)) >= :after)
     AND (:before = '' OR substr({_FIRST}, 1, length(:before)) <= :before)
-    AND (:pairs IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR})))
+    AND (:where IS NULL OR NOT EXISTS (SELECT 1 FROM json_each(:where) w WHERE NOT ({_WHERE_PAIR})))
     AND (:required IS NULL OR c.id IN (SELECT {chunk_of("rowid")} FROM chunk_fts WHERE chunk_fts MATCH :required))
     AND (:excluded IS NULL OR c.form = 'group'
          OR c.id NOT IN (SELECT {chunk_of("rowid")} FROM chunk_fts WHERE chunk_fts MATCH :excluded))
@@ -104,7 +104,7 @@ TAGS = "SELECT DISTINCT name FROM tag"
 
 NOTES_WHERE = f"""
 SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note
-WHERE NOT n.archived AND NOT EXISTS (SELECT 1 FROM json_each(:pairs) w WHERE NOT ({_WHERE_PAIR}))
+WHERE NOT n.archived AND NOT EXISTS (SELECT 1 FROM json_each(:where) w WHERE NOT ({_WHERE_PAIR}))
 ORDER BY n.path
 """
 

@@ -22,8 +22,9 @@ from memsync.index.sqlite.overview import OverviewReader
 from memsync.index.sqlite.queries import chunk_and_item
 from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.index.sqlite.words import places_of_word, word_rows
+from memsync.model.filters import Filters
 from memsync.model.note import Entry
-from memsync.model.query import Candidate, EmbeddingSpace, Filters, IndexedChunk, Query, names_tag
+from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query, names_tag
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, WaitingNote
 from memsync.model.vocabulary import Form, NotePath
 
@@ -288,29 +289,17 @@ class SqliteReader(ThreadReader, OverviewReader):
     # ----------------------------------------------------------------------------------------- private
 
     def _parameters(self, query: Query) -> dict[str, Any]:
-        """Return the parameters of the filter conditions; None for a filter that is not set."""
-        filters = query.filters
-
-        def listed(values: Sequence[Any]) -> str | None:
-            return json.dumps(list(values)) if values else None
-
-        tags = [name for (name,) in self._rows(queries.TAGS)] if filters.tags else []
-        named = [tag for tag in tags if any(names_tag(wanted, tag) for wanted in filters.tags)]
-        return {
-            "archived": filters.archived,
-            "kinds": listed(filters.kinds),
-            "tiers": listed(filters.tiers),
-            "sessions": listed(filters.sessions),
-            "folders": listed(filters.folders),
-            "globs": listed(filters.path_globs),
-            "roles": listed(filters.roles),
-            "tags": json.dumps(named) if filters.tags else None,
-            "after": filters.after,
-            "before": filters.before,
-            "pairs": listed([list(pair) for pair in filters.where]),
-            "required": all_of(query.phrases) or None,
-            "excluded": any_of(query.exclusions) or None,
+        """Return the parameters of the filter conditions, named as the filters; None for a filter that is not set."""
+        filters = {
+            name: (json.dumps(value) if value else None) if isinstance(value, tuple) else value
+            for name, value in asdict(query.filters).items()
         }
+        if query.filters.tags:
+            names = [name for (name,) in self._rows(queries.TAGS)]
+            filters["tags"] = json.dumps(
+                [tag for tag in names if any(names_tag(one, tag) for one in query.filters.tags)]
+            )
+        return {**filters, "required": all_of(query.phrases) or None, "excluded": any_of(query.exclusions) or None}
 
     def _rows(self, statement: str, parameters: Any = ()) -> Iterator[tuple[Any, ...]]:
         return self._db.execute(statement, parameters)

@@ -1,0 +1,93 @@
+"""The filters of a search: what they are called, how a value is read, and the values of one search."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from memsync.errors import UsageError
+from memsync.model.vocabulary import Kind, Tier
+
+
+class Filters(Struct, frozen=True):
+    """The filters of a search, applied inside each retriever. Several values of one filter are combined with OR.
+
+    `folders` end in a slash. `after` and `before` are ISO dates or datetimes, inclusive. `where` pairs are compared as
+    text with chunk attributes and front matter. `archived` includes archived notes.
+    """
+
+    kinds: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    path_globs: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    after: str = ""
+    before: str = ""
+    where: tuple[tuple[str, str], ...] = ()
+    archived: bool = False
+
+
+class Filter(NamedTuple):
+    """A filter as it is typed, `name:value`: an example of a value, and what a value sets.
+
+    `field` of Filters gets what `read` makes of the value, after the values that it has. Without `read` the parser of
+    queries sets it: days are relative to now, and `is` has one value.
+    """
+
+    example: str
+    field: str = ""
+    read: Callable[[str], Any] | None = None
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """Split `key=value`. Raises UsageError for any other text."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"{text!r} is not key=value", hint="Example: --where emotion=fear")
+    return key.strip(), value.strip().strip('"')
+
+
+def _one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
+    """Return a function that reads one of several values, ignoring case, and raises UsageError for any other."""
+
+    def read(value: str) -> str:
+        if value.lower() in allowed:
+            return value.lower()
+        import difflib
+
+        close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
+        raise UsageError(
+            f"{name}:{value} is not known",
+            hint=f"Did you mean {name}:{close[0]}?" if close else f"Known are {', '.join(allowed)}.",
+        )
+
+    return read
+
+
+FILTERS = {
+    "kind": Filter("daily", "kinds", _one_of("kind", tuple(Kind))),
+    "tier": Filter("project", "tiers", _one_of("tier", tuple(Tier))),
+    "tag": Filter("work", "tags", lambda value: value.lstrip("#")),
+    "in": Filter("projects/", "folders", lambda value: posixpath.normpath(value) + "/"),
+    "path": Filter("daily/2026-*", "path_globs", lambda value: value.removeprefix("./")),
+    "role": Filter("user", "roles", str),
+    "session": Filter("session-001", "sessions", str),
+    "status": Filter("active", "where", lambda value: ("status", value)),
+    "after": Filter("2026-11-01"),
+    "before": Filter("yesterday"),
+    "where": Filter("emotion=fear", "where", parse_pair),
+    "is": Filter("archived"),
+}
+FILTER_ALIASES = {
+    "since": "after", "from": "after", "newer": "after", "date": "after", "created": "after", "modified": "after",
+    "until": "before", "till": "before", "to": "before", "older": "before", "file": "path", "filename": "path",
+    "name": "path", "note": "path", "glob": "path", "folder": "in", "dir": "in", "directory": "in", "under": "in",
+    "label": "tag", "type": "kind", "class": "where", "user": "where", "project": "where", "has": "where",
+    "author": "role", "by": "role", "speaker": "role", "agent": "role", "thread": "session", "state": "status",
+}  # fmt: skip
+"""Names of filters in other programs -> their names here."""
