@@ -1,6 +1,7 @@
 """A process that parses notes for another one (see sync/workers.py): bytes in, rows out, on its standard streams.
 
-The first message is the setup of the NoteReader; each later one is a note's path and bytes.
+The first message is the setup of the NoteReader and the function that makes a note's rows; each later one is a note's
+path and bytes.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
+from memsync.model.note import Chunk, Note
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
+from memsync.ports import PreparedNote
 from memsync.sync.workers import receive, send
-from memsync.wiring import make_token_counter, note_preparer
+from memsync.wiring import make_token_counter
 
 NICENESS = 5
 """Searches and embedding have priority."""
@@ -35,8 +39,7 @@ def main() -> None:
     os.dup2(2, 1)  # the output of a library must not get between the answers
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, messages), daemon=True).start()
-    reader = _reader(messages.get())
-    prepare = note_preparer()
+    reader, prepare = _setup(messages.get())
     while True:
         path, content = pickle.loads(messages.get())  # noqa: S301 (because the other process is memsync, too)
         try:
@@ -56,9 +59,9 @@ def _receive(pipe: BinaryIO, messages: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def _reader(setup: bytes) -> NoteReader:
-    kinds, tiers, limits, max_structured_bytes, parsed_by = pickle.loads(setup)  # noqa: S301 (because it is memsync's)
+def _setup(setup: bytes) -> tuple[NoteReader, Callable[[Note, Sequence[Chunk]], PreparedNote]]:
+    kinds, tiers, limits, max_structured_bytes, parsed_by, prepare = pickle.loads(setup)  # noqa: S301 (because it is memsync's)
     reader = NoteReader(make_token_counter().count, PathRules(kinds, tiers), limits, max_structured_bytes)
     if reader.parsed_by != parsed_by:  # the other process has another version of the parser
         os._exit(1)
-    return reader
+    return reader, prepare

@@ -352,8 +352,9 @@ class Index(Protocol):
         """
         ...
 
-    def prepare(self, note: Note, chunks: Sequence[Chunk]) -> PreparedNote:
-        """Return a note in the form that `put_note` takes. Needs no transaction."""
+    @property
+    def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
+        """A function of a module that returns a note in the form that `put_note` takes. Needs no transaction."""
         ...
 
     def take_damage(self) -> str:

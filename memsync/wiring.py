@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import DaemonNotRunning, DaemonUnavailable
+from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 
     from memsync.client.connection import Client
     from memsync.memory import Memory, MemoryApi, RemoteMemory
-    from memsync.model.note import Chunk, Note
     from memsync.model.query import EmbeddingSpace
-    from memsync.ports import Embedder, Index, PreparedNote, Reranker, TokenCounter, VectorCache
+    from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
 
-INDEXES = {"sqlite": "memsync.index.sqlite.index:SqliteIndex"}
-INDEX_FILES = {"sqlite": "index.db"}
-NOTE_PREPARERS = {"sqlite": "memsync.index.sqlite.rows:note_rows"}
+# The setting index.backend -> its class, and the name of its file in the index folder.
+INDEXES = {"sqlite": ("memsync.index.sqlite.index:SqliteIndex", "index.db")}
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
 TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
@@ -61,13 +59,18 @@ def model_of(space: EmbeddingSpace) -> str:
 
 
 def make_index(settings: Settings) -> Index:
-    """Open the index of the settings' memory root; create it if there is none."""
-    return _open_index(settings.index_dir / INDEX_FILES["sqlite"])
+    """Open the index of the settings' memory root; create it if there is none. Raises ConfigError, IndexFailure."""
+    opened, file = _index_backend(settings)
+    return opened(settings.index_dir / file)
 
 
-def _open_index(path: Path) -> Index:
-    index: Index = _load(INDEXES["sqlite"])(path)
-    return index
+def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
+    """Return what opens an index, and the name of its file. Raises ConfigError for an unknown backend."""
+    backend = settings["index.backend"]
+    if backend not in INDEXES:
+        raise ConfigError(f"index.backend is {backend!r}", hint=f"Set it to one of: {', '.join(INDEXES)}.")
+    target, file = INDEXES[backend]
+    return lambda path: _load(target)(path), file
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
@@ -91,12 +94,6 @@ def vector_cache_path() -> Path:
 def vector_cache_bytes(settings: Settings) -> int:
     """Return the maximum size of the vector cache; 0 if it is switched off."""
     return int(settings["index.vector_cache_mb"]) * 1_000_000
-
-
-def note_preparer() -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
-    """Return the function that turns a note into the rows of the index, without opening the index."""
-    prepare: Callable[[Note, Sequence[Chunk]], PreparedNote] = _load(NOTE_PREPARERS["sqlite"])
-    return prepare
 
 
 def backend_versions() -> tuple[str, str]:
@@ -165,7 +162,8 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     from memsync.sync.moved_root import recognise
 
     is_placed = settings["index.dir"] != ""
-    moved = recognise(settings.root_name, settings.index_name, INDEX_FILES["sqlite"], _open_index, is_placed=is_placed)
+    opened, file = _index_backend(settings)
+    moved = recognise(settings.root_name, settings.index_name, file, opened, is_placed=is_placed)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""
         notice(f"Recognised the moved memory root; index kept (was {moved.before}){stopped}")

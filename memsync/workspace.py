@@ -96,7 +96,7 @@ class Workspace:
         self.usage = Usage(
             settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
         )
-        workers, retrievals = NoteWorkers(self.reader, processes), self.usage.retrievals
+        workers, retrievals = NoteWorkers(self.reader, index.prepare, processes), self.usage.retrievals
         self.syncer = Syncer(
             self.files, index, self.reader, self.models, settings.index_dir, clock, workers, retrievals, cache
         )

@@ -32,11 +32,15 @@ def notes(
         known = reader.notes()
     inside = folder_path(memory.files.root, folder, [note.path for note in known]) if folder else ""
     listed = (
-        NoteAbout(note.path, note.title, note.kind, note.tier, last_active(note), note.pinned, note.archived)
+        _about(note)
         for note in known
         if inside is not None and note.path.startswith(inside) and (archived or not note.archived)
     )
     return Notes(tuple(listed), pending)
+
+
+def _about(note: IndexedNote) -> NoteAbout:
+    return NoteAbout(note.path, note.title, note.kind, note.tier, last_active(note), note.pinned, note.archived)
 
 
 @operation(

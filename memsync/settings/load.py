@@ -81,6 +81,7 @@ SETTINGS = (
         "minilm (built in), multilingual, the name of a fastembed model, or openai:MODEL.",
     ),
     Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", *_between(0, 256)),
+    Setting("index.backend", "sqlite", "What keeps the index: sqlite."),
     Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting(
         "index.vector_cache_mb",

@@ -12,13 +12,14 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import memsync
+from memsync.model.note import Chunk, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import NoteReader
@@ -37,6 +38,10 @@ _WAIT_SECONDS = 0.05
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from memsync.note_process import main; main()"
 
 
+Prepare = Callable[[Note, Sequence[Chunk]], PreparedNote]
+"""Makes the rows of an index from a note and its chunks."""
+
+
 class WorkerLost(Exception):
     """A worker ended or did not answer; this process must parse the note itself."""
 
@@ -44,27 +49,36 @@ class WorkerLost(Exception):
 class NoteWorkers:
     """Starts workers if there is enough to parse. `count` 0: one per processor, up to MOST_WORKERS."""
 
-    def __init__(self, reader: NoteReader, count: int = 0) -> None:
+    def __init__(self, reader: NoteReader, prepare: Prepare, count: int = 0) -> None:
+        """`prepare` is a function of a module, which each worker imports."""
         self._reader = reader
+        self._prepare = prepare
         self._count = count or min(_processors(), MOST_WORKERS)
 
     def pool(self, total_bytes: int) -> WorkerPool | None:
         """Return workers for `total_bytes` of notes; None if starting them would take longer than it saves."""
         if self._count < 2 or total_bytes < WORTH_BYTES:
             return None
-        return WorkerPool(self._reader, self._count)
+        return WorkerPool(self._reader, self._prepare, self._count)
 
 
 class WorkerPool:
     """Some workers, each with a thread that sends it notes. Must be closed; only one thread at a time may use it."""
 
-    def __init__(self, reader: NoteReader, count: int) -> None:
+    def __init__(self, reader: NoteReader, prepare: Prepare, count: int) -> None:
         """Prepare the settings for the workers. The first `submit` starts them."""
         import pickle
 
         rules = reader.rules
         self._setup = pickle.dumps(
-            (dict(rules.kinds), dict(rules.tiers), reader.limits, reader.max_structured_bytes, reader.parsed_by)
+            (
+                dict(rules.kinds),
+                dict(rules.tiers),
+                reader.limits,
+                reader.max_structured_bytes,
+                reader.parsed_by,
+                prepare,
+            )
         )
         self._count = count
         self._tasks: queue.SimpleQueue[tuple[NotePath, bytes, Future[PreparedNote]] | None] = queue.SimpleQueue()

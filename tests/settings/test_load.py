@@ -12,6 +12,7 @@ import pytest
 from memsync.errors import ConfigError, RootError
 from memsync.settings.load import SETTINGS, load_settings
 from memsync.settings.paths import is_beneath
+from memsync.wiring import make_index
 from tests.conftest import PROJECT
 
 
@@ -321,3 +322,14 @@ def test_config_file_that_names_no_root_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not set a memory root") as caught:
         load_settings(environ={}, cwd=tmp_path)
     assert str(path) in caught.value.message
+
+
+def test_an_unknown_backend_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    """Nothing is created for it."""
+    settings = load_settings(
+        root=tmp_path, environ={"MEMSYNC_INDEX_BACKEND": "clay", "XDG_STATE_HOME": f"{tmp_path}/s"}
+    )
+    with pytest.raises(ConfigError, match=r"index\.backend is 'clay'") as error:
+        make_index(settings)
+    assert "sqlite" in error.value.hint
+    assert not settings.index_dir.exists()

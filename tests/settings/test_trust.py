@@ -24,6 +24,7 @@ from memsync.system.user_folders import own_folder, state_folder
 from tests.support.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
+    "index.backend": '[index]\nbackend = "other"\n',
     "index.dir": '[index]\ndir = "../app"\n',
     "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
@@ -39,6 +40,7 @@ LEADS_SOMEWHERE = {
 VALUES = {
     "daemon.autostart": "always",
     "cli.open_with": "vscode",
+    "index.backend": "other",
     "index.dir": "index",
     "index.vector_cache_mb": "1",
     "search.min_score": "0.5",

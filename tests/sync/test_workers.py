@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from memsync.index.sqlite.index import SqliteIndex
+from memsync.index.sqlite.rows import note_rows
 from memsync.memory import Memory
 from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
@@ -204,11 +205,11 @@ def test_search_starts_no_process(open_with: OpenWith, notes: int, monkeypatch: 
 def test_little_is_read_by_one_process(reader: NoteReader, monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting others takes longer than they would save; on one processor they save nothing."""
     monkeypatch.setattr(workers, "WORTH_BYTES", 1_000)
-    assert NoteWorkers(reader, 2).pool(999) is None
-    assert NoteWorkers(reader, 2).pool(1_000) is not None
-    assert NoteWorkers(reader, 1).pool(10**9) is None
+    assert NoteWorkers(reader, note_rows, 2).pool(999) is None
+    assert NoteWorkers(reader, note_rows, 2).pool(1_000) is not None
+    assert NoteWorkers(reader, note_rows, 1).pool(10**9) is None
     monkeypatch.setattr(workers, "_processors", lambda: 1)
-    assert NoteWorkers(reader).pool(10**9) is None
+    assert NoteWorkers(reader, note_rows).pool(10**9) is None
 
 
 SCRIPT = """

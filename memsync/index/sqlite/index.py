@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +18,9 @@ from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged,
 from memsync.index.sqlite import database_files, schema
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import FrequencyCache, SqliteReader
-from memsync.index.sqlite.rows import NoteRows, note_rows
+from memsync.index.sqlite.rows import note_rows
 from memsync.index.sqlite.salvage import copy_vectors
 from memsync.index.sqlite.writer import SqliteWriter
-from memsync.model.note import Chunk, Note
 from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ SPARE_VECTORS = 20_000
 
 class SqliteIndex:
     """One database file. Each thread reads through its own connection; one thread writes at a time."""
+
+    prepare = staticmethod(note_rows)
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -168,10 +169,6 @@ class SqliteIndex:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
-
-    def prepare(self, note: Note, chunks: Sequence[Chunk]) -> NoteRows:
-        """Return the rows of a note."""
-        return note_rows(note, chunks)
 
     def check(self, *, is_quick: bool = False) -> None:
         """Read and compare all tables of the index, or only count their rows if `is_quick`.

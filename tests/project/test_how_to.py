@@ -1,0 +1,75 @@
+"""The diffs of docs/design.md: each still applies, and does what the page says, in as many files as it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROJECT
+
+DIFFS = re.findall(
+    r"### (How to add .*?)\n.*?```diff\n(.*?)```", (PROJECT / "docs" / "design.md").read_text(), re.DOTALL
+)
+MOST_FILES = {"How to add an operation": 3, "How to add a search filter": 3, "How to add an index backend": 2}
+
+Memsync = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def patched(request: pytest.FixtureRequest, tmp_path: Path) -> Memsync:
+    """Apply a diff to a copy of memsync, and give its command in a memory root with two notes."""
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "memsync", tmp_path / "copy" / "memsync", ignore=skipped)
+    diff = dict(DIFFS)[request.param]
+    command = ["git", "apply", "--unidiff-zero", "-"]
+    subprocess.run(command, cwd=tmp_path / "copy", input=diff, text=True, check=True)
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / "a.md").write_text("# The pond\n\nA heron stands there.\n")
+    (root / "b.md").write_text("# The town\n\nA heron was seen.\n")
+    os.utime(root / "a.md", (1_000_000_000, 1_000_000_000))
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHONPATH": str(tmp_path / "copy"), **environ}
+        command = [sys.executable, "-P", "-m", "memsync", "--root", str(root), *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+def test_each_diff_touches_few_files() -> None:
+    """As few as the page promises."""
+    assert {name: len(re.findall(r"^\+\+\+ b/", diff, re.MULTILINE)) <= MOST_FILES[name] for name, diff in DIFFS} == (
+        dict.fromkeys(MOST_FILES, True)
+    )
+
+
+@pytest.mark.parametrize("patched", ["How to add an operation"], indirect=True)
+def test_added_operation_is_a_command(patched: Memsync) -> None:
+    """With its bounds, its help and its result."""
+    done = patched("note", "latest", "-n", "1")
+    assert (done.stderr, done.stdout.split()[0]) == ("", "b.md")
+    assert patched("note", "latest", "-n", "0").returncode == 2
+    assert "Print the notes that were written to last" in patched("note", "latest", "--help").stdout
+
+
+@pytest.mark.parametrize("patched", ["How to add a search filter"], indirect=True)
+def test_added_filter_works_in_a_query_and_as_an_option(patched: Memsync) -> None:
+    """Only the notes that it leaves are found."""
+    for arguments in (("heron", "title:pond"), ("heron", "--title", "Pond")):
+        done = patched("search", "--mode", "keyword", *arguments)
+        assert (done.stderr, re.findall(r"^\w\.md", done.stdout, re.MULTILINE)) == ("", ["a.md"])
+
+
+@pytest.mark.parametrize("patched", ["How to add an index backend"], indirect=True)
+def test_added_backend_keeps_the_index(patched: Memsync) -> None:
+    """Named by a setting; any other name is refused."""
+    assert patched("search", "heron", "--mode", "keyword", MEMSYNC_INDEX_BACKEND="checked").returncode == 0
+    assert patched("search", "heron", MEMSYNC_INDEX_BACKEND="other").returncode == 3
