@@ -26,7 +26,7 @@ from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCo
 from memsync.search.freshness import Answering, Limits
 from memsync.search.query_syntax import parse_query
 from memsync.search.reranking import Reranking
-from memsync.search.retrievals import Usage
+from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Ranking, Searcher
 from memsync.settings.load import Settings
 from memsync.sync.clock import SYSTEM_CLOCK
@@ -93,7 +93,7 @@ class Workspace:
             settings["files.max_structured_bytes"],
         )
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
-        self.usage = Usage(
+        self.usage = UsageCounter(
             settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
         )
         workers, retrievals = NoteWorkers(self.reader, index.prepare, processes), self.usage.retrievals

@@ -13,8 +13,8 @@ from memsync.cli.common import json_option, opened
 from memsync.cli.output import count, local_time, printable, say, say_json
 from memsync.cli.render import FAILED, pruning, remarks
 from memsync.errors import UsageError
-from memsync.features.archive import prune as prune_operation
 from memsync.features.preferences import preferences
+from memsync.features.prune import prune as prune_operation
 from memsync.features.recovery import MOST_DAYS, overwritten
 from memsync.model.written import Overwritten
 

@@ -14,7 +14,7 @@ from memsync.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memsync.features.evaluation.evaluator import Asked, Change, Figure, Floor, Measured
+    from memsync.features.evaluation.evaluator import Asked, Effect, Figure, Floor, Measured
     from memsync.features.evaluation.questions import Question
     from memsync.ports import Progress
     from memsync.settings.load import Settings
@@ -185,7 +185,7 @@ def _cautions(one: Measured, *, is_generated: bool) -> Iterator[str]:
         yield f"Few questions were answered ({one.suggested.answered}): the suggested min_score is a rough guess."
 
 
-def _figures(found: Sequence[Measured], differences: Sequence[Change]) -> None:
+def _figures(found: Sequence[Measured], differences: Sequence[Effect]) -> None:
     """Print the figures, two runs side by side with what changed from one to the other."""
     if len(found) > 1:
         say(f"{'':<10} {'now':<20} {_named(found[1])}")

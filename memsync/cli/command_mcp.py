@@ -14,7 +14,7 @@ from memsync.cli.output import printable, say
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
-    from memsync.mcp_server.memories import Link
+    from memsync.mcp_server.memories import MemoryOpener
     from memsync.settings.load import Settings
 
 PORT = 8737
@@ -43,25 +43,25 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
         raise UsageError("--port requires --http", hint="Write: memsync mcp --http --port …")
     settings = load(context)  # a wrong setting is told before a client waits
     gc.disable()  # the protocol's library makes thousands of classes, none of which is garbage
-    from memsync.mcp_server.memories import Link
+    from memsync.mcp_server.memories import MemoryOpener
     from memsync.mcp_server.protocol import serve_stdio
 
     gc.freeze()
     gc.enable()
-    link = Link(lambda: load(context))
-    _end_on_signals(link)
+    opener = MemoryOpener(lambda: load(context))
+    _end_on_signals(opener)
     try:
         if is_http:
-            _serve_http(link, settings, port, read_only=read_only)
+            _serve_http(opener, settings, port, read_only=read_only)
         else:
             import asyncio
 
-            asyncio.run(serve_stdio(link, read_only=read_only))
+            asyncio.run(serve_stdio(opener, read_only=read_only))
     finally:
-        link.close()
+        opener.close()
 
 
-def _end_on_signals(link: Link) -> None:
+def _end_on_signals(opener: MemoryOpener) -> None:
     """End at once when told to: else the thread that waits for the client's next line would be waited for.
 
     A server by HTTP has its own way to end, once it runs.
@@ -69,20 +69,20 @@ def _end_on_signals(link: Link) -> None:
     import signal
 
     def end(number: int, _: object) -> None:
-        link.close()
+        opener.close()
         os._exit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
 
 
-def _serve_http(link: Link, settings: Settings, port: int, *, read_only: bool) -> None:
+def _serve_http(opener: MemoryOpener, settings: Settings, port: int, *, read_only: bool) -> None:
     from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
 
     token = token_of(settings.keep_dir)
     bound = listening(port)
     say(f"memsync: serving http://{HOST}:{bound.getsockname()[1]}{PATH}", err=True)
-    serve_http(link, bound, token, read_only=read_only)
+    serve_http(opener, bound, token, read_only=read_only)
 
 
 @mcp.command()

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memsync.features import archive as archive
     from memsync.features import duplicates as duplicates
     from memsync.features import indexing as indexing
     from memsync.features import listing as listing
     from memsync.features import log as log
     from memsync.features import patterns as patterns
     from memsync.features import preferences as preferences
+    from memsync.features import prune as prune
     from memsync.features import recovery as recovery
     from memsync.features import search as search
     from memsync.features import threads as threads
@@ -41,7 +41,7 @@ def load(first_word: str = "") -> None:
     import importlib
 
     modules = [module for module, words in COMMANDS.items() if first_word in words]
-    for module in modules or (*COMMANDS, "archive", "recovery"):
+    for module in modules or (*COMMANDS, "prune", "recovery"):
         importlib.import_module(f"{__name__}.{module}")
 
 

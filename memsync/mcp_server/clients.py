@@ -23,7 +23,7 @@ class Target(NamedTuple):
         return f"Bearer {self.token}"
 
 
-class Client(NamedTuple):
+class McpClient(NamedTuple):
     """An MCP client: its name, the place of its configuration, and a function that writes the configuration."""
 
     title: str
@@ -63,14 +63,14 @@ def _codex(target: Target) -> str:
 
 
 CLIENTS = {
-    "claude-code": Client("Claude Code", "run in a shell", _claude_code),
-    "claude-desktop": Client("Claude Desktop", "claude_desktop_config.json", _claude_desktop),
-    "codex": Client("Codex", "~/.codex/config.toml", _codex),
-    "cursor": Client("Cursor", ".cursor/mcp.json or ~/.cursor/mcp.json", lambda target: _json("mcpServers", target)),
-    "gemini": Client(
+    "claude-code": McpClient("Claude Code", "run in a shell", _claude_code),
+    "claude-desktop": McpClient("Claude Desktop", "claude_desktop_config.json", _claude_desktop),
+    "codex": McpClient("Codex", "~/.codex/config.toml", _codex),
+    "cursor": McpClient("Cursor", ".cursor/mcp.json or ~/.cursor/mcp.json", lambda target: _json("mcpServers", target)),
+    "gemini": McpClient(
         "Gemini CLI", "~/.gemini/settings.json", lambda target: _json("mcpServers", target, url_key="httpUrl")
     ),
-    "vscode": Client("VS Code", ".vscode/mcp.json", lambda target: _json("servers", target, type="http")),
+    "vscode": McpClient("VS Code", ".vscode/mcp.json", lambda target: _json("servers", target, type="http")),
 }
 
 

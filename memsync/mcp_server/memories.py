@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory, MemoryApi
 
 
-class Link:
+class MemoryOpener:
     """Opens a memory for each call, since the daemon and config.toml may change while a client stays connected.
 
     `load` returns the current settings. The memory in this process answers one call at a time.

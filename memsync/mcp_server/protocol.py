@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from memsync import __version__
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.answers import answer
-from memsync.mcp_server.memories import Link
+from memsync.mcp_server.memories import MemoryOpener
 from memsync.mcp_server.tools import arguments_of, offered, schema_of, tool_of
 from memsync.model.text import json_line, printable, shown, visible
 from memsync.operation import Operation
@@ -41,10 +41,10 @@ INSTRUCTIONS = (
 Context = ServerRequestContext[Any]
 
 
-def make_server(link: Link, *, read_only: bool) -> Server[Any]:
+def make_server(opener: MemoryOpener, *, read_only: bool) -> Server[Any]:
     """Return a server for one memory root; with `read_only` it offers no tool that writes."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its warnings may quote a note or a question
-    handlers = _Handlers(link, offered(read_only=read_only))
+    handlers = _Handlers(opener, offered(read_only=read_only))
     return Server(
         "memsync",
         version=__version__,
@@ -58,9 +58,9 @@ def make_server(link: Link, *, read_only: bool) -> Server[Any]:
     )
 
 
-async def serve_stdio(link: Link, *, read_only: bool) -> None:
+async def serve_stdio(opener: MemoryOpener, *, read_only: bool) -> None:
     """Serve one client on stdin and stdout until its input ends."""
-    server = make_server(link, read_only=read_only)
+    server = make_server(opener, read_only=read_only)
     lines = cast("anyio.AsyncFile[str]", _SoundLines())
     answers = cast("anyio.AsyncFile[str]", _PlainLines())
     async with stdio_server(stdin=lines, stdout=answers) as (incoming, outgoing):
@@ -104,8 +104,8 @@ def _whole_characters(line: str) -> str:
 class _Handlers:
     """Answers requests. Memories run on other threads, so that a slow call delays no other."""
 
-    def __init__(self, link: Link, tools: Mapping[str, Operation[Any, Any]]) -> None:
-        self._link = link
+    def __init__(self, opener: MemoryOpener, tools: Mapping[str, Operation[Any, Any]]) -> None:
+        self._opener = opener
         self._tools = tools
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -181,7 +181,7 @@ class _Handlers:
 
     async def _ask(self, question: Callable[[Any], Any]) -> Any:
         def ask() -> Any:
-            with self._link.memory() as memory, for_agent():
+            with self._opener.memory() as memory, for_agent():
                 return question(memory)
 
         return await anyio.to_thread.run_sync(ask)

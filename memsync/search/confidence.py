@@ -15,7 +15,7 @@ from memsync.model.answer import Hit
 from memsync.model.query import Query
 from memsync.model.vocabulary import Mode
 from memsync.notes.chunk import CountTokens
-from memsync.search.rank import Found, Question
+from memsync.search.rank import Found, QuestionWords
 from memsync.search.snippet import holds_all, stems_of
 
 FIRST = 3
@@ -29,7 +29,7 @@ _NAMES_A_SPEAKER, _BEST_THEN, _FIRST_FEW_THEN = -4.3, 15.4, 11.7
 _BY_OTHERS, _BY_NAMED, _FIRST_BY_NAMED = -9.5, -20.1, 1.8
 
 
-def probability(ranked: Sequence[Found], question: Question) -> float:
+def probability(ranked: Sequence[Found], question: QuestionWords) -> float:
     """Return the probability that the entries, best first, contain the answer to a question."""
     if not ranked:
         return 0.0

@@ -21,7 +21,7 @@ from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.reranking import Relevance, Reranking
-from memsync.search.retrievals import Usage
+from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.embedding_models import EmbeddingModels
@@ -61,7 +61,7 @@ class Answering:
         limits: Limits,
         clock: Clock,
         pool: ThreadPoolExecutor,
-        usage: Usage,
+        usage: UsageCounter,
     ) -> None:
         self._index = index
         self._syncer = syncer

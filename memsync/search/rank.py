@@ -133,7 +133,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionWords:
     """The words and times of a question.
 
     `stems` maps the number of each stem to its weight (idf); `words` are all words in lower case; `times` are the
@@ -146,7 +146,7 @@ class Question:
     times: Sequence[TimeHint] = ()
 
     @classmethod
-    def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> Question:
+    def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> QuestionWords:
         """Parse a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
@@ -219,7 +219,7 @@ class Pool(NamedTuple):
     allows: Callable[[IndexedChunk, Entry, int], bool]
 
 
-def rank(pool: Pool, question: Question, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
+def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
     """Return the scored entries of the candidates, best first; ties go to path, then line."""
     by_key = _collect(pool)
     farthest = pool.near[: pool.contributed][-1].score if pool.near else None
@@ -306,7 +306,7 @@ def _words_nearby(key: _Key, by_key: Mapping[_Key, Found]) -> float:
     return math.sqrt(total)
 
 
-def _added(scored: Found, question: Question, speaker: float, prior: float) -> tuple[float, ...]:
+def _added(scored: Found, question: QuestionWords, speaker: float, prior: float) -> tuple[float, ...]:
     """Return the bonuses and penalties of an entry, an amount for each of REASONS."""
     entry = scored.entry
     length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)

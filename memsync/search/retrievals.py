@@ -66,7 +66,7 @@ class Used(NamedTuple):
     queries: Sequence[AskedQuery]
 
 
-class Usage:
+class UsageCounter:
     """Counts the searches of one memory root, in a database in `folder`; safe for several threads and processes.
 
     It records the size of the index once a day. With `is_on` false it counts nothing.

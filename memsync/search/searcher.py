@@ -18,7 +18,7 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.confidence import are_letters_only, likely_hits, probability
-from memsync.search.rank import Found, Pool, Question, Weights, age_in_days, entry_filter, in_order, rank
+from memsync.search.rank import Found, Pool, QuestionWords, Weights, age_in_days, entry_filter, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
@@ -108,7 +108,7 @@ class Searcher:
         timer = _Timer()
         with self._index.reading() as index:
             mode, pool = self._candidates(index, query, await_near, timer)
-            question = Question.of(query.text, index.word_weights(query.words), query.times)
+            question = QuestionWords.of(query.text, index.word_weights(query.words), query.times)
         ranked, chance = self._ranked(query, mode, pool, question)
         timer.lap("rank")
         anchored, read = self._first(ranked, query.limit, relevance, timer)
@@ -171,7 +171,7 @@ class Searcher:
         """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
         return max(self._ranking.candidates, query.limit)
 
-    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: Question) -> tuple[list[Found], float]:
+    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: QuestionWords) -> tuple[list[Found], float]:
         """Return the entries, best first, and the probability that the answer is among them."""
         if not query.text:
             ranked = in_order(pool)

@@ -36,7 +36,7 @@ COMPARED_NOTES = 1_000
 MOST_PATH_BYTES = 16_384
 
 
-class Moved(NamedTuple):
+class MovedRoot(NamedTuple):
     """The former path of a root, and whether a daemon still served it there and was stopped."""
 
     before: str
@@ -45,7 +45,7 @@ class Moved(NamedTuple):
 
 def recognise(
     root: str, index_dir: str, index_file: str, open_index: Callable[[Path], Index], *, is_placed: bool
-) -> Moved | None:
+) -> MovedRoot | None:
     """Move the data of this root from its old path to the current one, and remember the current path.
 
     `index_dir` is the folder of the index; with `is_placed` a setting placed it there, and it is not moved. Returns
@@ -139,7 +139,7 @@ class _Move:
                         return True
         return False
 
-    def make(self) -> Moved | None:
+    def make(self) -> MovedRoot | None:
         """Wait until no process uses the folders, then move them.
 
         Return None if there is nothing to move, or if another process has moved it.
@@ -162,7 +162,7 @@ class _Move:
             for old, new in folders:
                 own_folder(old)
                 _rename(old, new, self._displaced)
-            return Moved(self._before, was_served) if folders else None
+            return MovedRoot(self._before, was_served) if folders else None
 
     @contextmanager
     def _without_daemon(self) -> Iterator[bool]:

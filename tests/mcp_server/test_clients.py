@@ -27,7 +27,7 @@ from mcp.shared.exceptions import MCPError
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.clients import CLIENTS, Target, described
 from memsync.mcp_server.http import listening, token_of
-from memsync.mcp_server.memories import Link
+from memsync.mcp_server.memories import MemoryOpener
 from memsync.mcp_server.protocol import make_server, path_of, uri_of
 from memsync.mcp_server.tools import offered, tool_of
 from memsync.memory import MemoryApi
@@ -45,8 +45,8 @@ READING = ["memory_search", "memory_get", "memory_context", "memory_status"]
 WRITING = ["memory_log", "memory_remember", "memory_thread_append"]
 
 
-class Fixed(Link):
-    """A link to one memory, whichever it is."""
+class Fixed(MemoryOpener):
+    """An opener of one memory, whichever it is."""
 
     def __init__(self, memory: MemoryApi) -> None:
         super().__init__(lambda: load_settings(root=".", environ={}))
@@ -253,17 +253,17 @@ def test_index_that_cannot_be_used_is_an_error_with_its_advice(cli: Cli, root: P
     """The server goes on; the next call may be answered."""
     own_folder(settings.index_dir)
     (settings.index_dir / "index.db").mkdir()
-    link = Link(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
+    opener = MemoryOpener(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
 
     async def run() -> None:
-        async with Client(make_server(link, read_only=False)) as client:
+        async with Client(make_server(opener, read_only=False)) as client:
             result = await client.call_tool("memory_search", {"query": "zebra"})
             assert result.is_error and "index" in text_of(result)
             (settings.index_dir / "index.db").rmdir()
             assert not (await client.call_tool("memory_status", {})).is_error
 
     anyio.run(run)
-    link.close()
+    opener.close()
 
 
 # ------------------------------------------------------------------------------------------ transports

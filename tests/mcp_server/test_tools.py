@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from memsync import Memory
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
-from memsync.mcp_server.memories import Link
+from memsync.mcp_server.memories import MemoryOpener
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
@@ -175,10 +175,10 @@ def test_one_index_that_cannot_be_opened_does_not_close_the_next(root: Path, wri
     write("zoo.md", "A zebra.\n")
     (tmp_path / "bad" / "index.db").mkdir(parents=True)
     now = {"MEMSYNC_DAEMON_USE": "false"}
-    link = Link(lambda: load_settings(root=root, environ=now, cwd=root))
+    opener = MemoryOpener(lambda: load_settings(root=root, environ=now, cwd=root))
 
     def ask() -> int:
-        with link.memory() as memory:
+        with opener.memory() as memory:
             return memory.status().notes
 
     ask()
@@ -188,7 +188,7 @@ def test_one_index_that_cannot_be_opened_does_not_close_the_next(root: Path, wri
             ask()
     del now["MEMSYNC_INDEX_DIR"]
     ask()
-    link.close()
+    opener.close()
 
 
 def test_token_is_made_once_by_however_many(tmp_path: Path) -> None:

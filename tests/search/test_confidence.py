@@ -13,7 +13,7 @@ from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import probability
-from memsync.search.rank import Found, Question
+from memsync.search.rank import Found, QuestionWords
 from memsync.settings.load import load_settings
 from memsync.wiring import connect_here
 from tests.support.daemon_process import Cli
@@ -57,7 +57,7 @@ def found(*scores: float) -> list[Found]:
 
 def test_a_better_first_entry_is_surer_and_more_entries_less() -> None:
     """Among many, one looks like an answer by chance."""
-    question = Question({}, frozenset(), asks_when=False)
+    question = QuestionWords({}, frozenset(), asks_when=False)
     assert probability(found(0.3), question) < probability(found(0.5), question)
     assert probability(found(0.5, *[0.1] * 200), question) < probability(found(0.5, *[0.1] * 5), question)
     assert probability(found(0.5, *[0.1] * 300), question) == probability(found(0.5, *[0.1] * 900), question)

@@ -16,7 +16,7 @@ from memsync.features.usage import _percentile as _share_of
 from memsync.memory import Memory, MemoryApi
 from memsync.model.vocabulary import NotePath
 from memsync.search import retrievals as usage_module
-from memsync.search.retrievals import Usage
+from memsync.search.retrievals import UsageCounter
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
@@ -173,13 +173,13 @@ A, B, C = NotePath("a.md"), NotePath("b.md"), NotePath("c.md")
 
 
 @pytest.fixture
-def usage(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Usage:
+def usage(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UsageCounter:
     """Count into a folder of its own, and write only when told to."""
     monkeypatch.setattr(usage_module, "FLUSH_SECONDS", 3_600.0)
-    return Usage(tmp_path / "keep", memory.index, is_on=True, keeps_queries=True)
+    return UsageCounter(tmp_path / "keep", memory.index, is_on=True, keeps_queries=True)
 
 
-def rows(usage: Usage, statement: str) -> list[tuple[object, ...]]:
+def rows(usage: UsageCounter, statement: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(usage.path)) as database:
         return database.execute(statement).fetchall()
 
@@ -188,7 +188,7 @@ def ago(**time: float) -> str:
     return (datetime.now(UTC) - timedelta(**time)).isoformat(timespec="seconds")
 
 
-def test_several_retrievals_of_one_flush_add_up(usage: Usage) -> None:
+def test_several_retrievals_of_one_flush_add_up(usage: UsageCounter) -> None:
     """A note that three searches gave counts three, a note twice in one search once; the next flush adds to that."""
     usage.searched("one", 1.0, [A, B, A])
     usage.searched("two", 2.0, [A])
@@ -205,7 +205,7 @@ def test_several_retrievals_of_one_flush_add_up(usage: Usage) -> None:
     assert again.counted_since == found.counted_since
 
 
-def test_last_retrieval_is_the_latest(usage: Usage) -> None:
+def test_last_retrieval_is_the_latest(usage: UsageCounter) -> None:
     """A clock that was set back takes nothing back."""
     usage.read([A, B])
     usage.flush()
@@ -219,7 +219,7 @@ def test_last_retrieval_is_the_latest(usage: Usage) -> None:
 
 
 def test_what_a_failing_flush_could_not_write_is_written_by_the_next(
-    usage: Usage, monkeypatch: pytest.MonkeyPatch
+    usage: UsageCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is lost or counted twice, and the fault is told for as long as it lasts."""
     usage.path.mkdir(parents=True)
@@ -239,7 +239,7 @@ def test_what_a_failing_flush_could_not_write_is_written_by_the_next(
     assert usage.used("") == found
 
 
-def test_half_a_flush_is_none(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_flush_is_none(usage: UsageCounter, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails after the notes were counted takes that count with it, so that it is not counted again."""
     real = usage._index.reading
     monkeypatch.setattr(usage._index, "reading", lambda: (_ for _ in ()).throw(FilesystemError("index gone")))
@@ -250,7 +250,7 @@ def test_half_a_flush_is_none(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> 
     assert {path: use.retrieved for path, use in usage.used("").notes.items()} == {A: 1}
 
 
-def test_what_waits_is_bounded(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_is_bounded(usage: UsageCounter, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that stays full does not fill the memory: further searches are not counted, nor is any twice."""
     monkeypatch.setattr(usage_module, "MOST_WAITING", 3)
     usage.path.mkdir(parents=True)
@@ -264,7 +264,7 @@ def test_what_waits_is_bounded(usage: Usage, monkeypatch: pytest.MonkeyPatch) ->
     assert {path: use.retrieved for path, use in found.notes.items()} == {A: 3}
 
 
-def test_searches_are_trimmed_after_400_days_and_counts_never(usage: Usage) -> None:
+def test_searches_are_trimmed_after_400_days_and_counts_never(usage: UsageCounter) -> None:
     """Once a day, with the size of the index; notes keep what they have."""
     usage.searched("now", 1.0, [A])
     usage.flush()
@@ -280,7 +280,7 @@ def test_searches_are_trimmed_after_400_days_and_counts_never(usage: Usage) -> N
     assert [day for (day,) in rows(usage, "SELECT day FROM size ORDER BY day")] == ["2020-01-01", ago()[:10]]
 
 
-def test_only_searches_since_the_moment_count(usage: Usage) -> None:
+def test_only_searches_since_the_moment_count(usage: UsageCounter) -> None:
     """The moment itself included; the notes' counts are of all time, sizes are of whole days, queries latest first."""
     usage.searched("now", 1.0, [A])
     usage.flush()
@@ -332,7 +332,7 @@ def test_stats_have_the_most_and_the_never_retrieved(memory: Memory, write: Writ
     assert memory.stats(limit=1).searches == 1
 
 
-def test_nothing_counted_writes_nothing(usage: Usage) -> None:
+def test_nothing_counted_writes_nothing(usage: UsageCounter) -> None:
     """A memory that nobody asks leaves no file; what was read and gave no note is none either."""
     usage.flush()
     assert usage.used("").notes == {}

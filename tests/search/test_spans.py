@@ -24,7 +24,7 @@ from memsync.search.rank import (
     REASONS,
     Found,
     Pool,
-    Question,
+    QuestionWords,
     Weights,
     age_in_days,
     in_order,
@@ -39,7 +39,7 @@ from tests.conftest import FakeEmbedder
 Write = Callable[[str, str], Path]
 
 
-QUESTION = Question({}, frozenset(), asks_when=False)
+QUESTION = QuestionWords({}, frozenset(), asks_when=False)
 WEIGHTS = Weights(reference=0.25, memory=0.5)
 
 
@@ -87,7 +87,7 @@ def scores_of(found: list[Found]) -> dict[int, float]:
     return {one.chunk.chunk_id: one.score for one in found}
 
 
-def ranked(of: Pool, question: Question = QUESTION) -> list[Found]:
+def ranked(of: Pool, question: QuestionWords = QUESTION) -> list[Found]:
     return rank(of, question, WEIGHTS, lambda chunk: 0.0)
 
 
@@ -200,7 +200,7 @@ def test_a_fact_does_not_care_for_its_neighbours() -> None:
 )
 def test_lines_by_whom_the_question_names_come_first(asked: str, first: int) -> None:
     """Only where it names some of the speakers and not all; line 3, by carla, is a little nearer."""
-    question = Question.of(asked, {})
+    question = QuestionWords.of(asked, {})
     near = candidates((3, 0.52), (1, 0.5), (2, 0.5), (9, 0.5))
     names = ("anna", "ben", "carla") if first != 3 or "who" in asked else ("anna", "ben", "anna")
     assert ranked(pool(conversation(*names), near=near), question)[0].chunk.chunk_id == first
@@ -212,7 +212,7 @@ def test_a_line_that_names_a_time_comes_first_when_one_is_asked_for() -> None:
     dated_line = chunk(2, [line(0, tokens=11, traits=Trait.ITEM | Trait.NAMES_TIME)], "daily/b.md", kind="daily")
     near = candidates((1, 0.52), (2, 0.5))
     for asked, first in (("When did we move?", 2), ("Where did we move?", 1)):
-        assert ranked(pool([plain, dated_line], near=near), Question.of(asked, {}))[0].chunk.chunk_id == first
+        assert ranked(pool([plain, dated_line], near=near), QuestionWords.of(asked, {}))[0].chunk.chunk_id == first
 
 
 def test_a_line_that_asks_comes_after_one_that_says() -> None:
@@ -224,7 +224,7 @@ def test_a_line_that_asks_comes_after_one_that_says() -> None:
 
 def test_a_text_that_begins_with_the_words_of_the_question_comes_first() -> None:
     """The share of them, weighed by how rare they are."""
-    question = Question.of("how do herons nest", {"herons": 3.0, "nest": 1.0})
+    question = QuestionWords.of("how do herons nest", {"herons": 3.0, "nest": 1.0})
     late = chunk(1, [entry(0)], "a.md")
     early = chunk(2, [entry(0)], "b.md")._replace(opening=[stem_number("heron")])
     scores = scores_of(ranked(pool([late, early], near=candidates((1, 0.5), (2, 0.5))), question))
@@ -263,13 +263,13 @@ def test_items_of_a_group_that_only_its_meaning_found_are_one_hit() -> None:
 
 def test_an_entry_is_dated_by_its_own_times_before_its_notes_date() -> None:
     """By that of any item of it; the note's date is 2026-11-21."""
-    question = Question({}, frozenset(), False, (TimeHint("", "2024-03-05", "2024-03-05"),))
+    question = QuestionWords({}, frozenset(), False, (TimeHint("", "2024-03-05", "2024-03-05"),))
     entries = [entry(0, time="2024-03-05T10:00"), entry(1, time="2024-03-04", later=("2024-03-05T09:00",)), entry(2)]
     chunks = [chunk(number, [one]) for number, one in enumerate(entries, 1)]
     found = ranked(pool(chunks, near=candidates((1, 0.5), (2, 0.5), (3, 0.5))), question)
     dated = {one.chunk.chunk_id: dict(zip(REASONS, one.added, strict=True))["dated then"] for one in found}
     assert dated == {1: DATED_THEN, 2: DATED_THEN, 3: 0.0}
-    of_the_note = Question({}, frozenset(), False, (TimeHint("", "2026-11-01", ""),))
+    of_the_note = QuestionWords({}, frozenset(), False, (TimeHint("", "2026-11-01", ""),))
     assert [one.chunk.chunk_id for one in ranked(pool(chunks, near=candidates((1, 0.5), (3, 0.5))), of_the_note)] == [
         3,
         1,
@@ -278,7 +278,7 @@ def test_an_entry_is_dated_by_its_own_times_before_its_notes_date() -> None:
 
 def test_an_answer_by_the_one_who_was_asked_about_is_surer_than_one_by_another() -> None:
     """What Ben said does not tell what Anna said, however near it is."""
-    question = Question.of("what did anna say", {})
+    question = QuestionWords.of("what did anna say", {})
     sure = ranked(pool(conversation("anna", "ben"), near=candidates((1, 0.8), (9, 0.7), (2, 0.4))), question)
     unsure = ranked(pool(conversation("ben", "anna"), near=candidates((1, 0.8), (9, 0.7), (2, 0.4))), question)
     assert 0.0 < probability(unsure, question) < probability(sure, question) < 1.0

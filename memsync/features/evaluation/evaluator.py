@@ -105,7 +105,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Effect:
     """What a change of settings does to a figure: the mean difference with its paired 95 % interval, and a verdict.
 
     `verdict` is `better` or `worse` if the interval excludes 0, otherwise `noise`.
@@ -281,7 +281,7 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
     )
 
 
-def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Change]:
+def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Effect]:
     """Compare two runs of the same questions, question by question."""
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
     unanswerable = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
@@ -298,9 +298,9 @@ def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Change]:
     return changed
 
 
-def _change(name: str, value: float, between: tuple[float, float]) -> Change:
+def _change(name: str, value: float, between: tuple[float, float]) -> Effect:
     low, high = between
-    return Change(name, value, low, high, "better" if low > 0 else "worse" if high < 0 else "noise")
+    return Effect(name, value, low, high, "better" if low > 0 else "worse" if high < 0 else "noise")
 
 
 def _figure(name: str, values: Sequence[float]) -> Figure | None:
