@@ -6,13 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from memsync.cli import autostart
 from memsync.cli.output import has_colour, is_terminal, paged, printable, say
 
 if TYPE_CHECKING:
@@ -25,8 +22,7 @@ if TYPE_CHECKING:
 _SETTINGS = "memsync.settings"
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(NamedTuple):
     """How memsync was called: the global options, and, where a daemon runs the command for a client, its memory.
 
     `folder` is the client's current folder, `open_with` its setting `cli.open_with`.
@@ -81,6 +77,8 @@ def link_template(context: click.Context) -> str:
     """Return the URL of a place in a note, with {path} and {line}; empty where no links are printed."""
     if not (is_terminal() and has_colour()):
         return ""
+    from urllib.parse import quote
+
     from memsync.cli.links import template_of
 
     settings = load(context)
@@ -91,6 +89,7 @@ def link_template(context: click.Context) -> str:
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
     """Yield the memory that the global options name, its daemon's if one serves it. Say why a daemon does not."""
+    from memsync.cli import autostart
     from memsync.memory import RemoteMemory
     from memsync.wiring import connect
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
@@ -124,8 +123,22 @@ def own_command(name: str) -> click.Command:
     return command
 
 
+def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    """Print the version and exit. click's own option for it loads the locale, which takes as long as this module."""
+    if is_wanted and not context.resilient_parsing:
+        click.echo(f"memsync, version {__version__}")
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="memsync")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
 @click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
@@ -143,7 +156,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None, color
     """
     if context.obj is None:
         context.obj = Invocation()
-    context.obj = replace(context.obj, config=config_path, root=root)
+    context.obj = context.obj._replace(config=config_path, root=root)
     COLOUR.set(color)
 
 

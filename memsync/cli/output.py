@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from memsync.cli.terminal import show, terminal_width, wants_colour
-from memsync.model.json import to_json
 from memsync.model.text import duration, json_line, printable, still_indexing, visible
 
 if TYPE_CHECKING:
@@ -136,6 +134,10 @@ def local_time(moment: str) -> str:
 
 def say_json(value: object) -> None:
     """Print exactly one JSON document on stdout: the data as it is, what cannot be seen as JSON's escapes."""
+    import json
+
+    from memsync.model.json import to_json
+
     say_as_it_is(json_line(json.dumps(to_json(value), ensure_ascii=False, indent=2)))
 
 

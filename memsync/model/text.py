@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -94,4 +93,12 @@ class _Escapes(dict[int, str]):
 
 _IN_A_LINE = _Escapes(lambda character: character.encode("unicode_escape").decode())
 _IN_LINES = _Escapes(lambda character: "\N{REPLACEMENT CHARACTER}", kept="\n\t")
-_IN_JSON = _Escapes(lambda character: json.dumps(character)[1:-1], kept="\n")
+
+
+def _json_escape(character: str) -> str:
+    import json
+
+    return json.dumps(character)[1:-1]
+
+
+_IN_JSON = _Escapes(_json_escape, kept="\n")
