@@ -126,7 +126,7 @@ def own_command(name: str) -> click.Command:
 def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
     """Print the version and exit. click's own option for it loads the locale, which takes as long as this module."""
     if is_wanted and not context.resilient_parsing:
-        click.echo(f"memsync, version {__version__}")
+        say(f"memsync, version {__version__}")
         context.exit()
 
 
