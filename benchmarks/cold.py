@@ -1,4 +1,4 @@
-"""Indexing from nothing: throughput over the bare model's, peak memory, and the size of what comes out."""
+"""Indexing from nothing: throughput over the bare model's, peak memory, and the size of the index."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.footprint import resident_mb
-from benchmarks.indexes import note_reader, opened
-from benchmarks.report import Row
-from benchmarks.timing import seconds
+from benchmarks.figures import Row, ratio_row, seconds
+from benchmarks.memories import note_reader, opened
+from benchmarks.served import resident_mb
 from memsync.embed import minilm
 from memsync.model.vocabulary import NotePath
 
@@ -39,7 +38,7 @@ def throughput(data: Path, state: Path) -> list[Row]:
             texts = _passages(root)
             with opened(root, Path(folder)) as memory:
                 indexing = seconds(memory.sync)
-            limit = seconds(lambda texts=texts: bare_model(texts))  # type: ignore[misc]  # because mypy knows no defaults of lambdas
+            limit = seconds(_run_bare_model, texts)
         ours.append(len(texts) / indexing)
         bare.append(len(texts) / limit)
         ratios.append(limit / indexing)
@@ -48,12 +47,12 @@ def throughput(data: Path, state: Path) -> list[Row]:
 
 
 def size_and_memory(data: Path, state: Path) -> list[Row]:
-    """Index all RFCs in a process of its own; peak memory of it and its workers, and the index's size."""
+    """Index all RFCs in another process; return the peak memory of it and its workers, and the index's size."""
     root = data / "rfcs"
     markdown = sum(file.stat().st_size for file in root.rglob("*.md"))
     with tempfile.TemporaryDirectory(dir=state) as folder:
         code = (
-            "from benchmarks.indexes import opened; from pathlib import Path\n"
+            "from benchmarks.memories import opened; from pathlib import Path\n"
             f"opened(Path({str(root)!r}), Path({folder!r})).sync()"
         )
         peak = 0.0
@@ -64,10 +63,9 @@ def size_and_memory(data: Path, state: Path) -> list[Row]:
             time.sleep(SAMPLE_SECONDS)
         assert process.returncode == 0
         index = sum(file.stat().st_size for file in Path(folder).rglob("index.db*"))
-    ratio = index / markdown
     return [
         Row("peak memory while indexing rfcs/, workers included", f"{peak:.0f} MB", "≤ 320 MB", peak <= 320),
-        Row("index size over the Markdown's", f"{ratio:.2f} × ({index / 1e6:.1f} MB)", "≤ 4 ×", ratio <= 4),
+        ratio_row("index size over the Markdown's", index / markdown, 4, f"{index / 1e6:.1f} MB"),
     ]
 
 
@@ -81,7 +79,7 @@ def _passages(root: Path) -> list[str]:
     return list(texts)
 
 
-def bare_model(texts: Sequence[str]) -> None:
+def _run_bare_model(texts: Sequence[str]) -> None:
     """Run texts through the built-in model with nothing around it: sorted, batched by tokens, pooled, normalised."""
     import numpy as np
     import onnxruntime

@@ -1,9 +1,9 @@
-"""A wiki of link lists, made of the words of other Markdown: what people collect on a subject, a line for each link.
+"""Make a wiki of link lists, one link a line, from the words of other Markdown.
 
     python -m benchmarks.wiki SOURCE TARGET          1,063 notes, 16 MB
 
-Equal sources give equal notes. Sizes are spread as in a real wiki of this kind: the 20 largest of 1,063 notes hold a
-fifth of the text.
+Equal sources give equal notes. The sizes are distributed as in a real wiki of this kind: the 20 largest of 1,063 notes
+hold a fifth of the text.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ DATES = tuple(range(2019, 2026))
 _WORD = re.compile(r"[A-Za-z][a-z']{1,14}")
 
 
-def make_wiki(source: Path, target: Path, notes: int = NOTES, size: int = WIKI_BYTES) -> int:
-    """Write so many notes of so many bytes in all below `target`; return how many bytes were written.
+def make_wiki(source: Path, target: Path) -> int:
+    """Write NOTES notes with about WIKI_BYTES in total under `target`; return how many bytes were written.
 
-    The words are those of the Markdown below `source`, in runs as they stand there, so that they cost a tokenizer and
-    a model what text costs.
+    They consist of runs of words of the Markdown under `source`, so that tokenizer and model work as on real text.
     """
     words = [word for file in sorted(source.rglob("*.md")) for word in _WORD.findall(file.read_text(errors="replace"))]
     written = 0
-    for number, own_size in enumerate(_sizes(notes, size)):
+    for number, own_size in enumerate(_sizes()):
         chance = random.Random(number)
         title = _title(words, chance)
         path = target / f"topic-{number % TOPICS:02d}" / f"{_slug(title)}-{number:04d}.md"
@@ -47,16 +46,16 @@ def make_wiki(source: Path, target: Path, notes: int = NOTES, size: int = WIKI_B
     return written
 
 
-def _sizes(notes: int, size: int) -> list[int]:
-    """Return the bytes of each note: log-normal, in an order that is not that of the sizes."""
+def _sizes() -> list[int]:
+    """Return the bytes of each note: log-normal, in random order."""
     normal = NormalDist()
-    weights = [math.exp(SPREAD * normal.inv_cdf((number + 0.5) / notes)) for number in range(notes)]
-    random.Random(notes).shuffle(weights)
-    return [int(size * weight / sum(weights)) for weight in weights]
+    weights = [math.exp(SPREAD * normal.inv_cdf((number + 0.5) / NOTES)) for number in range(NOTES)]
+    random.Random(NOTES).shuffle(weights)
+    return [int(WIKI_BYTES * weight / sum(weights)) for weight in weights]
 
 
 def _lines(words: list[str], chance: random.Random, title: str, size: int) -> Iterator[str]:
-    """Yield the lines of one note: an opening of a few sentences, then lists under headings and sub-headings."""
+    """Yield the lines of one note: two sentences, then lists under headings and sub-headings."""
     opening = [f"# {title}", "", f"{_run(words, chance, 18).capitalize()}. {_run(words, chance, 14).capitalize()}.", ""]
     yield from opening
     left = size - sum(len(line) + 1 for line in opening)

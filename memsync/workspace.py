@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -40,24 +41,12 @@ if TYPE_CHECKING:
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
 
-_CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
-_RANKING_SETTINGS = (
-    "keyword_weight",
-    "memory_keyword_weight",
-    "candidates",
-    "recency",
-    "recency_days",
-    "importance",
-    "pinned",
-    "min_score",
-    "rerank_weight",
-)
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
 BUDGET_HITS = 50
-"""How many hits to search for to fill a budget of tokens."""
+"""Limit of hits of a search with a budget of tokens."""
 INDEX_NOW_BYTES = 256_000
-"""A write indexes its note at once only up to this size; the daemon or the next search indexes a larger one."""
+"""A write indexes its note at once up to this size; the daemon or the next search indexes a larger note."""
 INDEX_SECONDS = 2.0
 
 
@@ -89,7 +78,7 @@ class Workspace:
         self.reader = NoteReader(
             counter.count,
             PathRules(settings.kinds, settings.tiers),
-            ChunkLimits(*(settings[f"chunks.{name}"] for name in _CHUNK_SETTINGS)),
+            ChunkLimits(*(settings[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
             settings["files.max_structured_bytes"],
         )
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
@@ -101,7 +90,7 @@ class Workspace:
             self.files, index, self.reader, self.models, settings.index_dir, clock, workers, retrievals, cache
         )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
-        ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
+        ranking = Ranking(*(settings[f"search.{field.name}"] for field in fields(Ranking)))
         searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.reranking = Reranking(make_reranker, self._pool, clock)

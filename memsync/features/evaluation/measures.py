@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Range = tuple[str, int, int]
 RESAMPLES = 2_000
 BINS = 10
-MOST_LOST = 0.01
+MAX_LOST_SHARE = 0.01
 """The share of answered questions that a suggested floor may lose."""
 
 
@@ -90,13 +90,13 @@ def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, lis
 
 
 def highest_floor(scores: Sequence[float]) -> float:
-    """Return the highest floor, rounded down to thousandths, with at most a share of MOST_LOST of the scores below it.
+    """Return the highest floor with at most MAX_LOST_SHARE of the scores below it, rounded down to thousandths.
 
-    A score is that of the best hit with the answer, infinite if no floor hides that hit. Raises ValueError when no
-    floor loses that many, so that there is no highest one.
+    A score is that of the best hit with the answer, infinite if no floor hides that hit. Raises ValueError if there is
+    no highest floor because no floor loses that many scores.
     """
     ordered = sorted(scores)
-    allowed = int(len(ordered) * MOST_LOST)
+    allowed = int(len(ordered) * MAX_LOST_SHARE)
     if allowed >= len(ordered) or math.isinf(ordered[allowed]):
         raise ValueError("no floor loses so many")
     return math.floor(ordered[allowed] * 1000) / 1000
