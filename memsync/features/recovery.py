@@ -22,7 +22,7 @@ from memsync.operation import operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-MOST_DAYS = 36_500
+MAX_DAYS = 36_500
 
 Ids = Annotated[tuple[str, ...], Meta(description="The ids of the entries.")]
 
@@ -31,7 +31,7 @@ Ids = Annotated[tuple[str, ...], Meta(description="The ids of the entries.")]
 def overwritten(
     memory: Workspace,
     *,
-    days: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="How many days to look back.")] = 30,
+    days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="How many days to look back.")] = 30,
 ) -> tuple[Overwritten, ...]:
     """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
 
@@ -114,7 +114,7 @@ def _head_of(memory: Workspace, path: NotePath) -> str:
 
 def _named(memory: Workspace, ids: Sequence[str]) -> list[Appended]:
     """Return the lost entries with these ids, each once, in the order they were appended. Raises UsageError."""
-    lost = [entry for entry, _ in _lost(memory, MOST_DAYS)]
+    lost = [entry for entry, _ in _lost(memory, MAX_DAYS)]
     unknown = set(ids).difference(entry.id for entry in lost)
     if unknown:
         raise UsageError(f"no overwritten entry has the id {min(unknown)}", hint="See: memsync recover")
