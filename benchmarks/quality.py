@@ -36,7 +36,6 @@ from memsync.features.evaluation.measures import (
     answer_rank,
     area_under_roc,
     interval,
-    line_hit_at,
     reciprocal,
 )
 from memsync.memory import Memory
@@ -185,7 +184,7 @@ def rfcs(data: Path, state: Path, *, rerank: bool = False) -> list[Row]:
         answers.row(f"rfcs, {len(questions)} questions: file hit@1", lambda q, hits, _: rank(q, hits) == 1, 0.85),
         answers.row("rfcs: file hit@3", lambda q, hits, _: 0 < rank(q, hits) <= 3, 0.875),
         answers.row("rfcs: MRR@10", lambda q, hits, _: reciprocal(rank(q, hits)), 0.875),
-        answers.row("rfcs: line hit@5", lambda q, hits, _: line_hit_at(hits, q.relevant, 5), 0.80),
+        answers.row("rfcs: line hit@5", lambda q, hits, _: 0 < answer_rank(hits, q.relevant) <= 5, 0.80),
     ]
 
 
