@@ -131,10 +131,11 @@ class Workspace:
         query = parse_query(
             text, now=datetime.now(), limit=limit, mode=chosen, filters=filters, filter_pairs=filter_pairs
         )
-        resolved = filters.folders  # the folders after these are still as the user typed them
-        typed = query.filters.folders[len(resolved) :]
-        folders = (*resolved, *self.answering.folders(self.settings.root, typed))
-        return replace(query, filters=replace(query.filters, folders=folders)) if typed else query
+        typed = query.filters.folders[len(filters.folders) :]  # the others are resolved already
+        if not typed:
+            return query
+        folders = (*filters.folders, *self.answering.folders(self.settings.root, typed))
+        return replace(query, filters=replace(query.filters, folders=folders))
 
     # ------------------------------------------------------------------------------------------ writing
 
@@ -187,10 +188,10 @@ class Workspace:
         with self.as_of_now() as (reader, _):
             return [thread.path for thread in reader.threads() if thread.title.casefold() == title.casefold()]
 
-    def write(self, what: str, about: str, change: Callable[[], Done]) -> Written:
+    def write(self, what: str, subject: str, change: Callable[[], Done]) -> Written:
         """Make one change under the writers' lock, commit it if the settings say so, and index the note.
 
-        The commit message is `what` and the first line of `about`.
+        The commit message is `what` and the first line of `subject`.
         """
         from memsync.edit import commits
 
@@ -198,7 +199,7 @@ class Workspace:
         with self.writer.lock():
             done = change()
             if self.settings["git.commit"]:
-                first = next((line.strip() for line in about.splitlines() if line.strip()), "")
+                first = next(filter(None, map(str.strip, subject.splitlines())), "")
                 message = f"memsync {what}: {first[:60]}"
                 commit, complaint = (
                     commits.commit_moves(self.files.root, [(done.moved_from, done.path)], message)

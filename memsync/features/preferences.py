@@ -30,7 +30,6 @@ _HEAD = "# Preferences\n"
 _LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")
 _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
 
-
 User = Annotated[str, Meta(description="The user. [default: everyone]"), Cli(metavar="NAME")]
 
 
@@ -79,19 +78,18 @@ def _set(memory: Workspace, key: str, value: str, user: str) -> Done:
         return memory.writer.append(PREFERENCES, new, head=_HEAD)
 
     def edit(text: str) -> str:
-        now = memory.editor.parse(PREFERENCES, text)
-        old = [preference for preference in _preferences(now) if (preference.key, preference.user) == (key, user)]
+        current = memory.editor.parse(PREFERENCES, text)
+        old = [preference for preference in _preferences(current) if (preference.key, preference.user) == (key, user)]
         if old:
-            line = _LINE.fullmatch(now.lines[old[-1].line - 1])
+            line = _LINE.fullmatch(current.lines[old[-1].line - 1])
             assert line is not None
             return replace_line(text, old[-1].line, f"{line[1]}{line[2]}{line[3]}{value}")
-        return insert_after(PREFERENCES, text, _place(now, heading if user else ""), item)
+        return insert_after(PREFERENCES, text, _place(current, heading if user else ""), item)
 
     return memory.writer.rewrite(PREFERENCES, edit, adds=True)
 
 
 def _preferences(note: Note) -> list[Preference]:
-    """Return every preference of the note, in order."""
     preferences = []
     for section in note.sections:
         user = next((named[1] for title in section.heading_path if (named := _USER.fullmatch(title))), "")

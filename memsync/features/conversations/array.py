@@ -77,12 +77,12 @@ class Elements:
                 if self._in_string:
                     break
                 continue
-            found = _TOKEN.search(block, at)
-            at = found.end() if found else len(block)
-            if found and found[0] == b'"':
+            token = _TOKEN.search(block, at)
+            at = token.end() if token else len(block)
+            if token and token[0] == b'"':
                 self._in_string = True
-            elif found and found[0] in _BRACKETS:
-                yield found.start()
+            elif token and token[0] in _BRACKETS:
+                yield token.start()
         self._understood = at
 
     def _is_counted(self, bracket: bytes) -> bool:
@@ -113,13 +113,18 @@ class Elements:
 
     def _hold(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._is_sound():
-            self._held += piece
-        else:
+        if self._excess():
             self._held.clear()
+        else:
+            self._held += piece
 
-    def _is_sound(self) -> bool:
-        return self._size <= MAX_ELEMENT_BYTES and self._deepest <= MAX_DEPTH + 1 and self._containers <= MAX_CONTAINERS
+    def _excess(self) -> str:
+        """Return which limit the element exceeds; empty for none."""
+        if self._size > MAX_ELEMENT_BYTES:
+            return f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB"
+        if self._deepest > MAX_DEPTH + 1:
+            return f"it is nested deeper than {MAX_DEPTH} levels"
+        return f"it has more than {MAX_CONTAINERS:,} objects and lists" if self._containers > MAX_CONTAINERS else ""
 
     def _scalars(self, piece: bytes) -> Iterator[Unusable]:
         """Yield a complaint if there is anything between two objects or lists."""
@@ -129,15 +134,8 @@ class Elements:
         self._clear()
 
     def _element(self) -> bytes | Unusable:
-        element: bytes | Unusable
-        if self._size > MAX_ELEMENT_BYTES:
-            element = Unusable(f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB")
-        elif self._deepest > MAX_DEPTH + 1:
-            element = Unusable(f"it is nested deeper than {MAX_DEPTH} levels")
-        elif self._containers > MAX_CONTAINERS:
-            element = Unusable(f"it has more than {MAX_CONTAINERS:,} objects and lists")
-        else:
-            element = bytes(self._held)
+        excess = self._excess()
+        element = Unusable(excess) if excess else bytes(self._held)
         self._clear()
         return element
 
@@ -147,6 +145,6 @@ def _end_of_string(block: bytes, start: int) -> tuple[int, bool]:
 
     A backslash at the end of a block is read with the next block.
     """
-    found = _REST_OF_STRING.match(block, start)
-    end = found.end() if found else start
+    rest = _REST_OF_STRING.match(block, start)
+    end = rest.end() if rest else start
     return (end + 1, False) if block[end : end + 1] == b'"' else (end, True)

@@ -14,7 +14,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,10 +56,8 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
             start = file.read(4096)
             if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise UsageError(f"{path} is UTF-16", hint="Save it as UTF-8.")
-            start = start.removeprefix(codecs.BOM_UTF8)
             file.seek(0)
-            is_array = start.lstrip().startswith(b"[")
-            if is_array:
+            if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
                 yield from _from_array(stream, f"{path}")
             else:
                 yield from _from_lines(stream, is_named_json=path.suffix.lower() == ".json")
@@ -69,39 +66,39 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
 
 
 class _Counted:
-    """A stream that reports how much of it was read, and raises BadZipFile after `most` bytes (0: no limit)."""
+    """A stream that reports how much of it was read, and raises BadZipFile after `limit` bytes (0: no limit)."""
 
-    def __init__(self, stream: IO[bytes], total: int, progress: Progress | None, most: int = 0) -> None:
+    def __init__(self, stream: IO[bytes], total: int, progress: Progress | None, limit: int = 0) -> None:
         self._stream = stream
         self._total = total
         self._progress = progress
-        self._most = most
+        self._limit = limit
         self._done = 0
 
     def read(self, size: int) -> bytes:
-        block = self._stream.read(size)
-        self._count(len(block))
-        return block
+        return self._counted(self._stream.read(size))
 
     def readline(self, size: int) -> bytes:
-        line = self._stream.readline(size)
-        if self._progress is not None:
-            self._count(len(line))
-        return line
+        return self._counted(self._stream.readline(size))
 
-    def _count(self, size: int) -> None:
-        self._done += size
-        if self._most and self._done > self._most:
-            raise zipfile.BadZipFile(f"it expands to more than {self._most:,} bytes")
+    def _counted(self, block: bytes) -> bytes:
+        self._done += len(block)
+        if self._limit and self._done > self._limit:
+            raise zipfile.BadZipFile(f"it expands to more than {self._limit:,} bytes")
         if self._progress is not None and self._total:
             self._progress(READING, min(self._done, self._total), self._total)
+        return block
 
 
 # ------------------------------------------------------------------------------------------------ archives
 
 
 def _from_archive(path: Path, progress: Progress | None) -> Read:
-    with _archive(path) as archive:
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
+    with archive:
         members = [entry for entry in archive.infolist() if _MEMBER.fullmatch(entry.filename) and not entry.is_dir()]
         if not members:
             raise UsageError(f"{path} holds no conversations.json", hint="Name the export as it was downloaded.")
@@ -115,20 +112,10 @@ def _from_archive(path: Path, progress: Progress | None) -> Read:
             left -= member.file_size
             try:
                 with archive.open(member) as file:
-                    stream = _Counted(file, member.file_size, progress, most=member.file_size)
+                    stream = _Counted(file, member.file_size, progress, limit=member.file_size)
                     yield from _from_array(stream, member.filename)
             except _BROKEN as error:
                 yield Skipped(member.filename, f"the rest cannot be read: {error}")
-
-
-@contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        archive = zipfile.ZipFile(path)
-    except _BROKEN as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
-    with archive:
-        yield archive
 
 
 # ------------------------------------------------------------------------------------------------- exports
@@ -160,7 +147,7 @@ def _from_array(stream: Any, name: str) -> Read:
 def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
     """Yield the conversations of JSON Lines.
 
-    A `.json` file was probably meant to be an export: the reason for leaving out its first line says that it is not.
+    A `.json` file was probably meant to be an export. So the reason for leaving out its first line says that it is not.
     """
     by_name: dict[str, ConversationText] = {}
     size = 0
@@ -170,10 +157,8 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
         size += len(line)
         place = f"line {number}"
         if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
-            limit = MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES
-            yield Skipped(
-                place, f"over {limit // 1_000_000} MB: this line and all after it are left out; split the file"
-            )
+            limit = (MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES) // 1_000_000
+            yield Skipped(place, f"over {limit} MB: this line and all after it are left out; split the file")
             break
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -219,16 +204,11 @@ def _add_line(line: Any, by_name: dict[str, ConversationText], place: str) -> No
     conversation = by_name.get(name)
     if conversation is None:
         conversation = by_name[name] = ConversationText(name, place=place)
-    if head:
-        _add_head(conversation, head)
-    if turn is not None:
-        conversation.turns.append(turn)
-
-
-def _add_head(conversation: ConversationText, head: Mapping[str, Any]) -> None:
-    if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+    if head and len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
         raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
     conversation.head.update(head)
+    if turn is not None:
+        conversation.turns.append(turn)
 
 
 def _texts(attributes: Mapping[str, Any]) -> dict[str, str]:
