@@ -19,20 +19,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import changes, cold, everyday, knowledge, languages, live, quality, search, served, start, writing
+from benchmarks import everyday, indexing, knowledge, languages, live, quality, search, served, start, writing
 from benchmarks.figures import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
-    "cold": cold.throughput,
+    "cold": indexing.throughput,
     "rfcs": quality.rfcs,
     "facts": quality.facts,
     "faq": quality.faq,
-    "size": cold.size_and_memory,
+    "size": indexing.size_and_memory,
     "locomo": quality.locomo,
     "context": quality.context,
     "search": search.real,
     "large": search.large,
-    "edit": changes.one_paragraph,
+    "edit": indexing.one_paragraph,
     "commands": served.commands,
     "clients": served.clients,
     "while": served.while_indexing,
@@ -43,7 +43,7 @@ RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
 }
 WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
-    "unchanged": changes.unchanged,
+    "unchanged": indexing.unchanged,
     "start": start.imports,
     "live": live.saved_to_found,
     "writing": writing.appends,

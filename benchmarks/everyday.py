@@ -49,7 +49,6 @@ def small_memories(state: Path) -> list[Row]:
 
 
 def _written(memory_data: dict[str, Any], state: Path) -> Path:
-    """Write the notes of a small memory and return their root."""
     root = state / f"everyday-{memory_data['name']}"
     for name, text in memory_data["notes"].items():
         path = root / name

@@ -25,7 +25,6 @@ CITATION_TOKENS = 12
 class Question:
     """One line of a question file."""
 
-    qid: str
     root: str
     kind: str
     text: str
@@ -39,7 +38,6 @@ def read_questions(path: Path) -> list[Question]:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
         Question(
-            row["qid"],
             row.get("root", ""),
             row["kind"],
             row["question"],

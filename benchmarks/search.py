@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.changes import walk
 from benchmarks.figures import Row, ms_over, ratio_row, seconds
+from benchmarks.indexing import walk
 from benchmarks.measures import rfc_questions
 from benchmarks.memories import connected, opened
 from memsync.features.evaluation.measures import percentile

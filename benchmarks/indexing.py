@@ -1,4 +1,4 @@
-"""Indexing from nothing: throughput over the bare model's, peak memory, and the size of the index."""
+"""Indexing: throughput, memory and size from nothing; what a sync costs without a change, and with one paragraph."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.figures import Row, ratio_row, seconds
-from benchmarks.memories import note_reader, opened
+from markdown_it import MarkdownIt
+
+from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
+from benchmarks.memories import note_reader, opened, write_notes
 from benchmarks.served import resident_mb
 from memsync.embed import minilm
 from memsync.model.vocabulary import NotePath
@@ -22,6 +24,8 @@ from memsync.model.vocabulary import NotePath
 PARTS = 5
 SAMPLE_SECONDS = 0.05
 BATCH_TOKENS = 512
+NOTES = 10_000
+RUNS = 15
 
 
 def throughput(data: Path, state: Path) -> list[Row]:
@@ -70,7 +74,6 @@ def size_and_memory(data: Path, state: Path) -> list[Row]:
 
 
 def _passages(root: Path) -> list[str]:
-    """Return the distinct passages of a memory root."""
     reader = note_reader()
     texts: dict[str, None] = {}
     for file in sorted(root.rglob("*.md")):
@@ -110,3 +113,55 @@ def _batches(encoded: Sequence[list[int]]) -> Iterator[list[list[int]]]:
         batch.append(tokens)
     if batch:
         yield batch
+
+
+def unchanged(state: Path) -> list[Row]:
+    """Make the notes, sync them, and measure further syncs in turn with `os.scandir` and `stat`."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_notes(Path(folder), NOTES)
+        with opened(Path(folder), state) as memory:
+            memory.sync()
+            time.sleep(2.1)  # a stamp younger than its file by less than two seconds proves nothing
+            memory.sync()
+            ours, bare, ratio = in_turn(memory.sync, lambda: walk(folder), RUNS)
+    return [ratio_row(f"sync of {NOTES:,} unchanged notes over scandir and stat", ratio, 2.0, ms_over(ours, bare))]
+
+
+def walk(folder: str) -> None:
+    """Stat every file under a folder."""
+    pending = [folder]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    entry.stat(follow_symlinks=False)
+
+
+def one_paragraph(data: Path, state: Path) -> list[Row]:
+    """Edit one note of median length in a copy of the RFCs and search for the new word, again and again."""
+    with tempfile.TemporaryDirectory(dir=state) as folder:
+        root = Path(folder) / "rfcs"
+        shutil.copytree(data / "rfcs", root)
+        notes = sorted(root.rglob("*.md"), key=lambda path: path.stat().st_size)
+        note = notes[len(notes) // 2]
+        size = note.stat().st_size
+        paragraphs = note.read_text(encoding="utf-8").split("\n\n")
+        parser = MarkdownIt("commonmark").enable("table")
+        with opened(root, Path(folder), search_mode="keyword", search_deadline_ms="600000") as memory:
+            memory.search("warm up")  # without vectors, whose cost is another measure: words are searchable at once
+            searching, parsing = [], []
+            for run in range(RUNS + 1):
+                paragraphs[len(paragraphs) // 2] = f"The heron edit{run}x nests in the alder."
+                text = "\n\n".join(paragraphs)
+                note.write_text(text, encoding="utf-8")
+                started = time.perf_counter()
+                hits = memory.search(f"edit{run}x").hits
+                searching.append(time.perf_counter() - started)
+                assert hits and hits[0].path == note.relative_to(root).as_posix()
+                parsing.append(seconds(parser.parse, text))
+    del searching[0], parsing[0]
+    ratio = median(a / b for a, b in zip(searching, parsing, strict=True))
+    times = f"{median(searching) * 1000:.0f} ms over {median(parsing) * 1000:.1f} ms, {size / 1000:.0f} kB"
+    return [ratio_row("one edited paragraph found again over markdown-it's parse of the note", ratio, 4, times)]
