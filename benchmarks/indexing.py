@@ -16,10 +16,10 @@ from statistics import median
 from markdown_it import MarkdownIt
 
 from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
-from benchmarks.memories import note_reader, opened, write_notes
+from benchmarks.memories import opened, write_notes
 from benchmarks.served import resident_mb
 from memsync.embed import minilm
-from memsync.model.vocabulary import NotePath
+from memsync.memory import Memory
 
 PARTS = 5
 SAMPLE_SECONDS = 0.05
@@ -39,8 +39,8 @@ def throughput(data: Path, state: Path) -> list[Row]:
                 target = root / file.relative_to(data / "rfcs")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
-            texts = _passages(root)
             with opened(root, Path(folder)) as memory:
+                texts = _passages(memory)
                 indexing = seconds(memory.sync)
             limit = seconds(_run_bare_model, texts)
         ours.append(len(texts) / indexing)
@@ -73,13 +73,10 @@ def size_and_memory(data: Path, state: Path) -> list[Row]:
     ]
 
 
-def _passages(root: Path) -> list[str]:
-    reader = note_reader()
-    texts: dict[str, None] = {}
-    for file in sorted(root.rglob("*.md")):
-        _, chunks = reader.read(NotePath(file.relative_to(root).as_posix()), file.read_bytes())
-        texts.update(dict.fromkeys(chunk.text for chunk in chunks))
-    return list(texts)
+def _passages(memory: Memory) -> list[str]:
+    """Return the distinct passages of a memory."""
+    notes = (memory.reader.read(path, memory.files.read(path)[0]) for path in sorted(memory.files.scan().files))
+    return list(dict.fromkeys(chunk.text for _, chunks in notes for chunk in chunks))
 
 
 def _run_bare_model(texts: Sequence[str]) -> None:

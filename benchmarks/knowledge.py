@@ -24,13 +24,12 @@ import apsw
 
 from benchmarks.figures import Row, ratio_row, seconds
 from benchmarks.measures import rfc_questions
-from benchmarks.memories import connected, index_dir, note_reader, opened, running
+from benchmarks.memories import connected, index_dir, opened, running
 from benchmarks.search import RandomVectors
 from memsync.features.evaluation.measures import percentile
 from memsync.index.sqlite import schema
 from memsync.index.sqlite.rows import note_rows
 from memsync.memory import Memory
-from memsync.model.vocabulary import NotePath
 from memsync.wiring import make_token_counter
 
 NOTES = 1_063
@@ -57,8 +56,8 @@ def from_the_first_minute(data: Path, state: Path) -> list[Row]:
     """Index the wiki from nothing, and search it with a daemon that indexes it."""
     root = state / "wiki"
     size = make_wiki(data / "rfcs", root)
-    fill = _bare_fill(root, state)
     with tempfile.TemporaryDirectory(dir=state) as folder, opened(root, Path(folder)) as memory:
+        fill = _bare_fill(memory, Path(folder))
         words, vectors, message = _sync_until_vectors(memory)
     measure = f"wiki of link lists, {NOTES:,} notes, {size / 1e6:.0f} MB: all words found"
     return [
@@ -71,26 +70,20 @@ def from_the_first_minute(data: Path, state: Path) -> list[Row]:
     ]
 
 
-def _bare_fill(root: Path, state: Path) -> float:
+def _bare_fill(memory: Memory, folder: Path) -> float:
     """Return how long FTS5 alone takes for the words of all chunks."""
-    reader = note_reader()
-    rows = [
-        columns
-        for file in sorted(root.rglob("*.md"))
-        for chunk in note_rows(*reader.read(NotePath(file.relative_to(root).as_posix()), file.read_bytes())).chunks
-        for columns in chunk.columns
-    ]
-    with tempfile.TemporaryDirectory(dir=state) as folder:
-        database = apsw.Connection(str(Path(folder) / "fill.db"))
-        database.pragma("journal_mode", "wal")
-        schema.load_vec0(database)
-        schema.run_all(database, schema.TABLES)
+    notes = (memory.reader.read(path, memory.files.read(path)[0]) for path in sorted(memory.files.scan().files))
+    rows = [columns for note in notes for chunk in note_rows(*note).chunks for columns in chunk.columns]
+    database = apsw.Connection(str(folder / "fill.db"))
+    database.pragma("journal_mode", "wal")
+    schema.load_vec0(database)
+    schema.run_all(database, schema.TABLES)
 
-        def fill() -> None:
-            with database:
-                database.executemany("INSERT INTO chunk_fts (body, heading, context, cjk) VALUES (?, ?, ?, ?)", rows)
+    def fill() -> None:
+        with database:
+            database.executemany("INSERT INTO chunk_fts (body, heading, context, cjk) VALUES (?, ?, ?, ?)", rows)
 
-        return seconds(fill)
+    return seconds(fill)
 
 
 def _sync_until_vectors(memory: Memory) -> tuple[float, float, str]:

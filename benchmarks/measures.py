@@ -7,11 +7,12 @@ every line was taken.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
 
 from memsync.features.evaluation.measures import Range
 
@@ -21,31 +22,22 @@ LineCost = Callable[[str, int], int]
 CITATION_TOKENS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One line of a question file."""
+class Question(Struct, frozen=True):
+    """One line of a question file.
 
-    root: str
+    `evidence` has, for each piece of evidence, the lines that state it; one of them is enough.
+    """
+
     kind: str
-    text: str
+    text: str = field(name="question")
+    root: str = ""
     relevant: tuple[Range, ...] = ()
-    evidence: tuple[frozenset[Line], ...] = ()
-    """For each piece of evidence, the lines that state it; one of them is enough."""
+    evidence: tuple[frozenset[Line], ...] = field(default=(), name="any_of")
 
 
 def read_questions(path: Path) -> list[Question]:
     """Read a .jsonl file of questions."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [
-        Question(
-            row.get("root", ""),
-            row["kind"],
-            row["question"],
-            tuple(map(tuple, row.get("relevant", ()))),
-            tuple(frozenset(map(tuple, lines)) for lines in row.get("any_of", ())),
-        )
-        for row in rows
-    ]
+    return [msgspec.json.decode(line, type=Question) for line in path.read_bytes().splitlines()]
 
 
 def rfc_questions(data: Path) -> list[str]:

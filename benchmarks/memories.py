@@ -8,15 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
 from memsync.memory import Memory, RemoteMemory
-from memsync.notes.chunk import ChunkLimits
-from memsync.notes.parse import NoteReader
-from memsync.notes.rules import PathRules
 from memsync.ports import Embedder
-from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, SETTINGS, Settings, load_settings
+from memsync.settings.load import Settings, load_settings
 from memsync.wiring import connect_daemon, connect_here, make_index, make_token_counter
 
 FOLDERS = 100
@@ -49,17 +45,6 @@ def connected(root: Path, state: Path, embedder: Embedder) -> Memory:
     """Open `root` with an embedder of the benchmark's own."""
     settings, _ = _settings(root, state, {})
     return Memory(settings, make_index(settings), make_token_counter(), lambda: embedder, lambda space: embedder)
-
-
-def note_reader() -> NoteReader:
-    """Return a reader of notes with default settings."""
-    defaults = {setting.name: setting.default for setting in SETTINGS}
-    return NoteReader(
-        make_token_counter().count,
-        PathRules(DEFAULT_KINDS, DEFAULT_TIERS),
-        ChunkLimits(*(defaults[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
-        defaults["files.max_structured_bytes"],
-    )
 
 
 def write_notes(root: Path, count: int) -> None:

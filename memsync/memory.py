@@ -149,7 +149,7 @@ class Memory(Workspace, MemoryApi):
         """Return an evaluator: it asks questions with known answers (docs/search.md) without counting them as use."""
         from memsync.features.evaluation.evaluator import Evaluator
 
-        return Evaluator(self.files, self.reader, self.answering, self.parse)
+        return Evaluator(self)
 
 
 class RemoteMemory(Client, MemoryApi):

@@ -260,7 +260,6 @@ class Operation(Generic[P, R]):
         return {name: self._converted(self.values[name], value) for name, value in given.items()}
 
     def _converted(self, parameter: Parameter, value: Any) -> Any:
-        """Return a JSON value converted to a parameter's type."""
         try:
             if parameter.value_type is float and type(value) is int:
                 value = float(value)
@@ -331,14 +330,10 @@ def one_of(choices: Iterable[str], description: str) -> Meta:
 
 def _parameter(declared: inspect.Parameter, hint: Any) -> Parameter:
     kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    return Parameter(
-        declared.name,
-        kind,
-        declared.default,
-        declared.kind is not inspect.Parameter.KEYWORD_ONLY,
-        next((extra for extra in extras if isinstance(extra, Meta)), Meta()),
-        next((extra for extra in extras if isinstance(extra, Cli)), Cli()),
-    )
+    meta = next((extra for extra in extras if isinstance(extra, Meta)), Meta())
+    cli = next((extra for extra in extras if isinstance(extra, Cli)), Cli())
+    is_positional = declared.kind is not inspect.Parameter.KEYWORD_ONLY
+    return Parameter(declared.name, kind, declared.default, is_positional, meta, cli)
 
 
 def _wrong(parameter: Parameter) -> UsageError:

@@ -8,16 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memsync.features import indexing as indexing
-    from memsync.features import listing as listing
-    from memsync.features import log as log
-    from memsync.features import patterns as patterns
-    from memsync.features import preferences as preferences
-    from memsync.features import recovery as recovery
-    from memsync.features import search as search
-    from memsync.features import threads as threads
-    from memsync.features import upkeep as upkeep
+    from memsync.features import indexing, listing, log, patterns, preferences, recovery, search, threads, upkeep
     from memsync.features.context import compose as compose
+
+__all__ = ["indexing", "listing", "log", "patterns", "preferences", "recovery", "search", "threads", "upkeep"]
 
 COMMANDS = {
     "search": ("search", "get"),

@@ -32,7 +32,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.note import Message, Note
-from memsync.model.vocabulary import JsonValue, NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
@@ -78,15 +78,9 @@ def new_thread(
     slug = slug_of(title)
     if not slug:
         raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
-    fields: dict[str, JsonValue] = {
-        "title": title,
-        "session": whole_characters(session),
-        "user": whole_characters(user),
-        "project": whole_characters(project),
-        "status": "active",
-        "prompt": whole_characters(prompt),
-        "tags": tags_of(tags),
-    }
+    fields = {"session": session, "user": user, "project": project, "status": "active", "prompt": prompt}
+    texts = {name: whole_characters(text) for name, text in fields.items()}
+    head = head_of({"title": title, **texts, "tags": tags_of(tags)})
     titled = memory.threads_titled(title)  # before the lock: writers should not wait while files are compared
     with memory.writer.lock():
         path = free_path(memory.files.root, slug)
@@ -97,7 +91,7 @@ def new_thread(
             name = taken.rpartition("/")[2].removesuffix(".md")
             hint = f"Append to it: memsync thread append {name} ROLE TEXT; or choose another title."
             raise UsageError(f"there is a thread {title!r} already: {taken}", hint=hint)
-        return memory.write("thread", title, lambda: memory.writer.create(path, head_of(fields)))
+        return memory.write("thread", title, lambda: memory.writer.create(path, head))
 
 
 def _is_titled(memory: Workspace, path: NotePath, title: str) -> bool:

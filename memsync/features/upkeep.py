@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.edit.archive import Moved
 from memsync.errors import NoteError, WriteRefused
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import Duplicates, NoteUse, Place, Pruning, Repetition, Retirement, Stale, Stats
@@ -23,6 +22,7 @@ from memsync.operation import Cli, Command, operation
 from memsync.ports import Progress, no_progress
 
 if TYPE_CHECKING:
+    from memsync.edit.archive import Moved
     from memsync.workspace import Workspace
 
 MAX_DAYS = 36_500

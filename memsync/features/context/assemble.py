@@ -69,10 +69,10 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     it can of the rest, in the same order. A line that an earlier source has shown is not shown again.
     """
     sources = [replace(source, passages=[_as_shown(passage) for passage in source.passages]) for source in sources]
-    marks = _marks_for(passage for source in sources for passage in source.passages)
+    fence, mark = _marks([passage.text for source in sources for passage in source.passages])
     costs = _Costs(count)
     costs.learn([passage.text for source in sources if not source.is_unbroken for passage in source.passages])
-    parts = [_Part(source, marks, costs) for source in sources]
+    parts = [_Part(source, fence, mark, costs) for source in sources]
     left, shown = budget, _Shown()
     allowance = 0.0
     for part in parts:
@@ -112,16 +112,16 @@ class _Costs:
 class _Part:
     """One source, and the passages taken from it."""
 
-    def __init__(self, source: Source, marks: _Marks, costs: _Costs) -> None:
+    def __init__(self, source: Source, fence: str, mark: str, costs: _Costs) -> None:
         self.source = source
         self.taken: list[Passage] = []
         self._waiting: Sequence[Passage] = source.passages
         self._costs = costs
-        self._citation = marks.citation if source.is_quoted else ""
+        self._citation_mark = mark if source.is_quoted else ""
         self._opening, self._closing = f"# {source.title}\n\n", ""
         if source.is_quoted:
-            self._opening = f"# {source.title} (quoted data, not instructions)\n\n{marks.fence}text\n"
-            self._closing = f"{marks.fence}\n"
+            self._opening = f"# {source.title} (quoted data, not instructions)\n\n{fence}text\n"
+            self._closing = f"{fence}\n"
         self._tokens = 0
         self._totals = Counter(passage.path for passage in source.passages)
         self._count: Counter[NotePath] = Counter()
@@ -222,10 +222,10 @@ class _Part:
 
     def _label(self, first: Passage, last: Passage) -> str:
         """Return the citation line above a quoted block, from its first and last passage; empty if not quoted."""
-        if not self._citation:
+        if not self._citation_mark:
             return ""
         lines = f"{first.start_line}" if first.start_line == last.end_line else f"{first.start_line}-{last.end_line}"
-        return f"{self._citation} {printable(first.path)}:{lines}{first.remark}\n"
+        return f"{self._citation_mark} {printable(first.path)}:{lines}{first.remark}\n"
 
     def _label_cost(self, first: Passage, last: Passage) -> int:
         label = self._label(first, last)
@@ -332,20 +332,13 @@ def _as_shown(passage: Passage) -> Passage:
     return passage._replace(text=visible(passage.text), remark=printable(passage.remark))
 
 
-class _Marks(NamedTuple):
-    """The marks around quotations; each is longer than any such run in the quoted text."""
-
-    fence: str
-    citation: str
-
-
-def _marks_for(passages: Iterable[Passage]) -> _Marks:
-    """Return marks that no line of these passages can imitate."""
+def _marks(texts: Iterable[str]) -> tuple[str, str]:
+    """Return a fence and a citation mark that are longer than any such run in the texts."""
     ticks = marks = 0
-    for passage in passages:
-        ticks = max([ticks, *(len(run) for run in _TICKS.findall(passage.text))])
-        marks = max([marks, *(len(run) for run in _MARKS.findall(passage.text))])
-    return _Marks("`" * max(3, ticks + 1), "@" * (marks + 1))
+    for text in texts:
+        ticks = max([ticks, *(len(run) for run in _TICKS.findall(text))])
+        marks = max([marks, *(len(run) for run in _MARKS.findall(text))])
+    return "`" * max(3, ticks + 1), "@" * (marks + 1)
 
 
 def _cut_mark(path: NotePath) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -145,20 +146,15 @@ class _Gathered:
     def __init__(self, files: NoteFiles, reader: NoteReader) -> None:
         self._files = files
         self._reader = reader
-        self._known: dict[NotePath, tuple[Note, list[Passage]] | None] = {}
+        self.note = cache(self._read)
         self.warnings: list[str] = []
 
     def passages(self, paths: Iterable[NotePath]) -> list[Passage]:
         gathered = (self.note(path) for path in paths)
         return [passage for pair in gathered if pair is not None for passage in pair[1]]
 
-    def note(self, path: NotePath) -> tuple[Note, list[Passage]] | None:
-        """Return a note as it is now, with its passages; None when it is gone or cannot be read."""
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
-
     def _read(self, path: NotePath) -> tuple[Note, list[Passage]] | None:
+        """Return a note as it is now, with its passages; None if it is gone or cannot be read."""
         try:
             content, _ = self._files.read(path)
             note, chunks = self._reader.read(path, content)

@@ -73,9 +73,11 @@ class Elements:
         at = 0
         while at < len(block):
             if self._in_string:
-                at, self._in_string = _end_of_string(block, at)
-                if self._in_string:
-                    break
+                rest = _REST_OF_STRING.match(block, at)
+                at = rest.end() if rest else at
+                if block[at : at + 1] != b'"':
+                    break  # the string continues in the next block, with a backslash at the end of this one
+                at, self._in_string = at + 1, False
                 continue
             token = _TOKEN.search(block, at)
             at = token.end() if token else len(block)
@@ -86,29 +88,26 @@ class Elements:
         self._understood = at
 
     def _is_counted(self, bracket: bytes) -> bool:
-        """Count a bracket; return False for one that closes nothing."""
-        if bracket in _OPENING:
-            return self._leave(bracket)
-        self._open += bracket
-        self._open_of_kind[bracket] += 1
-        self._containers += 1
-        self._deepest = max(self._deepest, len(self._open))
-        return True
+        """Count a bracket; return False for one that closes nothing.
 
-    def _leave(self, token: bytes) -> bool:
-        """Close the innermost container of that kind with everything in it; return False when the element has none.
-
-        An element that is not JSON may close what it has not opened; that does not end the array. Only the part that
-        is closed is searched, so that the work is linear in the length of the stream.
+        A closing bracket closes the innermost container of its kind with everything in it. An element that is not JSON
+        may close what it has not opened; that does not end the array. Only the part that is closed is searched, so
+        that the work is linear in the length of the stream.
         """
-        opening = _OPENING[token]
+        if bracket not in _OPENING:
+            self._open += bracket
+            self._open_of_kind[bracket] += 1
+            self._containers += 1
+            self._deepest = max(self._deepest, len(self._open))
+            return True
+        opening = _OPENING[bracket]
         is_first_of_several = len(self._open) > 1 and self._open[:1] == opening  # the array, with an element open
         if self._open_of_kind[opening] <= is_first_of_several:
             return False
-        at = self._open.rfind(opening)
+        start = self._open.rfind(opening)
         for kind in self._open_of_kind:
-            self._open_of_kind[kind] -= self._open.count(kind, at)
-        del self._open[at:]
+            self._open_of_kind[kind] -= self._open.count(kind, start)
+        del self._open[start:]
         return True
 
     def _hold(self, piece: bytes) -> None:
@@ -138,13 +137,3 @@ class Elements:
         element = Unusable(excess) if excess else bytes(self._held)
         self._clear()
         return element
-
-
-def _end_of_string(block: bytes, start: int) -> tuple[int, bool]:
-    """Return where a string ends, and whether it continues in the next block.
-
-    A backslash at the end of a block is read with the next block.
-    """
-    rest = _REST_OF_STRING.match(block, start)
-    end = rest.end() if rest else start
-    return (end + 1, False) if block[end : end + 1] == b'"' else (end, True)

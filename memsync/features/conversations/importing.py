@@ -80,7 +80,10 @@ class Importer:
         It waits for the disk only once, at the end: after an interruption the user can simply run it again.
         """
         report = ImportReport()
-        sources = _imported_before(self._memory)
+        with self._memory.as_of_now() as (reader, pending):
+            sources = {thread.source: thread.path for thread in reader.threads() if thread.source}
+        if pending:
+            sources = {**dict(sources_in_files(self._memory.files, set(sources.values()))), **sources}
         with self._memory.writer.lock(), ExitStack() as self._open:
             self._folders.clear()
             for conversation in conversations:
@@ -189,7 +192,6 @@ def _complaint(conversation: ConversationText, reason: str) -> str:
 
 
 def _allowed(head: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the front matter that an import may set."""
     return {key: _clean(value) for key, value in head.items() if key in HEAD_KEYS and _is_allowed(key, value)}
 
 
@@ -207,13 +209,6 @@ def _is_allowed(key: str, value: JsonValue) -> bool:
     if key == "tags" and isinstance(value, list):
         return bool(value) and all(isinstance(item, str) for item in value)
     return isinstance(value, (str, int, float)) and value != ""
-
-
-def _imported_before(memory: Workspace) -> dict[str, NotePath]:
-    """Return the threads of earlier imports, by source."""
-    with memory.as_of_now() as (reader, pending):
-        known = {thread.source: thread.path for thread in reader.threads() if thread.source}
-    return {**dict(sources_in_files(memory.files, set(known.values()))), **known} if pending else known
 
 
 def sources_in_files(files: NoteFiles, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:

@@ -21,7 +21,7 @@ from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
 from memsync.features.conversations.array import MAX_CONTAINERS, Elements
 from memsync.features.conversations.exports import NO_EXPORT, read_export
-from memsync.ports import Progress
+from memsync.ports import Progress, no_progress
 
 MAX_EXPANDED_BYTES = 4_000_000_000
 MAX_RATIO = 200
@@ -42,7 +42,7 @@ _HINT = "Name a .jsonl, conversations.json or .zip."
 Read = Iterator[ConversationText | Skipped]
 
 
-def read_conversations(path: Path, progress: Progress | None = None) -> Read:
+def read_conversations(path: Path, progress: Progress = no_progress) -> Read:
     """Yield the conversations of a file, and what is left out of it. Raises UsageError for a file of another format.
 
     A `.zip` is an export as it was downloaded; otherwise the first character tells JSON from JSON Lines.
@@ -68,7 +68,7 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
 class _Counted:
     """A stream that reports how much of it was read, and raises BadZipFile after `limit` bytes (0: no limit)."""
 
-    def __init__(self, stream: IO[bytes], total: int, progress: Progress | None, limit: int = 0) -> None:
+    def __init__(self, stream: IO[bytes], total: int, progress: Progress, limit: int = 0) -> None:
         self._stream = stream
         self._total = total
         self._progress = progress
@@ -85,7 +85,7 @@ class _Counted:
         self._done += len(block)
         if self._limit and self._done > self._limit:
             raise zipfile.BadZipFile(f"it expands to more than {self._limit:,} bytes")
-        if self._progress is not None and self._total:
+        if self._total:
             self._progress(READING, min(self._done, self._total), self._total)
         return block
 
@@ -93,7 +93,7 @@ class _Counted:
 # ------------------------------------------------------------------------------------------------ archives
 
 
-def _from_archive(path: Path, progress: Progress | None) -> Read:
+def _from_archive(path: Path, progress: Progress) -> Read:
     try:
         archive = zipfile.ZipFile(path)
     except _BROKEN as error:
@@ -177,8 +177,6 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
 
 def _check_containers(line: bytes) -> None:
     """Raise Unusable for a line with more objects and lists than one conversation may have."""
-    if len(line) <= MAX_CONTAINERS:
-        return
     if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here, but not in Elements
         element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
         if isinstance(element, Unusable):
@@ -192,15 +190,7 @@ def _add_line(line: Any, by_name: dict[str, ConversationText], place: str) -> No
     head, role = line.get("head", {}), line.get("role")
     if not isinstance(head, dict):
         raise Unusable("head must be an object")
-    turn = None
-    if role is not None:
-        turn = Turn(role, line.get("text", ""), line.get("time", ""), line.get("attributes", {}))
-        if not (isinstance(role, str) and isinstance(turn.text, str) and isinstance(turn.time, str)):
-            raise Unusable("role, text and time must be texts")
-        if not isinstance(turn.attributes, dict):
-            raise Unusable("attributes must be an object")
-        if not all(isinstance(value, str) for value in turn.attributes.values()):
-            turn.attributes = _texts(turn.attributes)
+    turn = _turn(role, line) if role is not None else None
     conversation = by_name.get(name)
     if conversation is None:
         conversation = by_name[name] = ConversationText(name, place=place)
@@ -211,10 +201,13 @@ def _add_line(line: Any, by_name: dict[str, ConversationText], place: str) -> No
         conversation.turns.append(turn)
 
 
-def _texts(attributes: Mapping[str, Any]) -> dict[str, str]:
-    texts = {}
+def _turn(role: Any, line: Mapping[str, Any]) -> Turn:
+    text, time, attributes = line.get("text", ""), line.get("time", ""), line.get("attributes", {})
+    if not (isinstance(role, str) and isinstance(text, str) and isinstance(time, str)):
+        raise Unusable("role, text and time must be texts")
+    if not isinstance(attributes, dict):
+        raise Unusable("attributes must be an object")
     for key, value in attributes.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise Unusable(f"attribute {key} is neither text nor a number")
-        texts[key] = str(value)
-    return texts
+    return Turn(role, text, time, {key: str(value) for key, value in attributes.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,10 @@ from memsync.model.filters import Filters
 from memsync.model.query import Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import NoteFiles
-from memsync.notes.parse import NoteReader, parse_note
+from memsync.notes.parse import parse_note
 from memsync.ports import Progress
-from memsync.search.freshness import Answering
 from memsync.search.snippet import holds_all, stems_of
+from memsync.workspace import Workspace
 
 HITS = 10
 AUC = "AUC"
@@ -151,18 +150,15 @@ class Asked:
 
 
 class Evaluator:
-    """Asks one memory; `parse` parses a question as a search does."""
+    """Asks one memory; `warnings` are those of its answers."""
 
-    def __init__(self, files: NoteFiles, reader: NoteReader, answering: Answering, parse: Callable[..., Query]) -> None:
-        self._files = files
-        self._reader = reader
-        self._answering = answering
-        self._parse = parse
+    def __init__(self, memory: Workspace) -> None:
+        self._memory = memory
         self.warnings: dict[str, None] = {}
 
     def from_file(self, content: bytes, name: str) -> list[Question]:
         """Return the questions of a file. Raises UsageError, with the line, for a question that cannot be asked."""
-        with self._answering.as_of_now() as (reader, _):
+        with self._memory.as_of_now() as (reader, _):
             known = [note.path for note in reader.notes()]
         questions = read_questions(content, name, known)
         for question in questions:
@@ -176,7 +172,7 @@ class Evaluator:
             if last == sys.maxsize:
                 continue
             try:
-                lines = self._files.read(NotePath(path))[0].count(b"\n") + 1
+                lines = self._memory.files.read(NotePath(path))[0].count(b"\n") + 1
             except (OSError, NoteError):
                 continue  # no search finds a note that is gone or unreadable
             if last > lines:
@@ -184,13 +180,13 @@ class Evaluator:
 
     def generated(self, limit: int, progress: Progress) -> list[Question]:
         """Return at most `limit` questions made from the notes' headings and links, and these without their answers."""
-        with self._answering.as_of_now() as (reader, _):
-            notes = [note.path for note in reader.notes() if not note.archived]
-        vault = Vault()
+        with self._memory.as_of_now() as (index, _):
+            notes = [note.path for note in index.notes() if not note.archived]
+        vault, reader = Vault(), self._memory.reader
         for number, path in enumerate(notes, 1):
             try:
-                content, _ = self._files.read(path)
-                vault.add(parse_note(path, content, self._reader.rules, self._reader.max_structured_bytes))
+                content, _ = self._memory.files.read(path)
+                vault.add(parse_note(path, content, reader.rules, reader.max_structured_bytes))
             except (OSError, NoteError, BinaryFileError):  # it was just deleted or changed
                 continue
             progress("reading notes", number, len(notes))
@@ -228,14 +224,14 @@ class Evaluator:
         )
 
     def _hits(self, query: Query) -> tuple[Any, ...]:
-        result = self._answering.found(query, tokens=None, fresh=Fresh.NONE, generation=0)
+        result = self._memory.answering.found(query, tokens=None, fresh=Fresh.NONE, generation=0)
         self.warnings.update(dict.fromkeys(result.warnings))
         return result.hits
 
     def _query(self, question: Question) -> Query:
         filters = Filters(path_globs=paths_besides(question.without))
         try:
-            return replace(self._parse(question.text, limit=HITS, filters=filters), min_score=0.0)
+            return replace(self._memory.parse(question.text, limit=HITS, filters=filters), min_score=0.0)
         except UsageError as error:
             raise UsageError(f"{question.source}: {error.message}", hint=error.hint) from None
 

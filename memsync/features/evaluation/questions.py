@@ -277,13 +277,13 @@ def _of_one_target(questions: Iterable[Question]) -> list[Question]:
 
 def _drawn(questions: Iterable[Question], min_words: int) -> list[Question]:
     """Return the questions with enough content words, in a pseudo-random order that depends only on their content."""
-    telling = (question for question in questions if _is_telling(question.text, min_words))
+    telling = [
+        question
+        for question in questions
+        if len(question.text) <= MAX_CHARS
+        and len({word.lower() for word in _WORD.findall(question.text)} - STOP_WORDS) >= min_words
+    ]
     return sorted(telling, key=lambda q: hashlib.sha256(f"{q.text}\0{q.answers}".encode("utf-8", "replace")).digest())
-
-
-def _is_telling(text: str, min_words: int) -> bool:
-    words = {word.lower() for word in _WORD.findall(text)} - STOP_WORDS
-    return len(words) >= min_words and len(text) <= MAX_CHARS
 
 
 def _asked(text: str) -> str:
