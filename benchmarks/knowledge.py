@@ -14,9 +14,9 @@ import random
 import re
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import NormalDist
 
@@ -89,13 +89,12 @@ def _bare_fill(memory: Memory, folder: Path) -> float:
 def _sync_until_vectors(memory: Memory) -> tuple[float, float, str]:
     """Sync until every note has a vector; return the seconds until all words and until then, and the last message."""
     started = time.perf_counter()
-    words: list[float] = []
     message = ""
 
-    def watch() -> None:
+    def watch() -> float:
         while memory.status().notes < NOTES:
             time.sleep(POLL_SECONDS)
-        words.append(time.perf_counter() - started)
+        return time.perf_counter() - started
 
     def progress(what: str, done: int, total: int) -> None:
         nonlocal message
@@ -103,12 +102,10 @@ def _sync_until_vectors(memory: Memory) -> tuple[float, float, str]:
         if message and what == "computing vectors" and done >= NOTES and _every_note_has_a_vector(memory):
             raise _Measured
 
-    watching = threading.Thread(target=watch)
-    watching.start()
-    with contextlib.suppress(_Measured):
+    with ThreadPoolExecutor(1) as pool, contextlib.suppress(_Measured):
+        words = pool.submit(watch)
         memory.sync(progress=progress)
-    watching.join()
-    return words[0], time.perf_counter() - started, message
+    return words.result(), time.perf_counter() - started, message
 
 
 def _every_note_has_a_vector(memory: Memory) -> bool:

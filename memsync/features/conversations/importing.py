@@ -116,7 +116,7 @@ class Importer:
         content = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, turns)
         if current is not None and current.startswith(content):
             report.known += len(turns)
-        elif current is None and self._is_made(path, content):
+        elif current is None and self._make(path, content):
             report.threads += 1
             report.messages += len(turns)
             report.paths.append(path)
@@ -147,7 +147,8 @@ class Importer:
         except FileNotFoundError:
             return None
 
-    def _is_made(self, path: NotePath, content: bytes) -> bool:
+    def _make(self, path: NotePath, content: bytes) -> bool:
+        """Create a thread and return True; return False if it exists."""
         try:
             note_file.create(self._folder(path), basename(path), content, sync=False)
         except FileExistsError:
