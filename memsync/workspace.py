@@ -126,10 +126,9 @@ class Workspace:
         """Parse `text` as a query; default limit: `search.limit`, or BUDGET_HITS with `tokens`. Raises UsageError."""
         if limit is None:
             limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
-        chosen = Mode(mode or self.settings["search.mode"])
-        filters = filters or Filters()
+        mode, filters = Mode(mode or self.settings["search.mode"]), filters or Filters()
         query = parse_query(
-            text, now=datetime.now(), limit=limit, mode=chosen, filters=filters, filter_pairs=filter_pairs
+            text, now=datetime.now(), limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs
         )
         typed = query.filters.folders[len(filters.folders) :]  # the others are resolved already
         if not typed:

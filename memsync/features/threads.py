@@ -143,9 +143,8 @@ def append_message(
     `attributes` may have any name, also `model`, `in`, `out` and `cost`.
     """
     if len(text) > MAX_MESSAGE_CHARS:
-        raise UsageError(
-            f"a message of {len(text)} characters is too long", hint="Put it into a note, and name the note."
-        )
+        hint = "Put it into a note, and name the note."
+        raise UsageError(f"a message of {len(text)} characters is too long", hint=hint)
     moment = time.strip() or f"{datetime.now():%Y-%m-%d %H:%M:%S}"
     options = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
     addition = message(role, text, moment, _checked({**{k: v for k, v in options.items() if v}, **attributes}))

@@ -71,13 +71,12 @@ def duplicates(
         groups, left_out = reader.repetitions(similarity, MIN_TOKENS, MAX_PAIRS, max_compared, progress)
         space = reader.active_space()
         waiting = reader.pending(space) if space else reader.counts().passages
-    repetitions = tuple(_repetition(memory, score, places) for score, places in groups[:limit])
-    return Duplicates(repetitions, pending, waiting, left_out)
-
-
-def _repetition(memory: Workspace, score: float, places: Sequence[Place]) -> Repetition:
-    texts = {_quote(memory, place) for place in places} if score == 1 else set()
-    return Repetition(score, tuple(places), _quote(memory, places[0]), is_equal=len(texts) == 1)
+    repetitions = []
+    for score, places in groups[:limit]:
+        texts = {_quote(memory, place) for place in places} if score == 1 else set()
+        text = _quote(memory, places[0])
+        repetitions.append(Repetition(score, tuple(places), text, is_equal=len(texts) == 1))
+    return Duplicates(tuple(repetitions), pending, waiting, left_out)
 
 
 def _quote(memory: Workspace, place: Place) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any
 
+import msgspec
+
 from memsync.errors import UsageError
 from memsync.features.evaluation.measures import Range
 from memsync.model.note import Block, Link, Note
@@ -93,10 +95,10 @@ def _read(line: str, source: str, notes: frozenset[str]) -> Question:
     if len(keys) > 1:
         both = " and ".join(f'"{name}"' for name in keys)
         raise UsageError(f"{source}: the question has {both}; give only one list of answers", hint=_EXAMPLE)
-    read, shape = _SHAPES[keys[0]]
+    kind, ranges_of, shape = _SHAPES[keys[0]]
     try:
-        answers = tuple(read(row[keys[0]]))
-    except (TypeError, ValueError):
+        answers = tuple(_checked(place) for place in ranges_of(msgspec.convert(row[keys[0]], kind)))
+    except ValueError:  # also the ValidationError of msgspec
         raise UsageError(f'{source}: "{keys[0]}" must be {shape}', hint=_EXAMPLE) from None
     for path, _, _ in answers:
         if path not in notes:
@@ -104,49 +106,30 @@ def _read(line: str, source: str, notes: frozenset[str]) -> Question:
     return Question(text, answers, source)
 
 
-def _places(value: Any) -> Iterator[Range]:
-    for text in _list(value):
-        match = _PLACE.fullmatch(_text(text))
+def _places(texts: Iterable[str]) -> Iterator[Range]:
+    for text in texts:
+        match = _PLACE.fullmatch(text)
         if match is None:
             raise ValueError
-        first = int(match["first"] or 1)
-        last = int(match["last"] or match["first"] or sys.maxsize)
-        yield _range(match["path"], first, last)
+        yield match["path"], int(match["first"] or 1), int(match["last"] or match["first"] or sys.maxsize)
 
 
-def _ranges(value: Any) -> Iterator[Range]:
-    for path, first, last in map(_list, _list(value)):
-        yield _range(path, first, last)
-
-
-def _alternatives(value: Any) -> Iterator[Range]:
-    for path, line in map(_list, chain.from_iterable(map(_list, _list(value)))):
-        yield _range(path, line, line)
-
-
-def _range(path: Any, first: Any, last: Any) -> Range:
-    if type(first) is not int or type(last) is not int or not 1 <= first <= last:
+def _checked(place: Range) -> Range:
+    path, first, last = place
+    if not 1 <= first <= last:
         raise ValueError
-    return (_text(path).removeprefix("./"), first, last)
+    return path.removeprefix("./"), first, last
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-# The key of the answers -> what reads them, and the shape that a message names.
-_SHAPES: Mapping[str, tuple[Callable[[Any], Iterator[Range]], str]] = {
-    "answers": (_places, "a list of PATH, PATH:LINE or PATH:FIRST-LAST"),
-    "relevant": (_ranges, "a list of [PATH, FIRST, LAST]"),
-    "any_of": (_alternatives, "a list of lists of [PATH, LINE]"),
+# The key of the answers -> its type, what makes ranges of it, and the shape that a message names.
+_SHAPES: Mapping[str, tuple[Any, Callable[[Any], Iterable[Range]], str]] = {
+    "answers": (list[str], _places, "a list of PATH, PATH:LINE or PATH:FIRST-LAST"),
+    "relevant": (list[Range], iter, "a list of [PATH, FIRST, LAST]"),
+    "any_of": (
+        list[list[tuple[str, int]]],
+        lambda groups: ((path, line, line) for group in groups for path, line in group),
+        "a list of lists of [PATH, LINE]",
+    ),
 }
 
 
