@@ -80,8 +80,9 @@ class RandomVectors:
     """Embeds each passage as a random vector that depends only on its text, and questions with the built-in model."""
 
     def __init__(self) -> None:
-        self._model = make_embedder("minilm", 0)
+        model = make_embedder("minilm", 0)
         self.space = EmbeddingSpace("random", "benchmark", "1", 384)
+        self.embed_query, self.unload, self.close = model.embed_query, model.unload, model.close
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Any]:
         """Return seeded random unit vectors."""
@@ -91,18 +92,6 @@ class RandomVectors:
         seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) for text in texts]
         vectors = [np.random.default_rng(seed).standard_normal(384).astype(np.float32) for seed in seeds]
         return [vector / np.linalg.norm(vector) for vector in vectors]
-
-    def embed_query(self, text: str) -> Any:
-        """Return the built-in model's vector."""
-        return self._model.embed_query(text)
-
-    def unload(self) -> None:
-        """Release the built-in model's memory."""
-        self._model.unload()
-
-    def close(self) -> None:
-        """Close the built-in model."""
-        self._model.close()
 
 
 def _make_notes(source: Path, root: Path) -> None:

@@ -90,10 +90,8 @@ def threads(state: Path) -> list[Row]:
             database = apsw.Connection(str(memory.settings.index_dir / "index.db"), flags=apsw.SQLITE_OPEN_READONLY)
             costs, bare, ratio = in_turn(memory.costs, lambda: list(database.execute(SUM)), RUNS)
             database.close()
-        rows.append(
-            ratio_row(f"costs of {LONG:,} messages over one SQL sum of them", ratio, 5, ms_over(costs, bare, 1))
-        )
-    return rows
+    measure = f"costs of {LONG:,} messages over one SQL sum of them"
+    return [*rows, ratio_row(measure, ratio, 5, ms_over(costs, bare, 1))]
 
 
 def _append_row(what: str, append: Callable[[str], object]) -> Row:
