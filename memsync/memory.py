@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AnyPath = str | os.PathLike[str]
 
 PATIENCE_SECONDS = 86_400.0
 """Timeout of a client for the answer to a slow operation."""
@@ -91,9 +92,7 @@ class Memory(Workspace, MemoryApi):
     verify = Lazy(lambda: features.indexing.verify)
 
     @classmethod
-    def open(
-        cls, root: str | os.PathLike[str] | None = None, *, config: str | os.PathLike[str] | None = None
-    ) -> Memory:
+    def open(cls, root: AnyPath | None = None, *, config: AnyPath | None = None) -> Memory:
         """Open the memory root at `root`, or the one that `config` (or the nearest config.toml) names.
 
         Raises ConfigError, RootError, IndexFailure.
@@ -104,9 +103,7 @@ class Memory(Workspace, MemoryApi):
         return connect_here(load_settings(config=config, root=root))
 
     @classmethod
-    def connect(
-        cls, root: str | os.PathLike[str] | None = None, *, config: str | os.PathLike[str] | None = None
-    ) -> RemoteMemory:
+    def connect(cls, root: AnyPath | None = None, *, config: AnyPath | None = None) -> RemoteMemory:
         """Connect to the daemon of the same memory root. This loads no index and no model, so the first search is fast.
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
@@ -133,7 +130,7 @@ class Memory(Workspace, MemoryApi):
                 return work()
             raise
 
-    def import_file(self, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
+    def import_file(self, path: AnyPath, *, progress: Progress = no_progress) -> ImportReport:
         """Write the conversations of a file into threads (docs/conversations.md). Raises UsageError."""
         from memsync.features.conversations.importing import import_file
 

@@ -118,7 +118,7 @@ class Parameter(NamedTuple):
 
     @property
     def is_needed(self) -> bool:
-        """True when it cannot be left out."""
+        """True if a call must give it."""
         return self.default is inspect.Parameter.empty
 
     @property

@@ -135,12 +135,8 @@ def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
         if text.strip():
             yield _quoted(kind.replace("_", " "), text)
         else:
-            yield _name(_media_kind(kind), _first(part, "name", "file_name", "asset_pointer"), named)
-
-
-def _media_kind(kind: str) -> str:
-    """Return the kind of a part in one word: `image` for an image_asset_pointer."""
-    return next((word for word in ("image", "audio", "video") if word in kind), kind)
+            medium = next((word for word in ("image", "audio", "video") if word in kind), kind)
+            yield _name(medium, _first(part, "name", "file_name", "asset_pointer"), named)
 
 
 # ------------------------------------------------------------------------------------------------- Claude
