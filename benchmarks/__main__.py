@@ -5,8 +5,8 @@
     python -m benchmarks start unchanged                  what needs no data folder
     python -m benchmarks --data FOLDER --rerank           the measurements of quality, each search with --rerank
 
-Ratios are taken between things measured in turn in one run, medians of at least five; they are what counts. Exits with
-1 when a figure misses what is asked.
+What counts are ratios: both times are measured in turn in one run, and the ratio is a median of at least five. Exits
+with 1 when a figure misses its target.
 """
 
 from __future__ import annotations
@@ -19,96 +19,72 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import (
-    cold,
-    context,
-    edit,
-    everyday,
-    footprint,
-    knowledge,
-    languages,
-    live,
-    mcp,
-    quality,
-    search,
-    served,
-    start,
-    unchanged,
-    writing,
-)
-from benchmarks.report import Row
+from benchmarks import everyday, indexing, knowledge, languages, live, quality, search, served, start, writing
+from benchmarks.figures import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
-    "cold": cold.throughput,
+    "cold": indexing.throughput,
     "rfcs": quality.rfcs,
     "facts": quality.facts,
     "faq": quality.faq,
-    "size": cold.size_and_memory,
+    "size": indexing.size_and_memory,
     "locomo": quality.locomo,
-    "context": context.evidence,
+    "context": quality.context,
     "search": search.real,
     "large": search.large,
-    "edit": edit.one_paragraph,
+    "edit": indexing.one_paragraph,
     "commands": served.commands,
     "clients": served.clients,
     "while": served.while_indexing,
-    "footprint": footprint.memory_and_idle,
+    "footprint": served.memory_and_idle,
     "knowledge": knowledge.from_the_first_minute,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
-    "rfcs": partial(quality.rfcs, rerank=True),
-    "facts": partial(quality.facts, rerank=True),
-    "faq": partial(quality.faq, rerank=True),
-    "locomo": partial(quality.locomo, rerank=True),
+    name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
 }
 WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
-    "unchanged": unchanged.ten_thousand,
+    "unchanged": indexing.unchanged,
     "start": start.imports,
     "live": live.saved_to_found,
     "writing": writing.appends,
     "threads": writing.threads,
     "import": writing.imports,
-    "mcp": mcp.start,
+    "mcp": start.mcp,
     "languages": languages.both_models,
     "everyday": everyday.small_memories,
 }
 
 
 def main() -> int:
-    """Run what was asked and return the exit code."""
+    """Run the chosen measurements and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl and locomo/")
     parser.add_argument("--state", type=Path, help="keep indexes here between runs (default: a temporary folder)")
     parser.add_argument("--rerank", action="store_true", help=f"rerank the hits of {', '.join(RERANKED)}")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join([*WITH_DATA, *WITHOUT_DATA])}")
     arguments = parser.parse_args()
-    measurements = RERANKED if arguments.rerank else {**WITH_DATA, **WITHOUT_DATA}
-    names = arguments.names or [*measurements]
-    unknown = set(names) - measurements.keys()
+    with_data = RERANKED if arguments.rerank else WITH_DATA
+    measurements = [*with_data] if arguments.rerank else [*with_data, *WITHOUT_DATA]
+    names = arguments.names or measurements
+    unknown = set(names).difference(measurements)
     if unknown:
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
+    print(f"{platform.machine()}, {platform.system()} {platform.release()}, Python {platform.python_version()}\n")
+    print("| measure | figure | asked | |\n|---|---|---|---|")
+    data, missed = arguments.data, 0
     with tempfile.TemporaryDirectory() as scratch:
         state = arguments.state or Path(scratch)
         state.mkdir(parents=True, exist_ok=True)
-        return _run(names, arguments.data, state, RERANKED if arguments.rerank else WITH_DATA)
-
-
-def _run(
-    names: list[str], data: Path | None, state: Path, with_data: dict[str, Callable[[Path, Path], list[Row]]]
-) -> int:
-    print(f"{platform.machine()}, {platform.system()} {platform.release()}, Python {platform.python_version()}\n")
-    print("| measure | figure | asked | |\n|---|---|---|---|")
-    missed = 0
-    for name in names:
-        if name in WITHOUT_DATA:
-            rows = WITHOUT_DATA[name](state)
-        elif data is None or not data.is_dir():
-            rows = [Row(name, "skipped: no data folder (--data FOLDER, or make bench BENCH_DATA=FOLDER)")]
-        else:
-            rows = with_data[name](data, state)
-        for row in rows:
-            print(row, flush=True)
-        missed += sum(row.met is False for row in rows)
+        for name in names:
+            if name in WITHOUT_DATA:
+                rows = WITHOUT_DATA[name](state)
+            elif data is None or not data.is_dir():
+                rows = [Row(name, "skipped: no data folder (--data FOLDER, or make bench BENCH_DATA=FOLDER)")]
+            else:
+                rows = with_data[name](data, state)
+            for row in rows:
+                print(row, flush=True)
+            missed += sum(row.met is False for row in rows)
     return 1 if missed else 0
 
 

@@ -1,14 +1,13 @@
-"""Whether questions in a fact's own language and in English find it: the built-in model and the multilingual one.
+"""Questions about facts in five languages, in the fact's own language and in English, for both built-in models.
 
-The facts are 40 lines of a daily log in each of five languages, no two about the same thing, each with a question that
-shares few words with it. A model ranks all of them by cosine, without keywords: this measures what a model understands.
-Then the facts are lines of daily logs, in mixed order, and memsync searches for them as ever: is the line first?
+There are 40 facts in each language, each about something else, and for each a question that shares few words with it.
+First each model ranks all facts by cosine, without keywords. Then the facts are lines of daily logs, in mixed order,
+and memsync searches for them as usual: is the line the first hit?
 """
 
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,10 +15,9 @@ from statistics import fmean, median
 
 import numpy as np
 
-from benchmarks.indexes import opened
-from benchmarks.report import Row
+from benchmarks.figures import Row, seconds
+from benchmarks.memories import opened
 from memsync.errors import EmbedderError
-from memsync.memory import Memory
 from memsync.ports import Embedder
 from memsync.wiring import make_embedder, make_token_counter
 
@@ -34,7 +32,7 @@ FACTS_A_PASSAGE = 12
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A fact in some language, and what asks for it."""
+    """A fact in some language, with its questions."""
 
     language: str
     fact: str
@@ -42,26 +40,21 @@ class Entry:
     question_en: str
 
 
-def read_entries() -> list[Entry]:
-    """Return all facts with their questions."""
-    return [Entry(**json.loads(line)) for line in DATA.read_text(encoding="utf-8").splitlines()]
-
-
 def both_models(state: Path) -> list[Row]:
-    """Ask both models, by language and in all, search with them, and time them in turn."""
+    """Ask both models, in each language and in all languages, search with them, and time them in turn."""
     try:
         embedders = {model: make_embedder(model, 0) for model in MODELS}
     except EmbedderError as error:
         return [Row("languages", f"skipped: {error.message}")]
-    entries = read_entries()
+    entries = [Entry(**json.loads(line)) for line in DATA.read_text(encoding="utf-8").splitlines()]
     hits = {model: _hits(embedder, entries) for model, embedder in embedders.items()}
     rows = []
     for number, asked_in in enumerate(("its own language", "English")):
         for language in [*dict.fromkeys(entry.language for entry in entries), ""]:
             chosen = [place for place, entry in enumerate(entries) if language in ("", entry.language)]
             for model in MODELS:
-                found = fmean(float(hits[model][number, place]) for place in chosen)
-                rows.append(Row(f"{language or 'all five languages'}, asked in {asked_in}: hit@1, {model}", found))
+                measure = f"{language or 'all five languages'}, asked in {asked_in}: hit@1, {model}"
+                rows.append(Row(measure, fmean(float(hits[model][number, place]) for place in chosen)))
     root = state / "languages"
     places = _write_logs(root, entries)
     for model in MODELS:
@@ -86,20 +79,15 @@ def _write_logs(root: Path, entries: list[Entry]) -> list[str]:
 
 
 def _searched(root: Path, state: Path, model: str, entries: list[Entry], places: list[str]) -> list[Row]:
-    def is_first(memory: Memory, question: str, place: str) -> float:
-        hits = memory.search(question).hits
-        return float(bool(hits) and hits[0].citation == place)
-
+    rows = []
     with opened(root, state, embedder_model=model) as memory:
         memory.sync()
-        own = fmean(is_first(memory, entry.question, place) for entry, place in zip(entries, places, strict=True))
-        english = fmean(
-            is_first(memory, entry.question_en, place) for entry, place in zip(entries, places, strict=True)
-        )
-    return [
-        Row(f"all five as lines of daily logs, searched in {asked_in}: line hit@1, {model}", found)
-        for asked_in, found in (("its own language", own), ("English", english))
-    ]
+        for asked_in, attribute in (("its own language", "question"), ("English", "question_en")):
+            first = [memory.search(getattr(entry, attribute)).hits[:1] for entry in entries]
+            are_first = [[hit.citation for hit in hits] == [place] for hits, place in zip(first, places, strict=True)]
+            measure = f"all five as lines of daily logs, searched in {asked_in}: line hit@1, {model}"
+            rows.append(Row(measure, fmean(are_first)))
+    return rows
 
 
 def _hits(embedder: Embedder, entries: list[Entry]) -> np.ndarray:
@@ -117,14 +105,12 @@ def _speeds(embedders: dict[str, Embedder], entries: list[Entry]) -> list[Row]:
         " ".join(facts[(number + step) % len(facts)] for step in range(FACTS_A_PASSAGE)) for number in range(PASSAGES)
     ]
     pieces = fmean(make_token_counter().count(passages))
-    seconds: dict[str, list[float]] = {model: [] for model in MODELS}
+    times: dict[str, list[float]] = {model: [] for model in MODELS}
     for _ in range(ROUNDS):
         for model, embedder in embedders.items():
-            began = time.perf_counter()
-            embedder.embed_passages(passages)
-            seconds[model].append(time.perf_counter() - began)
-    speed = {model: PASSAGES / median(seconds[model]) for model in MODELS}
+            times[model].append(seconds(embedder.embed_passages, passages))
+    speed = {model: PASSAGES / median(times[model]) for model in MODELS}
     return [
-        Row(f"passages of {pieces:.0f} word pieces embedded per second, {model}", f"{speed[model]:.0f}")
-        for model in MODELS
-    ] + [Row("multilingual's speed over minilm's", speed["multilingual"] / speed["minilm"])]
+        *(Row(f"passages of {pieces:.0f} word pieces embedded per second, {m}", f"{speed[m]:.0f}") for m in MODELS),
+        Row("multilingual's speed over minilm's", speed["multilingual"] / speed["minilm"]),
+    ]

@@ -1,4 +1,4 @@
-"""A search over the sum of its parts: embedding the question, the KNN, the FTS5 query, and the stat walk, each bare."""
+"""A search over the sum of its bare parts: embed the question, KNN, FTS5 query, and a walk that stats every file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.indexes import connected, index_dir, opened
-from benchmarks.measures import read_questions
-from benchmarks.report import Row
-from benchmarks.timing import seconds
-from benchmarks.unchanged import walk
+from benchmarks.figures import Row, ms_over, ratio_row, seconds
+from benchmarks.indexing import walk
+from benchmarks.measures import rfc_questions
+from benchmarks.memories import connected, opened
 from memsync.features.evaluation.measures import percentile
 from memsync.index.sqlite import queries, schema
 from memsync.index.sqlite.match_syntax import any_of
@@ -28,14 +27,9 @@ CHUNKS = 100_000
 
 
 def real(data: Path, state: Path) -> list[Row]:
-    """Ask the questions about the RFCs, model warm, five times over."""
-    root = data / "rfcs"
-    with opened(root, state) as memory:
-        memory.sync()
-        memory.search("warm up")
-        chunks = memory.status().chunks
-        embedder = make_embedder("minilm", 0)
-        return _compare(memory, embedder, root, state, _questions(data), f"rfcs/ ({chunks:,} chunks)", (1.5, 2.5))
+    """Ask the questions about the RFCs."""
+    with opened(data / "rfcs", state) as memory:
+        return _compare(memory, make_embedder("minilm", 0), rfc_questions(data), "rfcs/ ({:,} chunks)", (1.5, 2.5))
 
 
 def large(data: Path, state: Path) -> list[Row]:
@@ -44,61 +38,51 @@ def large(data: Path, state: Path) -> list[Row]:
     _make_notes(data / "rfcs", root)
     embedder = RandomVectors()
     with connected(root, state, embedder) as memory:
-        memory.sync()
-        memory.search("warm up")
-        chunks = memory.status().chunks
-        return _compare(memory, embedder, root, state, _questions(data), f"{chunks:,} chunks", (1.4, 2.0))
+        return _compare(memory, embedder, rfc_questions(data), "{:,} chunks", (1.4, 2.0))
 
 
 def _compare(
-    memory: Memory,
-    embedder: Embedder,
-    root: Path,
-    state: Path,
-    questions: Sequence[str],
-    name: str,
-    asked: tuple[float, float],
+    memory: Memory, embedder: Embedder, questions: Sequence[str], name: str, limits: tuple[float, float]
 ) -> list[Row]:
-    parts = _Parts(index_dir(root, state) / "index.db", embedder, root)
+    """Ask all questions ROUNDS times with the model loaded; `name` has a place for the number of chunks."""
+    memory.sync()
+    memory.search("warm up")
+    search_bare = _bare_search(memory, embedder)
     whole, bare = [], []
     for _ in range(ROUNDS):
         for question in questions:
-            words = memory.parse(question).words
-            bare.append(seconds(lambda q=question, w=words: parts.run(q, w)))  # type: ignore[misc]  # because: as in cold.py
-            whole.append(seconds(lambda q=question: memory.search(q)))  # type: ignore[misc]  # because: as in cold.py
+            bare.append(seconds(search_bare, question, memory.parse(question).words))
+            whole.append(seconds(memory.search, question))
     rows = []
-    for share, limit in zip((0.5, 0.95), asked, strict=True):
+    for share, limit in zip((0.5, 0.95), limits, strict=True):
         ours, theirs = percentile(whole, share), percentile(bare, share)
-        figure = f"{ours / theirs:.2f} × ({ours * 1000:.1f} ms over {theirs * 1000:.1f} ms)"
-        label = f"hybrid search, {name}: p{share * 100:.0f} over its parts'"
-        rows.append(Row(label, figure, f"≤ {limit} ×", ours / theirs <= limit))
+        measure = f"hybrid search, {name.format(memory.status().chunks)}: p{share * 100:.0f} over its parts'"
+        rows.append(ratio_row(measure, ours / theirs, limit, ms_over(ours, theirs, 1)))
     return rows
 
 
-class _Parts:
-    """The same work without memsync around it, through a connection of its own."""
+def _bare_search(memory: Memory, embedder: Embedder) -> Callable[[str, Sequence[str]], None]:
+    """Return a function that does the parts of a search without memsync, through a connection of its own."""
+    database = schema.connect(memory.settings.index_dir / "index.db", readonly=True)
+    space = database.execute("SELECT id FROM space WHERE state = 'active'").get
+    near = f"SELECT rowid, distance FROM vec_{space} WHERE embedding MATCH vec_int8(?) AND k = 250"
 
-    def __init__(self, database: Path, embedder: Embedder, root: Path) -> None:
-        self._db = schema.connect(database, readonly=True)
-        self._embedder = embedder
-        self._root = str(root)
-        self._space = self._db.execute("SELECT id FROM space WHERE state = 'active'").get
+    def search(question: str, words: Sequence[str]) -> None:
+        vector = to_int8(embedder.embed_query(question).astype("<f2").tobytes())
+        walk(str(memory.files.root))
+        list(database.execute(queries.KEYWORD, {"match": any_of(words), "limit": 1000}))
+        list(database.execute(near, (vector,)))
 
-    def run(self, question: str, words: Sequence[str]) -> None:
-        """Embed, walk, look up words, look up neighbours."""
-        vector = to_int8(self._embedder.embed_query(question).astype("<f2").tobytes())
-        walk(self._root)
-        list(self._db.execute(queries.KEYWORD, {"match": any_of(words), "limit": 1000}))
-        near = f"SELECT rowid, distance FROM vec_{self._space} WHERE embedding MATCH vec_int8(?) AND k = 250"
-        list(self._db.execute(near, (vector,)))
+    return search
 
 
 class RandomVectors:
-    """Passages get a random vector each, quickly and always the same; questions are embedded by the built-in model."""
+    """Embeds each passage as a random vector that depends only on its text, and questions with the built-in model."""
 
     def __init__(self) -> None:
-        self._model = make_embedder("minilm", 0)
+        model = make_embedder("minilm", 0)
         self.space = EmbeddingSpace("random", "benchmark", "1", 384)
+        self.embed_query, self.unload, self.close = model.embed_query, model.unload, model.close
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Any]:
         """Return seeded random unit vectors."""
@@ -109,25 +93,9 @@ class RandomVectors:
         vectors = [np.random.default_rng(seed).standard_normal(384).astype(np.float32) for seed in seeds]
         return [vector / np.linalg.norm(vector) for vector in vectors]
 
-    def embed_query(self, text: str) -> Any:
-        """Return the built-in model's vector."""
-        return self._model.embed_query(text)
-
-    def unload(self) -> None:
-        """Give back the built-in model's memory."""
-        self._model.unload()
-
-    def close(self) -> None:
-        """Do as the built-in model does."""
-        self._model.close()
-
-
-def _questions(data: Path) -> list[str]:
-    return [question.text for question in read_questions(data / "rfcs.questions.jsonl")]
-
 
 def _make_notes(source: Path, root: Path) -> None:
-    """Write 2,000 notes of 50 sections of one chunk each, out of the sentences of real ones; equal on every run."""
+    """Write 2,000 notes of 50 sections of one chunk each from the sentences of real notes, the same on every run."""
     if root.exists():
         return
     text = "\n".join(file.read_text(encoding="utf-8") for file in sorted(source.rglob("*.md"))[:200])

@@ -1,4 +1,4 @@
-"""What writing costs: an append and its answer, an append to a long thread, the sums over one, an import."""
+"""What writing costs: an append and the search for it, an append to a long thread, the sum of its costs, an import."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 import os
 import random
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
+from unittest import mock
 
 import apsw
 
-from benchmarks.daemons import running, settle
-from benchmarks.report import Row
-from benchmarks.timing import in_turn, seconds
+from benchmarks.figures import Row, in_turn, ms_over, ratio_row, seconds
+from benchmarks.memories import running
 from memsync.edit.markdown import message
 from memsync.edit.note_writer import NoteWriter
 from memsync.features.evaluation.measures import percentile
@@ -36,21 +36,13 @@ WHERE session = 'long'
 """
 
 
-@contextmanager
-def _own_state(state: Path) -> Iterator[None]:
+def _own_state(state: Path) -> AbstractContextManager[object]:
     """Keep locks and journals of the benchmark out of the user's own state folder."""
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(state)
-    try:
-        yield
-    finally:
-        del os.environ["XDG_STATE_HOME"]
-        if before is not None:
-            os.environ["XDG_STATE_HOME"] = before
+    return mock.patch.dict(os.environ, {"XDG_STATE_HOME": str(state)})
 
 
 def appends(state: Path) -> list[Row]:
-    """Let four processes append beside an editor; and append through the daemon, and ask it for what was appended."""
+    """Let four processes append beside an editor; then append through the daemon, and search for each append."""
     rows = []
     for old_buffers, what in ((False, "reads before it saves"), (True, "saves old buffers")):
         with tempfile.TemporaryDirectory() as folder:
@@ -67,21 +59,21 @@ def _round_trips(root: Path, state: Path) -> Row:
     for number in range(1_000):
         (root / f"note-{number}.md").write_text(f"# Note {number}\n\nThe heron of note {number} nests.\n")
     with running(root, state) as daemon:
-        settle(daemon)
+        daemon.settle()
         with daemon.connect() as memory:
-            times = []
-            for number in range(ROUND_TRIPS):
-                started = time.perf_counter()
+
+            def log_and_search(number: int) -> None:
                 memory.log(f"The bittern calls zyx{number} tonight.")
                 assert memory.search(f"zyx{number}", mode="keyword").hits
-                times.append(time.perf_counter() - started)
+
+            times = [seconds(log_and_search, number) for number in range(ROUND_TRIPS)]
     p95 = percentile(times, 0.95)
     figure = f"{median(times) * 1000:.0f}, {p95 * 1000:.0f} ms"
     return Row("append, then search for it, over the socket: p50, p95", figure, "p95 ≤ 120 ms", p95 <= 0.120)
 
 
 def threads(state: Path) -> list[Row]:
-    """Append to a long thread and a short one in turn, and sum up what the long one cost, with SQL alone beside."""
+    """Append to a long thread and a short one in turn; then sum up the costs of the long one, in turn with bare SQL."""
     with tempfile.TemporaryDirectory() as folder, _own_state(state):
         root = Path(folder) / "notes"
         (root / "threads").mkdir(parents=True)
@@ -89,31 +81,23 @@ def threads(state: Path) -> list[Row]:
             (root / f"threads/{name}.md").write_text("\n".join(_message(number) for number in range(count)))
         writer = NoteWriter(root, Path(folder) / "keep")
         added = message("user", "Which store?", "2026-11-21 10:02", {})
-
-        def append(name: str) -> None:
-            writer.append(NotePath(f"threads/{name}.md"), added)
-
-        rows = [_ratio("the file alone", *in_turn(lambda: append("long"), lambda: append("short"), RUNS))]
+        rows = [_append_row("the file alone", lambda name: writer.append(NotePath(f"threads/{name}.md"), added))]
         with Memory.open(root) as memory:
             memory.costs()
-            asked = in_turn(
-                lambda: memory.append_message("long", "user", "Which store?"),
-                lambda: memory.append_message("short", "user", "Which store?"),
-                RUNS,
-            )
-            rows.append(_ratio("and what is small is indexed", *asked))
+            what = "and what is small is indexed"
+            rows.append(_append_row(what, lambda name: memory.append_message(name, "user", "Which store?")))
             memory.costs()
             database = apsw.Connection(str(memory.settings.index_dir / "index.db"), flags=apsw.SQLITE_OPEN_READONLY)
             costs, bare, ratio = in_turn(memory.costs, lambda: list(database.execute(SUM)), RUNS)
             database.close()
-        figure = f"{ratio:.2f} × ({costs * 1e3:.1f} ms over {bare * 1e3:.1f} ms)"
-        rows.append(Row(f"costs of {LONG:,} messages over one SQL sum of them", figure, "≤ 5 ×", ratio <= 5))
-    return rows
+    measure = f"costs of {LONG:,} messages over one SQL sum of them"
+    return [*rows, ratio_row(measure, ratio, 5, ms_over(costs, bare, 1))]
 
 
-def _ratio(what: str, long: float, short: float, ratio: float) -> Row:
-    figure = f"{ratio:.2f} × ({long * 1e3:.2f} ms over {short * 1e3:.2f} ms)"
-    return Row(f"append to a thread of {LONG:,} messages over one of {SHORT}, {what}", figure, "≤ 1.5 ×", ratio <= 1.5)
+def _append_row(what: str, append: Callable[[str], object]) -> Row:
+    long, short, ratio = in_turn(lambda: append("long"), lambda: append("short"), RUNS)
+    measure = f"append to a thread of {LONG:,} messages over one of {SHORT}, {what}"
+    return ratio_row(measure, ratio, 1.5, ms_over(long, short, 2))
 
 
 def _message(number: int) -> str:
@@ -127,43 +111,37 @@ def imports(state: Path) -> list[Row]:
         root.mkdir()
         _make_messages(file)
         with Memory.open(root) as memory:
-            imported = seconds(lambda: memory.import_file(file))
+            imported = seconds(memory.import_file, file)
             contents = {path.name: path.read_bytes() for path in (root / "threads").iterdir()}
-            bare = median(seconds(lambda: _bare(file, contents, Path(folder) / "bare")) for _ in range(3))
+            bare = median(seconds(_bare_import, file, contents, Path(folder) / "bare") for _ in range(3))
             again = memory.import_file(file)
         changed = sum((root / "threads" / name).read_bytes() != content for name, content in contents.items())
-    ratio = imported / bare
     count = IMPORTED_THREADS * IMPORTED_MESSAGES
-    figure = f"{ratio:.2f} × ({imported:.1f} s over {bare:.1f} s)"
+    measure = f"import of {count:,} messages over reading them and writing the same bytes"
     return [
-        Row(f"import of {count:,} messages over reading them and writing the same bytes", figure, "≤ 3 ×", ratio <= 3),
+        ratio_row(measure, imported / bare, 3, f"{imported:.1f} s over {bare:.1f} s"),
         Row("the same again", f"{again.messages} messages, {changed} files", "0", not again.messages and not changed),
     ]
 
 
 def _make_messages(file: Path) -> None:
-    """Write seeded messages, a tenth with a heading, a tenth with a fence."""
+    """Write pseudo-random messages, the same on every run; a tenth has a heading, a tenth a fence."""
     chance = random.Random(1)
     with file.open("w") as out:
         for number in range(IMPORTED_THREADS * IMPORTED_MESSAGES):
             text = " ".join(chance.choice(WORDS) for _ in range(chance.randrange(5, 60)))
             text = f"# Title\n\n{text}" if number % 10 == 0 else text
             text = f"{text}\n\n```py\nprint(1)\n```" if number % 10 == 1 else text
-            line = {
-                "thread": f"t{number // IMPORTED_MESSAGES}",
-                "role": "user",
-                "time": "2026-11-21 10:02",
-                "text": text,
-            }
-            out.write(json.dumps({**line, "attributes": {"model": "a", "in": "10"}}) + "\n")
+            line = {"thread": f"t{number // IMPORTED_MESSAGES}", "role": "user", "time": "2026-11-21 10:02"}
+            out.write(json.dumps({**line, "text": text, "attributes": {"model": "a", "in": "10"}}) + "\n")
 
 
-def _bare(file: Path, contents: dict[str, bytes], folder: Path) -> None:
-    by_thread: dict[str, list[object]] = {}
+def _bare_import(file: Path, contents: dict[str, bytes], folder: Path) -> None:
+    messages: defaultdict[str, list[object]] = defaultdict(list)
     with file.open() as lines:
         for line in lines:
-            read = json.loads(line)
-            by_thread.setdefault(read["thread"], []).append(read)
+            row = json.loads(line)
+            messages[row["thread"]].append(row)
     folder.mkdir(exist_ok=True)
     for name, content in contents.items():
         (folder / name).write_bytes(content)

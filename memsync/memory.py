@@ -12,7 +12,7 @@ from memsync import features
 from memsync.client.connection import Client
 from memsync.errors import ODD_ERRORS, IndexDamaged
 from memsync.model.json import from_json, to_json
-from memsync.operation import Operation, lazily
+from memsync.operation import Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
 from memsync.workspace import Workspace
 
@@ -22,45 +22,46 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+AnyPath = str | os.PathLike[str]
 
 PATIENCE_SECONDS = 86_400.0
-"""How long a client waits for the answer to a slow operation."""
+"""Timeout of a client for the answer to a slow operation."""
 
 
 class MemoryApi:
     """The operations of a memory, the same in this process and through its daemon."""
 
-    search = lazily(lambda: features.search.search)
-    get = lazily(lambda: features.search.get)
-    sync = lazily(lambda: features.indexing.sync)
-    status = lazily(lambda: features.indexing.status)
-    log = lazily(lambda: features.log.log)
-    remember = lazily(lambda: features.log.remember)
-    new_note = lazily(lambda: features.log.new_note)
-    overwritten = lazily(lambda: features.recovery.overwritten)
-    recover = lazily(lambda: features.recovery.recover)
-    dismiss = lazily(lambda: features.recovery.dismiss)
-    preferences = lazily(lambda: features.preferences.preferences)
-    set_preference = lazily(lambda: features.preferences.set_preference)
-    patterns = lazily(lambda: features.patterns.patterns)
-    observe = lazily(lambda: features.patterns.observe)
-    new_thread = lazily(lambda: features.threads.new_thread)
-    append_message = lazily(lambda: features.threads.append_message)
-    set_thread_status = lazily(lambda: features.threads.set_thread_status)
-    thread = lazily(lambda: features.threads.thread)
-    threads = lazily(lambda: features.threads.threads)
-    sessions = lazily(lambda: features.threads.sessions)
-    costs = lazily(lambda: features.threads.costs)
-    messages = lazily(lambda: features.threads.messages)
-    neighbours = lazily(lambda: features.threads.neighbours)
-    context = lazily(lambda: features.compose.context)
-    prune = lazily(lambda: features.prune.prune)
-    undo_prune = lazily(lambda: features.prune.undo_prune)
-    duplicates = lazily(lambda: features.duplicates.duplicates)
-    stale = lazily(lambda: features.usage.stale)
-    stats = lazily(lambda: features.usage.stats)
-    notes = lazily(lambda: features.listing.notes)
-    collections = lazily(lambda: features.listing.collections)
+    search = Lazy(lambda: features.search.search)
+    get = Lazy(lambda: features.search.get)
+    sync = Lazy(lambda: features.indexing.sync)
+    status = Lazy(lambda: features.indexing.status)
+    log = Lazy(lambda: features.log.log)
+    remember = Lazy(lambda: features.log.remember)
+    new_note = Lazy(lambda: features.log.new_note)
+    overwritten = Lazy(lambda: features.recovery.overwritten)
+    recover = Lazy(lambda: features.recovery.recover)
+    dismiss = Lazy(lambda: features.recovery.dismiss)
+    preferences = Lazy(lambda: features.preferences.preferences)
+    set_preference = Lazy(lambda: features.preferences.set_preference)
+    patterns = Lazy(lambda: features.patterns.patterns)
+    observe = Lazy(lambda: features.patterns.observe)
+    new_thread = Lazy(lambda: features.threads.new_thread)
+    append_message = Lazy(lambda: features.threads.append_message)
+    set_thread_status = Lazy(lambda: features.threads.set_thread_status)
+    thread = Lazy(lambda: features.threads.thread)
+    threads = Lazy(lambda: features.threads.threads)
+    sessions = Lazy(lambda: features.threads.sessions)
+    costs = Lazy(lambda: features.threads.costs)
+    messages = Lazy(lambda: features.threads.messages)
+    neighbours = Lazy(lambda: features.threads.neighbours)
+    context = Lazy(lambda: features.compose.context)
+    prune = Lazy(lambda: features.upkeep.prune)
+    undo_prune = Lazy(lambda: features.upkeep.undo_prune)
+    duplicates = Lazy(lambda: features.upkeep.duplicates)
+    stale = Lazy(lambda: features.upkeep.stale)
+    stats = Lazy(lambda: features.upkeep.stats)
+    notes = Lazy(lambda: features.listing.notes)
+    collections = Lazy(lambda: features.listing.collections)
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation and return its result. Raises MemsyncError."""
@@ -87,13 +88,11 @@ class Memory(Workspace, MemoryApi):
             print(hit.citation, hit.snippet)
     """
 
-    rebuild = lazily(lambda: features.indexing.rebuild)
-    verify = lazily(lambda: features.indexing.verify)
+    rebuild = Lazy(lambda: features.indexing.rebuild)
+    verify = Lazy(lambda: features.indexing.verify)
 
     @classmethod
-    def open(
-        cls, root: str | os.PathLike[str] | None = None, *, config: str | os.PathLike[str] | None = None
-    ) -> Memory:
+    def open(cls, root: AnyPath | None = None, *, config: AnyPath | None = None) -> Memory:
         """Open the memory root at `root`, or the one that `config` (or the nearest config.toml) names.
 
         Raises ConfigError, RootError, IndexFailure.
@@ -104,10 +103,8 @@ class Memory(Workspace, MemoryApi):
         return connect_here(load_settings(config=config, root=root))
 
     @classmethod
-    def connect(
-        cls, root: str | os.PathLike[str] | None = None, *, config: str | os.PathLike[str] | None = None
-    ) -> RemoteMemory:
-        """Connect to the daemon of the same memory root: nothing is loaded here, so the first search is quick, too.
+    def connect(cls, root: AnyPath | None = None, *, config: AnyPath | None = None) -> RemoteMemory:
+        """Connect to the daemon of the same memory root. This loads no index and no model, so the first search is fast.
 
         Raises DaemonUnavailable when no daemon serves this root with these settings, ConfigError, RootError.
         """
@@ -133,7 +130,7 @@ class Memory(Workspace, MemoryApi):
                 return work()
             raise
 
-    def import_file(self, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:
+    def import_file(self, path: AnyPath, *, progress: Progress = no_progress) -> ImportReport:
         """Write the conversations of a file into threads (docs/conversations.md). Raises UsageError."""
         from memsync.features.conversations.importing import import_file
 
@@ -146,10 +143,10 @@ class Memory(Workspace, MemoryApi):
         return exported(self, threads)
 
     def evaluator(self) -> Evaluator:
-        """Return an evaluator, which asks questions with known answers (docs/search.md); they do not count as use."""
+        """Return an evaluator: it asks questions with known answers (docs/search.md) without counting them as use."""
         from memsync.features.evaluation.evaluator import Evaluator
 
-        return Evaluator(self.files, self.reader, self.answering, self.parse)
+        return Evaluator(self)
 
 
 class RemoteMemory(Client, MemoryApi):

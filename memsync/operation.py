@@ -18,7 +18,7 @@ Types, defaults, bounds and help texts come from its other parameters, and the h
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import NoneType, SimpleNamespace
@@ -30,7 +30,6 @@ from typing import (
     NamedTuple,
     ParamSpec,
     Protocol,
-    Self,
     TypeVar,
     get_args,
     get_origin,
@@ -57,8 +56,8 @@ class Cli:
     """How the command line takes a parameter, where that does not follow from its type.
 
     `flags` replace `--name`; a single short one (`-n`) is added to it. `names` tells what a path names (`note`,
-    `location` or `folder`), so that it may be written relative to the current folder. `is_text` marks free text: all
-    arguments that are left, or standard input with `reads_input`. With `is_editable`, `--edit` opens an editor for it.
+    `location` or `folder`), so that the user may write it relative to the current folder. `is_text` marks free text:
+    all remaining arguments, or standard input with `reads_input`. With `is_editable`, `--edit` opens an editor for it.
     """
 
     flags: tuple[str, ...] = ()
@@ -73,10 +72,10 @@ class Cli:
 class Command:
     """A command that runs an operation: `thread archive` is `set_thread_status` with a fixed status.
 
-    `fixed` are arguments that the command gives itself. `help` replaces the operation's own first paragraph, `notes`
-    stand after it, `examples` at the end, a line each. `columns` name the attributes that a table of messages shows.
-    With `runs_here` it works in its own process even if a daemon runs. `prints` names the one attribute of the result
-    that is printed.
+    `fixed` are arguments that the user cannot set. `help` replaces the first paragraph of the operation's docstring;
+    `notes` follow it, then `examples`, one a line. `columns` name the attributes that a table of messages shows. With
+    `runs_here` the command works in its own process even if a daemon runs. `prints` names the only attribute of the
+    result to print.
     """
 
     path: str
@@ -93,8 +92,7 @@ class Command:
 class Tool:
     """An MCP tool that runs an operation, with the text that tells a model when to use it.
 
-    `parameters` are those that a model may set; each text in `help` replaces a parameter's own. With `bounds` a model
-    may ask for less than others.
+    `parameters` are those that a model may set; each text in `help` replaces a parameter's own.
     """
 
     name: str
@@ -108,7 +106,7 @@ class Tool:
 class Parameter(NamedTuple):
     """One parameter of an operation.
 
-    `type` is without `Annotated`; `default` is `inspect.Parameter.empty` if needed.
+    `type` is without `Annotated`; `default` is `inspect.Parameter.empty` if the parameter is needed.
     """
 
     name: str
@@ -120,12 +118,12 @@ class Parameter(NamedTuple):
 
     @property
     def is_needed(self) -> bool:
-        """True when it cannot be left out."""
+        """True if a call must give it."""
         return self.default is inspect.Parameter.empty
 
     @property
     def is_callback(self) -> bool:
-        """True when it is called while the operation works: callbacks do not travel as values."""
+        """True for a function that the operation calls while it works: the daemon cannot send it as a value."""
         return get_origin(self.type) is not None and get_origin(self.type) is get_origin(Progress)
 
     @property
@@ -146,12 +144,12 @@ class Parameter(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts that it may be; empty where any will do."""
+        """The allowed texts; empty if any text is allowed."""
         return tuple((self.meta.extra_json_schema or {}).get("enum", ()))
 
     @property
     def wanted(self) -> str:
-        """What a value must be, as an error says it."""
+        """What a value must be, in the words of an error."""
         if self.choices:
             *first, last = filter(None, self.choices)
             return f"{', '.join(first)} or {last}"
@@ -160,11 +158,8 @@ class Parameter(NamedTuple):
             name = "a whole number" if kind is int else "a number"
             from_low = f" from {low:,}" if low is not None else ""
             return name + from_low + (f" to {high:,}" if high is not None else "")
-        if kind is bool:
-            return "true or false"
-        if kind is str:
-            return "text"
-        return "an object" if get_origin(kind) is not tuple else "a list of texts"
+        default = "a list of texts" if get_origin(kind) is tuple else "an object"
+        return {bool: "true or false", str: "text"}.get(kind, default)
 
 
 class Runs(Protocol):
@@ -175,48 +170,24 @@ class Runs(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Operation(Generic[P, R]):
-    """A declared operation. As an attribute of a memory's class it is a typed method.
+    """A declared operation.
 
-    `function` does the work, given a Workspace and the arguments. `writes` says that notes or the index may change, so
-    that it is not simply repeated after a fault; `is_slow` that it may take minutes; `is_local` that no daemon offers
-    it.
+    `function` does the work, given a Workspace and the arguments. With `writes`, notes or the index may change, so that
+    it is not repeated after a fault. With `is_slow` it may take minutes; with `is_local` no daemon offers it.
     """
 
-    def __init__(
-        self,
-        function: Callable[Concatenate[Any, P], R],
-        commands: tuple[Command, ...],
-        tool: Tool | None,
-        *,
-        writes: bool,
-        is_slow: bool,
-        is_local: bool,
-    ) -> None:
-        self.function = function
-        self.name = function.__name__
-        self.__doc__ = function.__doc__
-        self.commands = commands
-        self.tool = tool
-        self.writes = writes
-        self.is_slow = is_slow
-        self.is_local = is_local
+    function: Callable[Concatenate[Any, P], R]
+    commands: tuple[Command, ...] = ()
+    tool: Tool | None = None
+    writes: bool = False
+    is_slow: bool = False
+    is_local: bool = False
 
-    @overload
-    def __get__(self, memory: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, memory: Runs, owner: type) -> Callable[P, R]: ...
-
-    def __get__(self, memory: Runs | None, owner: type) -> Self | Callable[P, R]:
-        if memory is None:
-            return self
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> R:
-            return memory.run(self, *args, **kwargs)
-
-        method.__name__, method.__doc__ = self.name, self.__doc__
-        return method
+    def __post_init__(self) -> None:
+        self.name = self.function.__name__
+        self.__doc__ = self.function.__doc__
 
     def __call__(self, memory: Runs, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run it on a memory, as `Memory.search(memory, …)` does; also one that is not a method of Memory."""
@@ -226,7 +197,7 @@ class Operation(Generic[P, R]):
 
     @cached_property
     def _hints(self) -> Mapping[str, Any]:
-        """The types of its parameters and of its result. That of the memory is only known to a type checker."""
+        """The types of its parameters and of its result, except the memory's, which only type checkers import."""
         memory = next(iter(inspect.signature(self.function).parameters))
         annotations = {name: hint for name, hint in self.function.__annotations__.items() if name != memory}
         described = SimpleNamespace(__annotations__=annotations)
@@ -236,12 +207,12 @@ class Operation(Generic[P, R]):
     def parameters(self) -> Mapping[str, Parameter]:
         """Its parameters by name, in order, without the memory that it works on."""
         declared = list(inspect.signature(self.function).parameters.values())[1:]
-        return {one.name: _parameter(one, self._hints[one.name]) for one in declared}
+        return {parameter.name: _parameter(parameter, self._hints[parameter.name]) for parameter in declared}
 
     @cached_property
     def values(self) -> Mapping[str, Parameter]:
-        """The parameters that are values: all but callbacks."""
-        return {name: one for name, one in self.parameters.items() if not one.is_callback}
+        """The parameters except callbacks."""
+        return {name: parameter for name, parameter in self.parameters.items() if not parameter.is_callback}
 
     @property
     def result(self) -> Any:
@@ -256,7 +227,7 @@ class Operation(Generic[P, R]):
     @property
     def text(self) -> Parameter | None:
         """The parameter that takes free text on the command line, if there is one."""
-        return next((one for one in self.values.values() if one.cli.is_text), None)
+        return next((parameter for parameter in self.values.values() if parameter.cli.is_text), None)
 
     # ---------------------------------------------------------------------------------------- arguments
 
@@ -273,8 +244,8 @@ class Operation(Generic[P, R]):
     ) -> dict[str, Any]:
         """Return the arguments that a JSON object gives. Raises UsageError for a wrong name, type or number.
 
-        `null` is as if left out; half a surrogate pair in a text, which is no text, is replaced. `called` is what
-        errors call the operation, `allowed` are the parameters that may be set.
+        `null` means left out. Half a surrogate pair in a text is replaced, because nothing can encode it. Errors name
+        the operation `called` (default: its name). Only the parameters in `allowed` (default: all) may be set.
         """
         called, allowed = called or self.name, tuple(self.values) if allowed is None else allowed
         known = f"Its parameters are: {', '.join(allowed) or 'none'}."
@@ -283,24 +254,23 @@ class Operation(Generic[P, R]):
         if unknown:
             names = ", ".join(name[:100] for name in unknown[:10])
             raise UsageError(f"{called} has no parameter {names}", hint=known)
-        missing = [name for name, one in self.values.items() if one.is_needed and name not in given]
-        if missing:
-            raise UsageError(f"{called} needs {missing[0]}", hint=known)
+        for name, parameter in self.values.items():
+            if parameter.is_needed and name not in given:
+                raise UsageError(f"{called} needs {name}", hint=known)
         return {name: self._converted(self.values[name], value) for name, value in given.items()}
 
     def _converted(self, parameter: Parameter, value: Any) -> Any:
-        """Return a JSON value as a parameter's type has it."""
         try:
             if parameter.value_type is float and type(value) is int:
                 value = float(value)
-            found = msgspec.convert(value, parameter.annotated)
+            converted = msgspec.convert(value, parameter.annotated)
         except (msgspec.ValidationError, OverflowError):
             raise _wrong(parameter) from None
-        self._check(parameter, found)
-        return found
+        self._check(parameter, converted)
+        return converted
 
     def _check(self, parameter: Parameter, value: Any) -> None:
-        """Refuse a number out of bounds, a text that is not among the choices, and one in place of a list of texts."""
+        """Refuse a number out of bounds, a text that is not a choice, and a text where a list of texts is needed."""
         low, high = parameter.meta.ge, parameter.meta.le
         if isinstance(value, str) and parameter.choices:
             is_outside = value not in parameter.choices
@@ -312,11 +282,11 @@ class Operation(Generic[P, R]):
             raise _wrong(parameter)
 
 
+@dataclass(frozen=True)
 class Lazy(Generic[P, R]):
-    """An operation as an attribute of a memory's class, whose module is loaded at its first use."""
+    """An operation as a typed method of a memory's class; its module is loaded at its first use."""
 
-    def __init__(self, load: Callable[[], Operation[P, R]]) -> None:
-        self._load = load
+    load: Callable[[], Operation[P, R]]
 
     @overload
     def __get__(self, memory: None, owner: type) -> Operation[P, R]: ...
@@ -325,13 +295,15 @@ class Lazy(Generic[P, R]):
     def __get__(self, memory: Runs, owner: type) -> Callable[P, R]: ...
 
     def __get__(self, memory: Runs | None, owner: type) -> Operation[P, R] | Callable[P, R]:
-        operation = self._load()
-        return operation if memory is None else operation.__get__(memory, owner)
+        operation = self.load()
+        if memory is None:
+            return operation
 
+        def method(*args: P.args, **kwargs: P.kwargs) -> R:
+            return memory.run(operation, *args, **kwargs)
 
-def lazily(load: Callable[[], Operation[P, R]]) -> Lazy[P, R]:
-    """Return the operation that `load` returns, as an attribute of a class."""
-    return Lazy(load)
+        method.__name__, method.__doc__ = operation.name, operation.__doc__
+        return method
 
 
 def operation(
@@ -341,12 +313,10 @@ def operation(
     is_slow: bool = False,
     is_local: bool = False,
 ) -> Callable[[Callable[Concatenate[W, P], R]], Operation[P, R]]:
-    """Declare the decorated function as an operation: offered as `commands` and as an MCP `tool`, or neither."""
+    """Declare the decorated function as an operation, with its commands and its MCP tool, if any."""
 
     def declare(function: Callable[Concatenate[W, P], R]) -> Operation[P, R]:
-        declared: Operation[P, R] = Operation(
-            function, commands, tool, writes=writes, is_slow=is_slow, is_local=is_local
-        )
+        declared: Operation[P, R] = Operation(function, commands, tool, writes, is_slow, is_local)
         OPERATIONS[declared.name] = declared
         return declared
 
@@ -354,25 +324,16 @@ def operation(
 
 
 def one_of(choices: Iterable[str], description: str) -> Meta:
-    """Return what describes a parameter whose text must be one of `choices`."""
+    """Return the description of a parameter whose text must be one of `choices`."""
     return Meta(description=description, extra_json_schema={"enum": [str(choice) for choice in choices]})
-
-
-def tools() -> Iterator[Operation[Any, Any]]:
-    """Yield the operations that are offered as MCP tools."""
-    return (one for one in OPERATIONS.values() if one.tool is not None)
 
 
 def _parameter(declared: inspect.Parameter, hint: Any) -> Parameter:
     kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    return Parameter(
-        declared.name,
-        kind,
-        declared.default,
-        declared.kind is not inspect.Parameter.KEYWORD_ONLY,
-        next((extra for extra in extras if isinstance(extra, Meta)), Meta()),
-        next((extra for extra in extras if isinstance(extra, Cli)), Cli()),
-    )
+    meta = next((extra for extra in extras if isinstance(extra, Meta)), Meta())
+    cli = next((extra for extra in extras if isinstance(extra, Cli)), Cli())
+    is_positional = declared.kind is not inspect.Parameter.KEYWORD_ONLY
+    return Parameter(declared.name, kind, declared.default, is_positional, meta, cli)
 
 
 def _wrong(parameter: Parameter) -> UsageError:
@@ -380,7 +341,7 @@ def _wrong(parameter: Parameter) -> UsageError:
 
 
 def _sound(value: Any) -> Any:
-    """Return a JSON value in which no text holds half a surrogate pair."""
+    """Return a JSON value without half a surrogate pair in any text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):

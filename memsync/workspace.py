@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -40,24 +41,12 @@ if TYPE_CHECKING:
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
 
-_CHUNK_SETTINGS = ("max_tokens", "small_tokens", "run_tokens", "window_entries", "window_stride")
-_RANKING_SETTINGS = (
-    "keyword_weight",
-    "memory_keyword_weight",
-    "candidates",
-    "recency",
-    "recency_days",
-    "importance",
-    "pinned",
-    "min_score",
-    "rerank_weight",
-)
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
 BUDGET_HITS = 50
-"""How many hits to search for to fill a budget of tokens."""
+"""Limit of hits of a search with a budget of tokens."""
 INDEX_NOW_BYTES = 256_000
-"""A write indexes its note at once only up to this size; the daemon or the next search indexes a larger one."""
+"""A write indexes its note at once up to this size; the daemon or the next search indexes a larger note."""
 INDEX_SECONDS = 2.0
 
 
@@ -89,7 +78,7 @@ class Workspace:
         self.reader = NoteReader(
             counter.count,
             PathRules(settings.kinds, settings.tiers),
-            ChunkLimits(*(settings[f"chunks.{name}"] for name in _CHUNK_SETTINGS)),
+            ChunkLimits(*(settings[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
             settings["files.max_structured_bytes"],
         )
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
@@ -101,7 +90,7 @@ class Workspace:
             self.files, index, self.reader, self.models, settings.index_dir, clock, workers, retrievals, cache
         )
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="memsync")
-        ranking = Ranking(**{name: settings[f"search.{name}"] for name in _RANKING_SETTINGS})
+        ranking = Ranking(*(settings[f"search.{field.name}"] for field in fields(Ranking)))
         searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.reranking = Reranking(make_reranker, self._pool, clock)
@@ -137,15 +126,15 @@ class Workspace:
         """Parse `text` as a query; default limit: `search.limit`, or BUDGET_HITS with `tokens`. Raises UsageError."""
         if limit is None:
             limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
-        chosen = Mode(mode or self.settings["search.mode"])
-        filters = filters or Filters()
+        mode, filters = Mode(mode or self.settings["search.mode"]), filters or Filters()
         query = parse_query(
-            text, now=datetime.now(), limit=limit, mode=chosen, filters=filters, filter_pairs=filter_pairs
+            text, now=datetime.now(), limit=limit, mode=mode, filters=filters, filter_pairs=filter_pairs
         )
-        resolved = filters.folders  # the folders after these are still as the user typed them
-        typed = query.filters.folders[len(resolved) :]
-        folders = (*resolved, *self.answering.folders(self.settings.root, typed))
-        return replace(query, filters=replace(query.filters, folders=folders)) if typed else query
+        typed = query.filters.folders[len(filters.folders) :]  # the others are resolved already
+        if not typed:
+            return query
+        folders = (*filters.folders, *self.answering.folders(self.settings.root, typed))
+        return replace(query, filters=replace(query.filters, folders=folders))
 
     # ------------------------------------------------------------------------------------------ writing
 
@@ -198,10 +187,10 @@ class Workspace:
         with self.as_of_now() as (reader, _):
             return [thread.path for thread in reader.threads() if thread.title.casefold() == title.casefold()]
 
-    def write(self, what: str, about: str, change: Callable[[], Done]) -> Written:
+    def write(self, what: str, subject: str, change: Callable[[], Done]) -> Written:
         """Make one change under the writers' lock, commit it if the settings say so, and index the note.
 
-        The commit message is `what` and the first line of `about`.
+        The commit message is `what` and the first line of `subject`.
         """
         from memsync.edit import commits
 
@@ -209,7 +198,7 @@ class Workspace:
         with self.writer.lock():
             done = change()
             if self.settings["git.commit"]:
-                first = next((line.strip() for line in about.splitlines() if line.strip()), "")
+                first = next(filter(None, map(str.strip, subject.splitlines())), "")
                 message = f"memsync {what}: {first[:60]}"
                 commit, complaint = (
                     commits.commit_moves(self.files.root, [(done.moved_from, done.path)], message)

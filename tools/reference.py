@@ -5,7 +5,6 @@ Run it after a change of an operation: `make reference`. A test compares the fil
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -42,28 +41,15 @@ def _section(operation: Operation[Any, Any]) -> str:
     flags = {"writes": operation.writes, "may take minutes": operation.is_slow, "local": operation.is_local}
     facts = [f"returns `{_type_name(operation.result)}`", *offered, *(name for name, is_set in flags.items() if is_set)]
     rows = [_row(parameter) for parameter in operation.values.values()]
-    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows] if rows else []
-    lines = [
-        f"## {operation.name}",
-        "",
-        operation.summary,
-        "",
-        f"{'; '.join(facts)}.",
-        "",
-        *table,
-        "" if table else None,
-    ]
-    return "\n".join(line for line in lines if line is not None)
+    table = ["| parameter | type | default | |", "|---|---|---|---|", *rows, ""] if rows else []
+    return "\n".join([f"## {operation.name}", "", operation.summary, "", f"{'; '.join(facts)}.", "", *table])
 
 
 def _row(parameter: Parameter) -> str:
     name = f"**`{parameter.name}`**" if parameter.is_needed else f"`{parameter.name}`"
-    default = "" if parameter.is_needed or not parameter.default else f"`{_as_json(parameter.default)}`"
+    has_default = not parameter.is_needed and parameter.default
+    default = f"`{json.dumps(parameter.default, ensure_ascii=False)}`" if has_default else ""
     return f"| {name} | {_kind(parameter)} | {default} | {parameter.help} |"
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _kind(parameter: Parameter) -> str:
@@ -79,53 +65,49 @@ def _kind(parameter: Parameter) -> str:
 
 
 def _type_name(kind: Any) -> str:
-    names = [one.__name__ if isinstance(one, type) else str(one) for one in get_args(kind) if one is not NoneType]
+    first, *others = get_args(kind) or (kind,)
     if get_origin(kind) is tuple:
-        return f"list of {get_args(kind)[0].__name__}"
-    return f"{names[0]} or null" if NoneType in get_args(kind) else kind.__name__
+        return f"list of {first.__name__}"
+    return f"{first.__name__} or null" if NoneType in others else str(first.__name__)
 
 
 def schemas(operations: Iterable[Operation[Any, Any]]) -> dict[str, Any]:
     """Return a JSON Schema with the result of each operation, computed members included."""
     results = {operation.name: operation.result for operation in operations}
-    found, components = msgspec.json.schema_components(results.values(), ref_template="#/$defs/{name}")
+    properties, components = msgspec.json.schema_components(results.values(), ref_template="#/$defs/{name}")
     for kind in _classes(results.values()):
         _describe(kind, components[kind.__name__])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The results of memsync's operations",
-        "properties": dict(zip(results, found, strict=True)),
+        "properties": dict(zip(results, properties, strict=True)),
         "$defs": components,
     }
 
 
 def _describe(kind: type, schema: dict[str, Any]) -> None:
-    """Add to a class's schema what its values have besides fields, and take away what only its source says."""
+    """Add the computed members to a class's schema; remove its description and its defaults."""
     computed = getattr(kind, "computed", ())
     for name in computed:
         returned = get_type_hints(getattr(kind, name).fget)["return"]
         schema["properties"][name] = {"type": "boolean" if returned is bool else "string"}
     schema["required"] = [*schema.get("required", ()), *computed]
     schema.pop("description", None)
-    for one in schema["properties"].values():
-        one.pop("default", None)
+    for member in schema["properties"].values():
+        member.pop("default", None)
 
 
 def _classes(kinds: Iterable[Any]) -> list[type]:
-    """Return the dataclasses that types are made of."""
-    found: dict[type, None] = {}
+    """Return the classes that types are made of."""
+    classes: dict[type, None] = {}
     waiting = list(kinds)
     while waiting:
         kind = waiting.pop()
         waiting += get_args(kind)
-        if (
-            isinstance(kind, type)
-            and (dataclasses.is_dataclass(kind) or issubclass(kind, Struct))
-            and kind not in found
-        ):
-            found[kind] = None
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in classes:
+            classes[kind] = None
             waiting += [hint for name, hint in get_type_hints(kind).items() if name != "computed"]
-    return list(found)
+    return list(classes)
 
 
 def files() -> Mapping[Path, str]:

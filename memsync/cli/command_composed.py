@@ -14,8 +14,8 @@ from memsync.cli.output import count, local_time, printable, say, say_json
 from memsync.cli.render import FAILED, pruning, remarks
 from memsync.errors import UsageError
 from memsync.features.preferences import preferences
-from memsync.features.prune import prune as prune_operation
-from memsync.features.recovery import MOST_DAYS, overwritten
+from memsync.features.recovery import MAX_DAYS, overwritten
+from memsync.features.upkeep import prune as prune_operation
 from memsync.model.written import Overwritten
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def recover(
         if dismiss:
             _dismiss(memory, ids, as_json=as_json)
             return
-        since = {"days": MOST_DAYS} if ids and not is_applied else {} if days is None else {"days": days}
+        since = {"days": MAX_DAYS} if ids and not is_applied else {} if days is None else {"days": days}
         entries = memory.overwritten(**since)
         if is_applied:
             _recover(memory, ids, entries, as_json=as_json)

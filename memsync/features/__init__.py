@@ -8,18 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memsync.features import duplicates as duplicates
-    from memsync.features import indexing as indexing
-    from memsync.features import listing as listing
-    from memsync.features import log as log
-    from memsync.features import patterns as patterns
-    from memsync.features import preferences as preferences
-    from memsync.features import prune as prune
-    from memsync.features import recovery as recovery
-    from memsync.features import search as search
-    from memsync.features import threads as threads
-    from memsync.features import usage as usage
+    from memsync.features import indexing, listing, log, patterns, preferences, recovery, search, threads, upkeep
     from memsync.features.context import compose as compose
+
+__all__ = ["indexing", "listing", "log", "patterns", "preferences", "recovery", "search", "threads", "upkeep"]
 
 COMMANDS = {
     "search": ("search", "get"),
@@ -29,19 +21,18 @@ COMMANDS = {
     "patterns": ("pattern",),
     "threads": ("thread", "sessions", "costs", "agents", "routes", "handoff"),
     "context.compose": ("context",),
-    "duplicates": ("duplicates",),
-    "usage": ("stale", "stats"),
+    "upkeep": ("duplicates", "stale", "stats"),
     "indexing": ("sync", "rebuild", "verify", "status"),
 }
-"""Modules with operations that are commands -> the first words of these: a command loads only its own module."""
+"""Module -> the first words of its commands: a command loads only its own module."""
 
 
 def load(first_word: str = "") -> None:
-    """Load the features whose commands begin with a word; without a known word all of them."""
+    """Load the features with a command that begins with this word; all of them if there is none."""
     import importlib
 
     modules = [module for module, words in COMMANDS.items() if first_word in words]
-    for module in modules or (*COMMANDS, "prune", "recovery"):
+    for module in modules or (*COMMANDS, "recovery"):
         importlib.import_module(f"{__name__}.{module}")
 
 

@@ -39,7 +39,6 @@ Wait = Annotated[
 @operation(
     Command(
         "sync",
-        help="Make the index equal to the files: text first, then vectors.",
         notes="You can interrupt it at any time: the next sync continues from there. Exits with 1 if a file or the "
         "model failed.",
     ),

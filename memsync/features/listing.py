@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -49,18 +48,15 @@ def _about(note: IndexedNote) -> NoteAbout:
     )
 )
 def collections(memory: Workspace) -> Collections:
-    """Return the folders that hold notes, as their README.md describe them."""
-    with memory.as_of_now() as (reader, pending):
-        return Collections(tuple(_collections(reader.notes())), pending)
+    """Return the folders that hold notes, as their README.md describe them.
 
-
-def _collections(notes: Iterable[IndexedNote]) -> list[Collection]:
-    """Return the folders that hold notes, by name; a folder's count includes its subfolders but no archived notes.
-
-    Title and description come from the folder's README.md: `title` (or its heading) and `description`.
+    A folder's count includes its subfolders but no archived notes. Title and description come from the folder's
+    README.md: `title` (or its heading) and `description`.
     """
     readmes: dict[str, IndexedNote] = {}
     notes_under: dict[str, list[IndexedNote]] = {}
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
     for note in notes:
         if note.archived:
             continue
@@ -69,7 +65,8 @@ def _collections(notes: Iterable[IndexedNote]) -> list[Collection]:
             readmes["/".join(folders)] = note
         for depth in range(1, len(folders) + 1):
             notes_under.setdefault("/".join(folders[:depth]), []).append(note)
-    return [_collection(folder, notes_under[folder], readmes.get(folder)) for folder in sorted(notes_under)]
+    described = (_collection(folder, notes_under[folder], readmes.get(folder)) for folder in sorted(notes_under))
+    return Collections(tuple(described), pending)
 
 
 def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | None) -> Collection:

@@ -153,9 +153,8 @@ def new_note(
     """Make a note. Raises UsageError when the path is taken or excluded from the index."""
     place = new_note_path(path)
     if memory.files.leaves_out(place):
-        raise UsageError(
-            f"{place} would not be a note: .gitignore or [files] exclude leaves it out", hint="Name another place."
-        )
+        problem = f"{place} would not be a note: .gitignore or [files] exclude leaves it out"
+        raise UsageError(problem, hint="Name another place.")
     head = head_of({"tier": tier, "tags": list(tags_of(tags))})
     body = f"\n{cleaned(text)}\n" if text.strip() else ""
     content = f"{head}# {one_line(title) or title_of(place)}\n{body}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
@@ -55,42 +56,35 @@ def observe(
 
 def _observe(memory: Workspace, text: str, pattern_type: str, key: str, confidence: float) -> Done:
     today = date.today().isoformat()
-    first = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
-    attributes = {**first, "confidence": _confidence(confidence, 1), "first": today, "last": today}
-    line = one_line(text)
-    item = list_item(line, attributes={name: value for name, value in attributes.items() if value})
+    text = one_line(text)
 
     def known(note: Note | None) -> Pattern | None:
-        patterns_there = _patterns(note) if note else ()
-        return next((p for p in patterns_there if (p.key == key if key else p.text == _shown(line))), None)
-
-    if known(memory.editor.read(MEMORY)) is None:
-        return memory.editor.add_to_section(MEMORY, HEADING, item, f"# {TITLE_OF_MEMORY}\n")
+        candidates = _patterns(note) if note else ()
+        return next((p for p in candidates if (p.key == key if key else p.text == _shown(text))), None)
 
     def edit(content: str) -> str:
         note = memory.editor.parse(MEMORY, content)
         pattern = known(note)
-        return content if pattern is None else _counted(content, note, pattern, confidence, today)
+        if pattern is None:
+            return content
+        line = note.lines[pattern.line - 1]
+        column, attributes = cut_attributes(line)
+        count = pattern.count + 1
+        changed = {"count": str(count), "confidence": _confidence(confidence, count), "last": today}
+        return replace_line(content, pattern.line, f"{line[:column]} {attribute_block({**attributes, **changed})}")
 
-    return memory.writer.rewrite(MEMORY, edit)
-
-
-def _counted(content: str, note: Note, pattern: Pattern, confidence: float, today: str) -> str:
-    """Return the note's text with the pattern's count raised by one."""
-    line = note.lines[pattern.line - 1]
-    column, attributes = cut_attributes(line)
-    count = pattern.count + 1
-    changed = {"count": str(count), "confidence": _confidence(confidence, count), "last": today}
-    block = attribute_block({**attributes, **changed})
-    return replace_line(content, pattern.line, f"{line[:column]} {block}")
+    if known(memory.editor.read(MEMORY)) is not None:
+        return memory.writer.rewrite(MEMORY, edit)
+    attributes = {"class": "pattern", "type": pattern_type, "key": key, "count": "1"}
+    attributes |= {"confidence": _confidence(confidence, 1), "first": today, "last": today}
+    item = list_item(text, attributes={name: value for name, value in attributes.items() if value})
+    return memory.editor.add_to_section(MEMORY, HEADING, item, f"# {TITLE_OF_MEMORY}\n")
 
 
 def _patterns(note: Note) -> Iterator[Pattern]:
     """Yield the patterns of a note, in order; none from a thread, which quotes what people said."""
-    if note.kind is Kind.THREAD:
-        return
-    for section_blocks in note.blocks:
-        for block in section_blocks:
+    if note.kind is not Kind.THREAD:
+        for block in itertools.chain.from_iterable(note.blocks):
             yield from _patterns_in(note, block)
 
 
@@ -104,7 +98,7 @@ def _patterns_in(note: Note, block: Block) -> Iterator[Pattern]:
             _shown(" ".join(line[:column].lstrip(" \t-*+").split())),
             attributes.get("type", ""),
             attributes.get("key", ""),
-            _whole(attributes.get("count", "")),
+            _count(attributes.get("count", "")),
             _share(attributes.get("confidence", "")),
             attributes.get("first", ""),
             attributes.get("last", ""),
@@ -123,7 +117,7 @@ def _confidence(given: float, count: int) -> str:
     return f"{given if given else 1 - 0.5 ** min(count, 10):.2g}"
 
 
-def _whole(text: str) -> int:
+def _count(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 10 else 1
 
 

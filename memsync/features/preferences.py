@@ -30,7 +30,6 @@ _HEAD = "# Preferences\n"
 _LINE = re.compile(r"(\s{0,3}[-*+]\s+)([^\s:#`](?:[^:]*[^\s:])?)(\s*:\s*)((?:\S.*)?\S|)\s*")
 _USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
 
-
 User = Annotated[str, Meta(description="The user. [default: everyone]"), Cli(metavar="NAME")]
 
 
@@ -40,11 +39,10 @@ def preferences(memory: Workspace, *, user: User = "") -> tuple[Preference, ...]
     note = memory.editor.read(PREFERENCES)
     by_key: dict[str, Preference] = {}
     user = one_line(user)
-    for owner in ("", user) if user else ("",):
-        for preference in _preferences(note) if note else ():
-            if preference.user == owner:
-                by_key.pop(preference.key, None)
-                by_key[preference.key] = preference
+    for preference in sorted(_preferences(note) if note else (), key=lambda preference: bool(preference.user)):
+        if preference.user in ("", user):
+            by_key.pop(preference.key, None)  # so that the last line is also the last in order
+            by_key[preference.key] = preference
     return tuple(by_key.values())
 
 
@@ -79,19 +77,16 @@ def _set(memory: Workspace, key: str, value: str, user: str) -> Done:
         return memory.writer.append(PREFERENCES, new, head=_HEAD)
 
     def edit(text: str) -> str:
-        now = memory.editor.parse(PREFERENCES, text)
-        old = [preference for preference in _preferences(now) if (preference.key, preference.user) == (key, user)]
-        if old:
-            line = _LINE.fullmatch(now.lines[old[-1].line - 1])
-            assert line is not None
+        current = memory.editor.parse(PREFERENCES, text)
+        old = [preference for preference in _preferences(current) if (preference.key, preference.user) == (key, user)]
+        if old and (line := _LINE.fullmatch(current.lines[old[-1].line - 1])):
             return replace_line(text, old[-1].line, f"{line[1]}{line[2]}{line[3]}{value}")
-        return insert_after(PREFERENCES, text, _place(now, heading if user else ""), item)
+        return insert_after(PREFERENCES, text, _place(current, heading if user else ""), item)
 
     return memory.writer.rewrite(PREFERENCES, edit, adds=True)
 
 
 def _preferences(note: Note) -> list[Preference]:
-    """Return every preference of the note, in order."""
     preferences = []
     for section in note.sections:
         user = next((named[1] for title in section.heading_path if (named := _USER.fullmatch(title))), "")

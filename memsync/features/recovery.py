@@ -22,7 +22,7 @@ from memsync.operation import operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-MOST_DAYS = 36_500
+MAX_DAYS = 36_500
 
 Ids = Annotated[tuple[str, ...], Meta(description="The ids of the entries.")]
 
@@ -31,7 +31,7 @@ Ids = Annotated[tuple[str, ...], Meta(description="The ids of the entries.")]
 def overwritten(
     memory: Workspace,
     *,
-    days: Annotated[int, Meta(ge=0, le=MOST_DAYS, description="How many days to look back.")] = 30,
+    days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="How many days to look back.")] = 30,
 ) -> tuple[Overwritten, ...]:
     """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
 
@@ -71,7 +71,8 @@ def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
         for entry in lost:
             moment = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds")
             shown = Overwritten(entry.id, path, moment, entry.text, entry.id in changed, note_deleted=text is None)
-            pairs += [(entry, shown)] if entry.at >= since else []
+            if entry.at >= since:
+                pairs.append((entry, shown))
     return sorted(pairs, key=lambda pair: (pair[0].at, pair[0].id))
 
 
@@ -84,10 +85,14 @@ def _text_of(memory: Workspace, path: NotePath) -> str | None:
 
 def _recover(memory: Workspace, entry: Appended) -> Written:
     """Append an entry again; until that has succeeded, the journal counts it as lost."""
-    head = entry.head or _head_of(memory, entry.path)
+    head = entry.head
+    if not head:  # the journal does not know the head of every deleted note
+        title = title_of(entry.path)
+        is_thread = memory.reader.rules.kind(entry.path) is Kind.THREAD
+        head = head_of({"title": title, "status": "active"}) if is_thread else f"# {title}\n"
 
     def append() -> Done:
-        if all(open_entry.id != entry.id for open_entry in memory.writer.journal.since(0.0, entry.path)):
+        if entry.id not in {lost.id for lost in memory.writer.journal.since(0.0, entry.path)}:
             # Another append, perhaps by another process, has put it back by now.
             return Done(entry.path, _last_line_of(memory, entry))
         if entry.heading:
@@ -105,16 +110,9 @@ def _last_line_of(memory: Workspace, entry: Appended) -> int:
     return max((number for number, line in enumerate(lines, 1) if line == first), default=len(lines) or 1)
 
 
-def _head_of(memory: Workspace, path: NotePath) -> str:
-    """Return the head for a deleted note whose head the journal does not know."""
-    if memory.reader.rules.kind(path) is Kind.THREAD:
-        return head_of({"title": title_of(path), "status": "active"})
-    return f"# {title_of(path)}\n"
-
-
 def _named(memory: Workspace, ids: Sequence[str]) -> list[Appended]:
     """Return the lost entries with these ids, each once, in the order they were appended. Raises UsageError."""
-    lost = [entry for entry, _ in _lost(memory, MOST_DAYS)]
+    lost = [entry for entry, _ in _lost(memory, MAX_DAYS)]
     unknown = set(ids).difference(entry.id for entry in lost)
     if unknown:
         raise UsageError(f"no overwritten entry has the id {min(unknown)}", hint="See: memsync recover")

@@ -12,15 +12,16 @@ from memsync.errors import FilesystemError, RootError
 from memsync.model.vocabulary import NotePath
 from memsync.settings.config_file import name_in
 
-_SOUL = """# Soul
+_TEMPLATES = {
+    "SOUL.md": """# Soul
 
 Who the agent is: its name, its voice, what it values. Write it as you would brief a new colleague.
 
 - Name:
 - For whom:
 - Voice: plain, short, honest about what it does not know
-"""
-_MEMORY = """# Memory
+""",
+    "MEMORY.md": """# Memory
 
 What lasts. Facts, decisions and their reasons, one short section or list item each; what is over moves to archive/.
 
@@ -29,32 +30,37 @@ What lasts. Facts, decisions and their reasons, one short section or list item e
 ## People
 
 ## Patterns
-"""
-_PREFERENCES = """# Preferences
+""",
+    "preferences.md": """# Preferences
 
 One `- key: value` a line; the last one wins.
 
 - language: English
-"""
-_DAILY = """# {day}
+""",
+    "daily/{day}.md": """# {day}
 
 - 09:00 This memory was made with `memsync init`. Entries that begin with a time are dated to the minute. #memsync
-"""
-_PROMPT = """---
+""",
+    "prompts/assistant.md": """---
 priority: 100
 active: true
 ---
 Before you answer, search the memory for what is known already, and cite path and line.
-"""
-_IGNORE = """# memsync keeps its index elsewhere; these are editors' and sync clients' leftovers.
+""",
+}
+"""File -> text for a new memory root; `{day}` is today."""
+_FILES = {
+    ".gitignore": """# memsync keeps its index elsewhere; these are editors' and sync clients' leftovers.
 *.swp
 *~
 *.tmp
 .DS_Store
-"""
-_ATTRIBUTES = """# Two people's entries of one day are both kept when branches meet.
+""",
+    ".gitattributes": """# Two people's entries of one day are both kept when branches meet.
 daily/*.md merge=union
-"""
+""",
+}
+"""File -> text for every memory root."""
 _CONFIG = """# Every setting and its default: memsync config show
 [memsync]
 root = "."
@@ -85,20 +91,12 @@ def create_root(root: Path) -> CreatedRoot:
         root.mkdir(parents=True, exist_ok=True)
         root = root.resolve()
         notes = _count_notes(root)
-        files = {".gitignore": _IGNORE, ".gitattributes": _ATTRIBUTES, name_in(str(root)): _CONFIG}
+        files = {**_FILES, name_in(str(root)): _CONFIG}
         if not notes:
             day = date.today().isoformat()
-            files |= {
-                "SOUL.md": _SOUL,
-                "MEMORY.md": _MEMORY,
-                "preferences.md": _PREFERENCES,
-                f"daily/{day}.md": _DAILY.format(day=day),
-                "prompts/assistant.md": _PROMPT,
-            }
-        created: list[str] = []
-        kept: list[str] = []
-        for name, text in files.items():
-            (created if _write_new(root, name, text) else kept).append(name)
+            files |= {name.format(day=day): text.format(day=day) for name, text in _TEMPLATES.items()}
+        created = [name for name, text in files.items() if _write_new(root, name, text)]
+        kept = [name for name in files if name not in created]
     except OSError as error:
         raise FilesystemError(
             f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."

@@ -15,8 +15,8 @@ from memsync.search.excerpt import read_excerpt
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-MOST_HITS = 1_000
-MOST_TOKENS = 1_000_000
+MAX_HITS = 1_000
+MAX_TOKENS = 1_000_000
 LATEST_GENERATION = 2**63 - 1
 
 Values = tuple[str, ...]
@@ -56,13 +56,13 @@ def search(
     *,
     limit: Annotated[
         int | None,
-        Meta(ge=1, le=MOST_HITS, description="Maximum number of hits. [default: search.limit, 10]"),
+        Meta(ge=1, le=MAX_HITS, description="Maximum number of hits. [default: search.limit, 10]"),
         Cli(("-n",)),
     ] = None,
     mode: Annotated[str | None, one_of(Mode, "Which retrievers answer. [default: search.mode, hybrid]")] = None,
     tokens: Annotated[
         int | None,
-        Meta(ge=1, le=MOST_TOKENS, description="Return as many hits as fit into N tokens."),
+        Meta(ge=1, le=MAX_TOKENS, description="Return as many hits as fit into N tokens."),
         Cli(metavar="N"),
     ] = None,
     min_score: Annotated[
@@ -115,9 +115,9 @@ def search(
         "status": status, "after": after, "before": before, "where": where, "is": ("archived",) * archived,
     }  # fmt: skip
     pairs = [(name, value) for name, values in options.items() for value in values]
-    asked = memory.parse(query, limit=limit, mode=mode, filter_pairs=pairs, tokens=tokens)
-    asked = replace(asked, min_score=min_score, rerank=rerank)
-    return memory.answering.answer(asked, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+    parsed = memory.parse(query, limit=limit, mode=mode, filter_pairs=pairs, tokens=tokens)
+    parsed = replace(parsed, min_score=min_score, rerank=rerank)
+    return memory.answering.answer(parsed, tokens=tokens, fresh=Fresh(fresh), generation=generation)
 
 
 @operation(

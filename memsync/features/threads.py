@@ -32,7 +32,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.note import Message, Note
-from memsync.model.vocabulary import JsonValue, NotePath
+from memsync.model.vocabulary import NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
@@ -42,8 +42,8 @@ from memsync.operation import Cli, Command, Tool, one_of, operation
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-MOST_MESSAGE_CHARS = 500_000
-MOST_MESSAGES = 2**53
+MAX_MESSAGE_CHARS = 500_000
+MAX_MESSAGES = 2**53
 COSTS_BY = ("session", "model", "agent", "day")
 
 Attributes = Mapping[str, str | int | float]
@@ -78,15 +78,9 @@ def new_thread(
     slug = slug_of(title)
     if not slug:
         raise UsageError("a thread needs a title", hint="Write: memsync thread new TITLE")
-    fields: dict[str, JsonValue] = {
-        "title": title,
-        "session": whole_characters(session),
-        "user": whole_characters(user),
-        "project": whole_characters(project),
-        "status": "active",
-        "prompt": whole_characters(prompt),
-        "tags": tags_of(tags),
-    }
+    fields = {"session": session, "user": user, "project": project, "status": "active", "prompt": prompt}
+    texts = {name: whole_characters(text) for name, text in fields.items()}
+    head = head_of({"title": title, **texts, "tags": tags_of(tags)})
     titled = memory.threads_titled(title)  # before the lock: writers should not wait while files are compared
     with memory.writer.lock():
         path = free_path(memory.files.root, slug)
@@ -97,7 +91,7 @@ def new_thread(
             name = taken.rpartition("/")[2].removesuffix(".md")
             hint = f"Append to it: memsync thread append {name} ROLE TEXT; or choose another title."
             raise UsageError(f"there is a thread {title!r} already: {taken}", hint=hint)
-        return memory.write("thread", title, lambda: memory.writer.create(path, head_of(fields)))
+        return memory.write("thread", title, lambda: memory.writer.create(path, head))
 
 
 def _is_titled(memory: Workspace, path: NotePath, title: str) -> bool:
@@ -148,13 +142,12 @@ def append_message(
 
     `attributes` may have any name, also `model`, `in`, `out` and `cost`.
     """
-    if len(text) > MOST_MESSAGE_CHARS:
-        raise UsageError(
-            f"a message of {len(text)} characters is too long", hint="Put it into a note, and name the note."
-        )
+    if len(text) > MAX_MESSAGE_CHARS:
+        hint = "Put it into a note, and name the note."
+        raise UsageError(f"a message of {len(text)} characters is too long", hint=hint)
     moment = time.strip() or f"{datetime.now():%Y-%m-%d %H:%M:%S}"
-    given = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
-    addition = message(role, text, moment, _checked({**{k: v for k, v in given.items() if v}, **attributes}))
+    options = {"model": model, "in": tokens_in, "out": tokens_out, "cost": cost}
+    addition = message(role, text, moment, _checked({**{k: v for k, v in options.items() if v}, **attributes}))
 
     def append(name: str) -> Written:
         return _write(memory, name, f"{role}: {text}", lambda path: memory.writer.append(path, addition, force=force))
@@ -195,24 +188,21 @@ def set_thread_status(
     memory: Workspace, thread: ThreadName, status: Annotated[str, one_of(STATUSES, "The new status.")]
 ) -> Written:
     """Make a thread active, paused, completed or archived. Searches skip archived threads by default."""
+    is_archived = status == "archived"
 
-    def edit(path: NotePath, text: str) -> str:
-        changed = set_field(text, "status", status)
-        was_archived = memory.editor.parse(path, text).archived
-        is_archived = status == "archived"
-        return set_field(changed, "archived", is_archived) if is_archived or was_archived else changed
+    def change(path: NotePath) -> Done:
+        def edit(text: str) -> str:
+            changed = set_field(text, "status", status)
+            was_archived = memory.editor.parse(path, text).archived
+            return set_field(changed, "archived", is_archived) if is_archived or was_archived else changed
 
-    return _write(
-        memory,
-        thread,
-        f"{status}: {thread}",
-        lambda path: memory.writer.rewrite(path, lambda text: edit(path, text)),
-        comes_back=status != "archived",
-    )
+        return memory.writer.rewrite(path, edit)
+
+    return _write(memory, thread, f"{status}: {thread}", change, comes_back=not is_archived)
 
 
 def _write(
-    memory: Workspace, thread: str, about: str, change: Callable[[NotePath], Done], *, comes_back: bool = True
+    memory: Workspace, thread: str, subject: str, change: Callable[[NotePath], Done], *, comes_back: bool = True
 ) -> Written:
     """Write to a thread, moving it out of archive/ first; if the write fails, move it back there."""
     named = memory.existing_thread(thread)  # before the lock: writers should not wait while files are compared
@@ -232,7 +222,7 @@ def _write(
                 move(memory.files.root, target, path)
             raise
 
-    return memory.write("thread", about, change_existing)
+    return memory.write("thread", subject, change_existing)
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -243,7 +233,7 @@ def thread(
     memory: Workspace,
     thread: ThreadName,
     *,
-    last: Annotated[int, Meta(ge=0, le=MOST_MESSAGES, description="Only the last N messages."), Cli(metavar="N")] = 0,
+    last: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="Only the last N messages."), Cli(metavar="N")] = 0,
 ) -> Conversation:
     """Return a thread with its messages, all or the last ones. Raises NoThread."""
     path = memory.existing_thread(thread)
@@ -262,12 +252,12 @@ def thread(
 def neighbours(
     memory: Workspace,
     path: Annotated[str, Meta(description="The note.")],
-    start_line: Annotated[int, Meta(ge=1, le=MOST_MESSAGES, description="The first of its lines, counted from 1.")],
+    start_line: Annotated[int, Meta(ge=1, le=MAX_MESSAGES, description="The first of its lines, counted from 1.")],
     *,
     end_line: Annotated[
-        int, Meta(ge=0, le=MOST_MESSAGES, description="The last of its lines. [default: the first]")
+        int, Meta(ge=0, le=MAX_MESSAGES, description="The last of its lines. [default: the first]")
     ] = 0,
-    count: Annotated[int, Meta(ge=0, le=MOST_MESSAGES, description="How many messages on each side.")] = 1,
+    count: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="How many messages on each side.")] = 1,
 ) -> Neighbours:
     """Return the messages before and after lines of a thread; nothing for any other note. Raises NoSuchNote."""
     place = note_path(path)
@@ -279,12 +269,11 @@ def neighbours(
     return Neighbours(*(tuple(_message(note, message) for message in side) for side in (before, after)))
 
 
-def _message(note: Note, said: Message) -> ThreadMessage:
-    text = text_of_message(body_of(note, said), said.attributes)
-    attributes = {name: value for name, value in said.attributes.items() if name not in WRITING_ATTRIBUTES}
-    return ThreadMessage(
-        note.path, note.session, said.start_line, said.end_line, said.role, said.time, attributes, text
-    )
+def _message(note: Note, message: Message) -> ThreadMessage:
+    text = text_of_message(body_of(note, message), message.attributes)
+    attributes = {name: value for name, value in message.attributes.items() if name not in WRITING_ATTRIBUTES}
+    lines = (message.start_line, message.end_line)
+    return ThreadMessage(note.path, note.session, *lines, message.role, message.time, attributes, text)
 
 
 @operation(
@@ -297,12 +286,12 @@ def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = ""
     """Return every thread, most recently active first."""
     with memory.as_of_now() as (reader, pending):
         known = reader.threads()
-    wanted = [
+    matching = [
         thread
         for thread in known
         if session in ("", thread.session) and status in ("", _status(thread)) and user in ("", thread.user)
     ]
-    return Threads(tuple(sorted(wanted, key=lambda thread: thread.last_active, reverse=True)), pending)
+    return Threads(tuple(sorted(matching, key=lambda thread: thread.last_active, reverse=True)), pending)
 
 
 @operation(Command("sessions", help="Print the sessions that threads share, most recently active first."))
@@ -317,20 +306,13 @@ def sessions(
 
     A thread without a session is a session of its own.
     """
-    with memory.as_of_now() as (reader, pending):
-        known = _sessions(reader.threads())
-    wanted = (
-        one for one in known if user in ("", one.user) and status in ("", one.status) and project in ("", one.project)
-    )
-    return Sessions(tuple(wanted), pending)
-
-
-def _sessions(threads: Iterable[Thread]) -> list[Session]:
     by_name: dict[str, list[Thread]] = {}
-    for thread in threads:
-        by_name.setdefault(thread.session, []).append(thread)
-    sessions = [_session(name, members) for name, members in sorted(by_name.items())]
-    return sorted(sessions, key=lambda session: session.last_active, reverse=True)
+    with memory.as_of_now() as (reader, pending):
+        for thread in reader.threads():
+            by_name.setdefault(thread.session, []).append(thread)
+    known = [_session(name, threads) for name, threads in sorted(by_name.items())]
+    matching = [s for s in known if user in ("", s.user) and status in ("", s.status) and project in ("", s.project)]
+    return Sessions(tuple(sorted(matching, key=lambda session: session.last_active, reverse=True)), pending)
 
 
 def _session(name: str, threads: list[Thread]) -> Session:
@@ -374,8 +356,8 @@ def costs(
     """Return tokens and dollars by session, model, agent or day."""
     moment = parse_when(since, datetime.now()) if since else ""
     with memory.as_of_now() as (reader, pending):
-        found = reader.costs(by, moment)
-    return Costs(tuple(found), _total(one.usage for one in found), pending)
+        rows = reader.costs(by, moment)
+    return Costs(tuple(rows), _total(row.usage for row in rows), pending)
 
 
 @operation(
@@ -391,7 +373,7 @@ def messages(
     role: Annotated[str, Meta(description="The role: user, router, handoff; agent means every agent.")],
     *,
     session: OfSession = "",
-    limit: Annotated[int, Meta(ge=1, le=MOST_MESSAGES, description="How many of the newest.")] = 20,
+    limit: Annotated[int, Meta(ge=1, le=MAX_MESSAGES, description="How many of the newest.")] = 20,
 ) -> Messages:
     """Return the newest messages of a role, newest first."""
     with memory.as_of_now() as (reader, pending):

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.errors import NoteError, UsageError
-from memsync.features.context.assemble import assemble
+from memsync.features.context.assemble import Passage, Source, assemble
 from memsync.features.context.compose import _Gathered
-from memsync.features.context.parts import Passage, Source
 from memsync.memory import Memory, MemoryApi
 from memsync.model.context import Context
 from memsync.model.vocabulary import NotePath

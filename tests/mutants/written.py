@@ -73,7 +73,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("Journal._backwards", "suppress(ValueError)", "suppress(KeyError)"),
     ("append_line", 'content = b"\\n" + ', "content = "),
     ("Appending._overwritten", "any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)", "True"),
-    ("is_too_much", "count > notes * MOST_SHARE", "count >= notes * MOST_SHARE"),
+    ("is_too_much", "count > notes * MAX_SHARE", "count >= notes * MAX_SHARE"),
     ("is_kept_for_good", "note.archived or note.pinned or", "note.archived or"),
     ("prune", "sum(not note.archived for note in notes)", "len(notes)"),
     ("_Guarded._is_allowed", "hmac.compare_digest(given[0], self._expected)", "self._expected.startswith(given[0])"),

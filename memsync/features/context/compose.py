@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.errors import NoteError, UsageError
-from memsync.features.context.assemble import assemble
-from memsync.features.context.parts import Passage, Source
-from memsync.features.context.sources import (
-    day_before,
-    hit_passage,
-    identity_notes,
-    log_notes,
-    memory_notes,
-    message_passages,
-    passages_of,
-    prompt_notes,
-    thread_prompt,
-)
+from memsync.features.context.assemble import Passage, Source, assemble
+from memsync.model.answer import Hit
 from memsync.model.context import Context
 from memsync.model.filters import Filters
-from memsync.model.note import Note
+from memsync.model.note import Chunk, Note
+from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import Fresh, Kind, Mode, NotePath
 from memsync.notes.dates import parse_day
 from memsync.notes.files import NoteFiles
@@ -36,11 +28,13 @@ from memsync.search.query_syntax import parse_query
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
 
-LEAST_HITS = 50
-TOKENS_A_HIT = 20
+MIN_HITS = 50
+MAX_HITS = 500
+TOKENS_PER_HIT = 20
 """Tokens of a log line with its citation; decides how many hits to search for."""
-MOST_HITS = 500
-MOST_TOKENS = 2**53
+MAX_TOKENS = 2**53
+DEFAULT_PRIORITY = 100.0
+"""The priority of a prompt whose front matter names none."""
 SHARES = ("soul", "prompts", "memory", "messages", "logs")
 
 
@@ -77,7 +71,7 @@ def context(
     ] = "",
     budget: Annotated[
         int,
-        Meta(ge=0, le=MOST_TOKENS, description="Maximum number of tokens. [default: context.budget, 4000]"),
+        Meta(ge=0, le=MAX_TOKENS, description="Maximum number of tokens. [default: context.budget, 4000]"),
         Cli(metavar="TOKENS"),
     ] = 0,
     day: Annotated[
@@ -107,12 +101,14 @@ def _sources(
 ) -> Sequence[Source]:
     """Return the parts of a context in their order (docs/context.md)."""
     with memory.index.reading() as reader:
-        notes = reader.notes()
+        notes = [note for note in reader.notes() if not note.archived]
     kind_of, passages = memory.reader.rules.kind, gathered.passages
     share = {name: memory.settings[f"context.{name}"] for name in SHARES}
-    soul, prompts = passages(identity_notes(notes, kind_of)), passages(prompt_notes(notes, kind_of))
+    # Only a note in the place that the settings name may instruct: its front matter alone does not make it a prompt.
+    in_place = [note for note in notes if kind_of(note.path) is note.kind]
+    soul = passages(note.path for note in in_place if note.kind is Kind.SOUL)
+    prompts = passages(prompt_notes(in_place))
     conversation = gathered.note(thread) if thread else None
-    # As with prompts, only a note in the right place may instruct: its front matter alone does not make it a thread.
     instructs = conversation and kind_of(conversation[0].path) is Kind.THREAD
     own_prompt = thread_prompt(conversation[0]) if conversation and instructs else []
     messages = message_passages(*conversation) if conversation else []
@@ -134,14 +130,14 @@ def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Se
         report = memory.answering.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
     mode = Mode(memory.settings["search.mode"])
-    asked = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
-    result = memory.answering.found(asked, tokens=None, fresh=Fresh.STRICT, generation=0)
+    parsed = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
+    result = memory.answering.found(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
     return [hit_passage(hit) for hit in result.hits], result.warnings, result.freshness.pending_text
 
 
 def hits_for(budget: int) -> int:
     """Return how many hits to search for to fill a budget of tokens."""
-    return min(MOST_HITS, max(LEAST_HITS, budget // TOKENS_A_HIT))
+    return min(MAX_HITS, max(MIN_HITS, budget // TOKENS_PER_HIT))
 
 
 class _Gathered:
@@ -150,38 +146,104 @@ class _Gathered:
     def __init__(self, files: NoteFiles, reader: NoteReader) -> None:
         self._files = files
         self._reader = reader
-        self._known: dict[NotePath, tuple[Note, list[Passage]] | None] = {}
+        self.note = cache(self._read)
         self.warnings: list[str] = []
 
     def passages(self, paths: Iterable[NotePath]) -> list[Passage]:
         gathered = (self.note(path) for path in paths)
         return [passage for pair in gathered if pair is not None for passage in pair[1]]
 
-    def note(self, path: NotePath) -> tuple[Note, list[Passage]] | None:
-        """Return a note as it is now, with its passages; None when it is gone or cannot be read."""
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
-
     def _read(self, path: NotePath) -> tuple[Note, list[Passage]] | None:
+        """Return a note as it is now, with its passages; None if it is gone or cannot be read."""
         try:
             content, _ = self._files.read(path)
             note, chunks = self._reader.read(path, content)
+            return note, passages_of(note, chunks)
         except FileNotFoundError:
-            return None
+            pass
         except NoteError as error:  # its message names the note
             self.warnings.append(error.message)
-            return None
         except ValueError as error:
             self.warnings.append(f"{path}: {error}")
-            return None
-        return note, passages_of(note, chunks)
+        return None
 
 
 def _day(text: str) -> date:
     day = parse_day(text, datetime.now()) if text else date.today()
-    try:
-        day_before(day)
-    except OverflowError as error:
-        raise UsageError(f"{text!r} has no day before it", hint="Write a later day.") from error
+    if day == date.min:
+        raise UsageError(f"{text!r} has no day before it", hint="Write a later day.")
     return day
+
+
+# ----------------------------------------------------------------------- notes and passages of each part, pure
+
+
+def passages_of(note: Note, chunks: Sequence[Chunk]) -> list[Passage]:
+    """Return a note's body as the passages that searches retrieve, in the order of its lines.
+
+    They cover the whole body: a heading belongs to the passage after it, and an overlong line is several passages.
+    """
+    single = [chunk for chunk in chunks if len(chunk.entries) == 1 and chunk.start_line > note.head_lines]
+    ordered = sorted(single, key=lambda chunk: (chunk.start_line, chunk.start_column))
+    return [
+        Passage(note.path, chunk.start_line, chunk.end_line, _text(note, chunk), position, column=chunk.start_column)
+        for position, chunk in enumerate(ordered)
+    ]
+
+
+def _text(note: Note, chunk: Chunk) -> str:
+    if chunk.end_column:
+        return note.lines[chunk.start_line - 1][chunk.start_column : chunk.end_column]
+    return "\n".join(note.lines[chunk.start_line - 1 : chunk.end_line])
+
+
+def thread_prompt(note: Note) -> list[Passage]:
+    """Return the system prompt in a thread's front matter as a passage that cites the front matter's lines."""
+    prompt = note.front_matter.get("prompt")
+    text = prompt.strip() if isinstance(prompt, str) else ""
+    return [Passage(note.path, 1, note.head_lines, text)] if text else []
+
+
+def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages of a thread's messages, newest first."""
+    starts = [message.start_line for message in note.messages]
+    labelled = []
+    for passage in passages:
+        index = bisect_right(starts, passage.start_line) - 1
+        if index >= 0:
+            message = note.messages[index]
+            is_first = passage.start_line == message.start_line
+            speaker = f"{message.role} {message.time}".rstrip()
+            labelled.append(passage._replace(remark="" if is_first else f" ({speaker}, continued)"))
+    return labelled[::-1]
+
+
+def hit_passage(hit: Hit) -> Passage:
+    """Return a search hit as a passage."""
+    is_continued = hit.role and not hit.text.startswith("## ")
+    remark = f" ({hit.role} {hit.date}, continued)" if is_continued else ""
+    return Passage(hit.path, hit.start_line, hit.end_line, hit.text, remark=remark)
+
+
+def prompt_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:
+    """Return the active prompts among the notes, lowest priority first, then by path."""
+    active = [note for note in notes if note.kind is Kind.PROMPT and note.front_matter.get("active", True) is not False]
+    return [note.path for note in sorted(active, key=lambda note: (_priority(note), note.path))]
+
+
+def memory_notes(notes: Sequence[IndexedNote]) -> list[NotePath]:
+    """Return the notes of long-term memory: pinned notes by path, then those of the kind `memory`."""
+    pinned = [note.path for note in notes if note.pinned]
+    return [*pinned, *(note.path for note in notes if note.kind is Kind.MEMORY and not note.pinned)]
+
+
+def log_notes(notes: Iterable[IndexedNote], today: date) -> list[NotePath]:
+    """Return the logs of today and yesterday, newest first."""
+    days = [today.isoformat(), (today - timedelta(days=1)).isoformat()]
+    logs = [note for note in notes if note.kind is Kind.DAILY and note.date in days]
+    return [note.path for note in sorted(logs, key=lambda note: (days.index(note.date), note.path))]
+
+
+def _priority(note: IndexedNote) -> float:
+    value = note.front_matter.get("priority", DEFAULT_PRIORITY)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else DEFAULT_PRIORITY

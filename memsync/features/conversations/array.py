@@ -73,53 +73,57 @@ class Elements:
         at = 0
         while at < len(block):
             if self._in_string:
-                at, self._in_string = _end_of_string(block, at)
-                if self._in_string:
-                    break
+                rest = _REST_OF_STRING.match(block, at)
+                at = rest.end() if rest else at
+                if block[at : at + 1] != b'"':
+                    break  # the string continues in the next block, with a backslash at the end of this one
+                at, self._in_string = at + 1, False
                 continue
-            found = _TOKEN.search(block, at)
-            at = found.end() if found else len(block)
-            if found and found[0] == b'"':
+            token = _TOKEN.search(block, at)
+            at = token.end() if token else len(block)
+            if token and token[0] == b'"':
                 self._in_string = True
-            elif found and found[0] in _BRACKETS:
-                yield found.start()
+            elif token and token[0] in _BRACKETS:
+                yield token.start()
         self._understood = at
 
     def _is_counted(self, bracket: bytes) -> bool:
-        """Count a bracket; return False for one that closes nothing."""
-        if bracket in _OPENING:
-            return self._leave(bracket)
-        self._open += bracket
-        self._open_of_kind[bracket] += 1
-        self._containers += 1
-        self._deepest = max(self._deepest, len(self._open))
-        return True
+        """Count a bracket; return False for one that closes nothing.
 
-    def _leave(self, token: bytes) -> bool:
-        """Close the innermost container of that kind with everything in it; return False when the element has none.
-
-        An element that is not JSON may close what it has not opened; that does not end the array. Only the part that
-        is closed is searched, so that the work is linear in the length of the stream.
+        A closing bracket closes the innermost container of its kind with everything in it. An element that is not JSON
+        may close what it has not opened; that does not end the array. Only the part that is closed is searched, so
+        that the work is linear in the length of the stream.
         """
-        opening = _OPENING[token]
+        if bracket not in _OPENING:
+            self._open += bracket
+            self._open_of_kind[bracket] += 1
+            self._containers += 1
+            self._deepest = max(self._deepest, len(self._open))
+            return True
+        opening = _OPENING[bracket]
         is_first_of_several = len(self._open) > 1 and self._open[:1] == opening  # the array, with an element open
         if self._open_of_kind[opening] <= is_first_of_several:
             return False
-        at = self._open.rfind(opening)
+        start = self._open.rfind(opening)
         for kind in self._open_of_kind:
-            self._open_of_kind[kind] -= self._open.count(kind, at)
-        del self._open[at:]
+            self._open_of_kind[kind] -= self._open.count(kind, start)
+        del self._open[start:]
         return True
 
     def _hold(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._is_sound():
-            self._held += piece
-        else:
+        if self._excess():
             self._held.clear()
+        else:
+            self._held += piece
 
-    def _is_sound(self) -> bool:
-        return self._size <= MAX_ELEMENT_BYTES and self._deepest <= MAX_DEPTH + 1 and self._containers <= MAX_CONTAINERS
+    def _excess(self) -> str:
+        """Return which limit the element exceeds; empty for none."""
+        if self._size > MAX_ELEMENT_BYTES:
+            return f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB"
+        if self._deepest > MAX_DEPTH + 1:
+            return f"it is nested deeper than {MAX_DEPTH} levels"
+        return f"it has more than {MAX_CONTAINERS:,} objects and lists" if self._containers > MAX_CONTAINERS else ""
 
     def _scalars(self, piece: bytes) -> Iterator[Unusable]:
         """Yield a complaint if there is anything between two objects or lists."""
@@ -129,24 +133,7 @@ class Elements:
         self._clear()
 
     def _element(self) -> bytes | Unusable:
-        element: bytes | Unusable
-        if self._size > MAX_ELEMENT_BYTES:
-            element = Unusable(f"it is larger than {MAX_ELEMENT_BYTES // 1_000_000} MB")
-        elif self._deepest > MAX_DEPTH + 1:
-            element = Unusable(f"it is nested deeper than {MAX_DEPTH} levels")
-        elif self._containers > MAX_CONTAINERS:
-            element = Unusable(f"it has more than {MAX_CONTAINERS:,} objects and lists")
-        else:
-            element = bytes(self._held)
+        excess = self._excess()
+        element = Unusable(excess) if excess else bytes(self._held)
         self._clear()
         return element
-
-
-def _end_of_string(block: bytes, start: int) -> tuple[int, bool]:
-    """Return where a string ends, and whether it continues in the next block.
-
-    A backslash at the end of a block is read with the next block.
-    """
-    found = _REST_OF_STRING.match(block, start)
-    end = found.end() if found else start
-    return (end + 1, False) if block[end : end + 1] == b'"' else (end, True)

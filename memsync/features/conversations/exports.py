@@ -19,6 +19,7 @@ from memsync.model.vocabulary import JsonValue
 CHATGPT, CLAUDE = "chatgpt", "claude"
 MAX_ID_CHARS = 200
 MAX_TITLE_CHARS = 500
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".heic", ".bmp")
 _ROLES = ("user", "assistant", "system", "tool")
 _SENDERS = {"human": "user", "assistant": "assistant"}
 _FIRST_TIME, _LAST_TIME = 946_684_800, 4_102_444_800
@@ -46,7 +47,7 @@ def read_export(value: Any, place: str) -> ConversationText:
 
 
 def _chatgpt(export: Mapping[str, Any]) -> ConversationText:
-    """Read one conversation of a ChatGPT export: from its tree of messages, the branch that was shown last."""
+    """Read the branch that was shown last from a conversation's tree of messages."""
     name = _id(export.get("conversation_id") or export.get("id"), "the conversation")
     conversation = _begun(export.get("title"), export.get("create_time"), f"{CHATGPT}:{name}")
     nodes = _object(export["mapping"], "mapping")
@@ -59,7 +60,7 @@ def _chatgpt(export: Mapping[str, Any]) -> ConversationText:
 
 
 def _branch(export: Mapping[str, Any], nodes: Mapping[str, Any]) -> Sequence[str]:
-    """Return the keys of the messages on the branch that was shown last, in order."""
+    """Return the keys of the branch's messages, in order."""
     for key, node in nodes.items():
         _object(node, f"message {key[:MAX_ID_CHARS]}")
     leaf = export.get("current_node")
@@ -87,36 +88,37 @@ def _chatgpt_turn(key: str, message: Mapping[str, Any], named: Counter[str]) -> 
     to = f" to {recipient}" if isinstance(recipient, str) and recipient not in ("all", "") else ""
     by = f" of {author['name']}" if isinstance(author.get("name"), str) and author["name"] else ""
     pieces = list(_content(content, f"{by}{to}", named))
-    attachments = _list(metadata.get("attachments") or [], "its attachments")
-    pieces += [_name(_attachment_kind(one), _first(one, "name", "id"), named) for one in attachments]
-    model = metadata.get("model_slug")
+    for attachment in _list(metadata.get("attachments") or [], "its attachments"):
+        mime_type = _first(_object(attachment, "an attachment"), "mime_type")
+        kind = "image" if mime_type.startswith("image/") else "file"
+        pieces.append(_name(kind, _first(attachment, "name", "id"), named))
     attributes = {"id": _id(message.get("id") or key, "it")}
+    model = metadata.get("model_slug")
     if isinstance(model, str) and model:
         attributes["model"] = model
     return _turn(role, pieces, _moment(message.get("create_time")), attributes)
 
 
-def _content(content: Mapping[str, Any], about: str, named: Counter[str]) -> Iterator[str]:
+def _content(content: Mapping[str, Any], direction: str, named: Counter[str]) -> Iterator[str]:
     """Yield the pieces of a message: its own words as they are, anything else quoted under a label."""
     kind = content.get("content_type")
     kind = kind if isinstance(kind, str) and kind else "text"
     if kind in ("text", "multimodal_text"):
         words = [*_parts(content, named)]
-        yield from words if not about else (_quoted(f"text{about}", word) for word in words if word.strip())
+        yield from words if not direction else (_quoted(f"text{direction}", word) for word in words if word.strip())
     elif kind == "code":
         language = content.get("language")
         label = f"code in {language}" if isinstance(language, str) and language not in ("", "unknown") else "code"
-        yield _quoted(f"{label}{about}", _text(content.get("text"), "its code"))
+        yield _quoted(f"{label}{direction}", _text(content.get("text"), "its code"))
     elif kind == "thoughts":
         for thought in _list(content.get("thoughts") or [], "its thoughts"):
-            thought = _object(thought, "a thought")
-            yield _quoted("thinking", _strings(thought, ("summary", "content")))
+            yield _quoted("thinking", _strings(_object(thought, "a thought"), ("summary", "content")))
     else:
         text = _strings(content, ("title", "name", "url", "domain", "summary", "result", "content", "text", "snippet"))
         parts = _parts(content, named) if "parts" in content else ()
         context = _strings(content, ("user_profile", "user_instructions", "model_set_context", "output_str"))
         text = "\n".join(filter(None, (text, *parts, context)))
-        yield _quoted(f"{kind.replace('_', ' ')}{about}", text) if text.strip() else _name(kind, "", named)
+        yield _quoted(f"{kind.replace('_', ' ')}{direction}", text) if text.strip() else _name(kind, "", named)
 
 
 def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
@@ -128,30 +130,19 @@ def _parts(content: Mapping[str, Any], named: Counter[str]) -> Iterator[str]:
         if part is None or isinstance(part, str):
             yield part or ""
             continue
-        part = _object(part, "one of its parts")
-        text = _strings(part, ("text",))
+        text = _strings(_object(part, "one of its parts"), ("text",))
         kind = str(part.get("content_type") or "attachment")
         if text.strip():
             yield _quoted(kind.replace("_", " "), text)
         else:
-            yield _name(_media_kind(kind), _first(part, "name", "file_name", "asset_pointer"), named)
-
-
-def _media_kind(kind: str) -> str:
-    """Return the kind of a part in one word: `image` for an image_asset_pointer."""
-    return next((word for word in ("image", "audio", "video") if word in kind), kind)
-
-
-def _attachment_kind(attached: Any) -> str:
-    kind = _object(attached, "an attachment").get("mime_type")
-    return "image" if isinstance(kind, str) and kind.startswith("image/") else "file"
+            medium = next((word for word in ("image", "audio", "video") if word in kind), kind)
+            yield _name(medium, _first(part, "name", "file_name", "asset_pointer"), named)
 
 
 # ------------------------------------------------------------------------------------------------- Claude
 
 
 def _claude(export: Mapping[str, Any]) -> ConversationText:
-    """Read one conversation of a Claude export."""
     name = _id(export.get("uuid"), "the conversation")
     conversation = _begun(export.get("name"), export.get("created_at"), f"{CLAUDE}:{name}")
     for number, message in enumerate(_list(export["chat_messages"], "chat_messages"), 1):
@@ -176,8 +167,10 @@ def _claude_turn(message: Mapping[str, Any], named: Counter[str]) -> Sequence[Tu
             pieces.append(_quoted(f"attachment {name}".rstrip(), extracted))
         else:
             pieces.append(_name("file", name, named))
-    names = [_file_name(one) for key in ("files", "files_v2") for one in _list(message.get(key) or [], f"its {key}")]
-    pieces += [_name(_kind_of_file(name), name, named) for name in dict.fromkeys(names)]
+    files = [file for key in ("files", "files_v2") for file in _list(message.get(key) or [], f"its {key}")]
+    names = [_first(_object(file, "a file"), "file_name", "name", "file_uuid", "uuid") for file in files]
+    for name in dict.fromkeys(names):
+        pieces.append(_name("image" if name.lower().endswith(_IMAGES) else "file", name, named))
     attributes = {"id": _id(message["uuid"], "it")} if message.get("uuid") is not None else {}
     return _turn(_SENDERS[sender], pieces, _moment(message.get("created_at")), attributes)
 
@@ -193,13 +186,11 @@ def _claude_block(block: Mapping[str, Any], named: Counter[str]) -> Iterator[str
     elif kind == "tool_result":
         label = f"result of {_first(block, 'name') or 'a tool'}"
         content = block.get("content")
-        inner = [content] if isinstance(content, str) else _list(content or [], "the result of a tool")
-        for part in inner:
+        for part in [content] if isinstance(content, str) else _list(content or [], "the result of a tool"):
             if isinstance(part, str):
                 yield _quoted(label, part)
                 continue
-            part = _object(part, "the result of a tool")
-            text = _strings(part, ("title", "url", "text"))
+            text = _strings(_object(part, "the result of a tool"), ("title", "url", "text"))
             yield _quoted(label, text) if text.strip() else _name(str(part.get("type") or "result"), "", named)
     else:
         text = _strings(block, ("title", "text", "content"))
@@ -209,27 +200,20 @@ def _claude_block(block: Mapping[str, Any], named: Counter[str]) -> Iterator[str
 
 def _arguments(given: Any) -> str:
     """Return the arguments of a tool call, one a line, texts as they are."""
-    if not isinstance(given, dict):
-        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return "\n".join(
-        f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        for key, value in given.items()
-    )
+    if isinstance(given, dict):
+        return "\n".join(f"{key}: {_as_text(value)}" for key, value in given.items())
+    return _as_text(given)
 
 
-def _file_name(one: Any) -> str:
-    return _first(_object(one, "a file"), "file_name", "name", "file_uuid", "uuid")
-
-
-def _kind_of_file(name: str) -> str:
-    return "image" if name.lower().endswith((".png", ".jpg", ".jpeg", ".gif", ".webp", ".heic", ".bmp")) else "file"
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 # ------------------------------------------------------------------------------------------------- common
 
 
 def _begun(title: Any, time: Any, source: str) -> ConversationText:
-    """Return a conversation that has no messages yet."""
+    """Return a conversation without messages."""
     name = " ".join(_text(title, "its title").split())[:MAX_TITLE_CHARS] or "Untitled"
     created = _moment(time)
     head: dict[str, JsonValue] = {"title": name, **({"created": created} if created else {})}
@@ -245,7 +229,7 @@ def _about(what: str, read: Callable[..., Sequence[Turn]], *arguments: Any) -> S
 
 
 def _turn(role: str, pieces: Sequence[str], time: str, attributes: dict[str, str]) -> Sequence[Turn]:
-    """Return a list with the message, or an empty list if it has no text."""
+    """Return a list of the message, empty if that has no text."""
     text = "\n\n".join(piece for piece in pieces if piece.strip())
     return [Turn(role, text, time, attributes)] if text else []
 

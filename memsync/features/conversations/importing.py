@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from posixpath import basename, dirname
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
@@ -39,7 +40,7 @@ HEAD_KEYS = (
 Not others: `prompt` would instruct agents, `pinned` would put the thread into every context, `kind` would make it
 something other than a thread.
 """
-MOST_NAMES = 5
+MAX_NAMES = 5
 """How many of the keys left out a warning names."""
 IMPORTED = "imported"
 """The front matter key for the day of the import. The thread's age counts from that day."""
@@ -76,10 +77,13 @@ class Importer:
     def write(self, conversations: Iterable[ConversationText | Skipped]) -> ImportReport:
         """Write the messages that are not there yet; report each conversation that cannot be written, and go on.
 
-        It waits for the disk once, at the end: after an interruption the user can simply run it again.
+        It waits for the disk only once, at the end: after an interruption the user can simply run it again.
         """
         report = ImportReport()
-        sources = _imported_before(self._memory)
+        with self._memory.as_of_now() as (reader, pending):
+            sources = {thread.source: thread.path for thread in reader.threads() if thread.source}
+        if pending:
+            sources = {**dict(sources_in_files(self._memory.files, set(sources.values()))), **sources}
         with self._memory.writer.lock(), ExitStack() as self._open:
             self._folders.clear()
             for conversation in conversations:
@@ -89,7 +93,7 @@ class Importer:
                 try:
                     self._write(conversation, sources, report)
                 except (MemsyncError, Unusable) as error:
-                    report.wrong.append(_said(conversation, str(error)))
+                    report.wrong.append(_complaint(conversation, str(error)))
                 else:
                     report.named.update(conversation.named)
             os.sync()
@@ -97,11 +101,12 @@ class Importer:
 
     def _write(self, conversation: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:
         turns = conversation.turns
-        head, left_out = _allowed(conversation.head)
+        head = _allowed(conversation.head)
+        left_out = sorted(repr(key[:60]) for key in conversation.head.keys() - head.keys())
         if left_out:
-            report.wrong.append(
-                _said(conversation, f"left out of its head: {_few(left_out)}; an import may not set it")
-            )
+            more = len(left_out) - MAX_NAMES
+            names = ", ".join(left_out[:MAX_NAMES]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")
+            report.wrong.append(_complaint(conversation, f"left out of its head: {names}; an import may not set it"))
         if conversation.source:
             head["source"] = conversation.source
         path = self._path(conversation, sources)
@@ -120,36 +125,32 @@ class Importer:
 
     def _path(self, conversation: ConversationText, sources: dict[str, NotePath]) -> NotePath:
         """Return the path of a conversation's thread. Raises Unusable where imports may not write, UsageError."""
-        if conversation.source:
-            path = sources.get(conversation.source)
-            if path is None:
-                path = sources[conversation.source] = self._new_path(slug_of(conversation.name) or "thread")
-        else:
+        root, refuses = self._memory.files.root, self._memory.reader.rules.refuses_import
+        if not conversation.source:
             path = thread_path(conversation.name)
-            if not os.path.lexists(self._memory.files.root / path):
+            if not os.path.lexists(root / path):
                 path = NotePath(path.removeprefix(ARCHIVE_FOLDER))
-        refusal = self._memory.reader.rules.refuses_import(path)
-        if refusal:
+        elif conversation.source in sources:
+            path = sources[conversation.source]
+        else:
+            slug = slug_of(conversation.name) or "thread"
+            path = free_path(root, slug)
+            path = sources[conversation.source] = free_path(root, f"thread-{slug}") if refuses(path) else path
+        if refusal := refuses(path):
             raise Unusable(refusal)
         return path
 
-    def _new_path(self, slug: str) -> NotePath:
-        """Return a free path for a conversation, named thread-SLUG where imports may not write to SLUG."""
-        root = self._memory.files.root
-        path = free_path(root, slug)
-        return free_path(root, f"thread-{slug}") if self._memory.reader.rules.refuses_import(path) else path
-
     def _content(self, path: NotePath) -> bytes | None:
-        """Return the bytes of a thread, None when it does not exist."""
         try:
-            with note_file.opened(self._folder(path), path, _name(path)) as file:
+            with note_file.opened(self._folder(path), path, basename(path)) as file:
                 return note_file.read(file, path)
         except FileNotFoundError:
             return None
 
     def _make(self, path: NotePath, content: bytes) -> bool:
+        """Create a thread and return True; return False if it exists."""
         try:
-            note_file.create(self._folder(path), _name(path), content, sync=False)
+            note_file.create(self._folder(path), basename(path), content, sync=False)
         except FileExistsError:
             return False
         except OSError as error:
@@ -158,7 +159,7 @@ class Importer:
 
     def _folder(self, path: NotePath) -> int:
         """Return a descriptor of the note's folder, which stays open until the import is over."""
-        name = path.rpartition("/")[0]
+        name = dirname(path)
         if name not in self._folders:
             self._folders[name] = self._open.enter_context(folder_of(self._memory.files.root, path, create=True))
         return self._folders[name]
@@ -166,7 +167,7 @@ class Importer:
     def _continue(self, path: NotePath, turns: list[Turn], report: ImportReport) -> None:
         """Append the messages that a thread lacks, in order."""
         note = self._memory.editor.read(path)
-        known = Counter(_keys(turns_of(note))) if note else Counter()
+        known = Counter(_keys(_turns_of(note))) if note else Counter()
         new = []
         for turn, key in zip(turns, _keys(turns), strict=True):
             if known[key]:
@@ -184,32 +185,21 @@ class Importer:
             report.paths.append(path)
 
 
-def _said(conversation: ConversationText, reason: str) -> str:
-    """Return what is wrong with a conversation, and where it is."""
+def _complaint(conversation: ConversationText, reason: str) -> str:
     reason = shortened(reason)
     if conversation.source:
         return f"{conversation.place}: {reason}"
     return f"{conversation.name[:200]}: {reason}" + (f" (from {conversation.place} on)" if conversation.place else "")
 
 
-def _allowed(head: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], list[str]]:
-    """Return the front matter that an import may set, and the other keys."""
-    allowed = {
-        key: [whole_characters(item) for item in value]
-        if isinstance(value, list)
-        else whole_characters(value)
-        if isinstance(value, str)
-        else value
-        for key, value in head.items()
-        if key in HEAD_KEYS and _is_allowed(key, value)
-    }
-    return allowed, sorted(repr(key[:60]) for key in head.keys() - allowed.keys())
+def _allowed(head: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: _clean(value) for key, value in head.items() if key in HEAD_KEYS and _is_allowed(key, value)}
 
 
-def _few(names: list[str]) -> str:
-    """Return the first names and the number of others."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} other{'s' * (more > 1)}" if more > 0 else "")
+def _clean(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return whole_characters(value) if isinstance(value, str) else value
 
 
 def _is_allowed(key: str, value: JsonValue) -> bool:
@@ -222,13 +212,6 @@ def _is_allowed(key: str, value: JsonValue) -> bool:
     return isinstance(value, (str, int, float)) and value != ""
 
 
-def _imported_before(memory: Workspace) -> dict[str, NotePath]:
-    """Return the threads of earlier imports, by their source."""
-    with memory.as_of_now() as (reader, pending):
-        known = {thread.source: thread.path for thread in reader.threads() if thread.source}
-    return {**dict(sources_in_files(memory.files, set(known.values()))), **known} if pending else known
-
-
 def sources_in_files(files: NoteFiles, known: Container[NotePath]) -> Iterator[tuple[str, NotePath]]:
     """Yield (source, path) for the threads in the memory root, except those in `known`.
 
@@ -237,39 +220,34 @@ def sources_in_files(files: NoteFiles, known: Container[NotePath]) -> Iterator[t
     """
     folders = Places(folder.rstrip("/") for folder in (THREADS_FOLDER, f"{ARCHIVE_FOLDER}{THREADS_FOLDER}"))
     for path in files.scan(folders).files:
-        source = _source_in(files, path) if path not in known else ""
-        if source:
-            yield source, path
-
-
-def _source_in(files: NoteFiles, path: NotePath) -> str:
-    with suppress(FileNotFoundError, NoteError):
-        begin = files.beginning(path, MAX_HEAD_BYTES)
-        if b"\nsource:" in begin:
-            value = read_head(split_lines(begin.decode("utf-8-sig", "replace"))).values.get("source")
-            return value if isinstance(value, str) else ""
-    return ""
+        head = b""
+        with suppress(FileNotFoundError, NoteError):
+            head = files.beginning(path, MAX_HEAD_BYTES) if path not in known else b""
+        if b"\nsource:" in head:
+            source = read_head(split_lines(head.decode("utf-8-sig", "replace"))).values.get("source")
+            if isinstance(source, str) and source:
+                yield source, path
 
 
 def export_lines(note: Note) -> Iterator[str]:
     """Yield a thread as JSON Lines: one message a line, the first line with the head."""
     name = note.path.removeprefix(THREADS_FOLDER).removesuffix(".md")
-    named = name if note.path == f"{THREADS_FOLDER}{name}.md" and "/" not in name else note.path
+    thread = name if note.path == f"{THREADS_FOLDER}{name}.md" and "/" not in name else note.path
     head = dict(note.front_matter)
     if head.pop(IMPORTED, None) and head.get("tier") == _IMPORTED_TIER:
         del head["tier"]
-    first: dict[str, object] = {"thread": named, **({"head": head} if head else {})}
-    turns = turns_of(note)
+    first: dict[str, object] = {"thread": thread, **({"head": head} if head else {})}
+    turns = _turns_of(note)
     if not turns:
         yield json.dumps(first, ensure_ascii=False)
     for turn in turns:
         message = {"role": turn.role, "time": turn.time, "text": turn.text, "attributes": turn.attributes}
         line = {**first, **{key: value for key, value in message.items() if value or key == "role"}}
         yield json.dumps(line, ensure_ascii=False)
-        first = {"thread": named}
+        first = {"thread": thread}
 
 
-def turns_of(note: Note) -> list[Turn]:
+def _turns_of(note: Note) -> list[Turn]:
     """Return the messages of a thread as they were before memsync wrote them."""
     return [
         Turn(
@@ -291,11 +269,11 @@ def _keys(turns: Iterable[Turn]) -> Iterator[tuple[str, ...]]:
 
 def _content(head: Mapping[str, JsonValue], turns: Iterable[Turn]) -> bytes:
     """Return a whole thread note as bytes. Raises Unusable if it could not be read back."""
-    begin = head_of(head)
-    if dict(read_head(split_lines(begin)).values) != head:
+    front_matter = head_of(head)
+    if dict(read_head(split_lines(front_matter)).values) != head:
         raise Unusable("its head cannot be written as front matter")
     body = "\n\n".join(_message(turn).text for turn in turns)
-    return f"{begin}{body}\n".encode()
+    return f"{front_matter}{body}\n".encode()
 
 
 def _message(turn: Turn) -> Addition:
@@ -303,10 +281,6 @@ def _message(turn: Turn) -> Addition:
         return exact_message(turn.role, turn.text, turn.time, turn.attributes)
     except UsageError as error:
         raise Unusable(error.message) from error
-
-
-def _name(path: NotePath) -> str:
-    return path.rpartition("/")[2]
 
 
 def import_file(memory: Workspace, path: str | os.PathLike[str], *, progress: Progress = no_progress) -> ImportReport:

@@ -14,7 +14,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +21,7 @@ from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
 from memsync.features.conversations.array import MAX_CONTAINERS, Elements
 from memsync.features.conversations.exports import NO_EXPORT, read_export
-from memsync.ports import Progress
+from memsync.ports import Progress, no_progress
 
 MAX_EXPANDED_BYTES = 4_000_000_000
 MAX_RATIO = 200
@@ -43,7 +42,7 @@ _HINT = "Name a .jsonl, conversations.json or .zip."
 Read = Iterator[ConversationText | Skipped]
 
 
-def read_conversations(path: Path, progress: Progress | None = None) -> Read:
+def read_conversations(path: Path, progress: Progress = no_progress) -> Read:
     """Yield the conversations of a file, and what is left out of it. Raises UsageError for a file of another format.
 
     A `.zip` is an export as it was downloaded; otherwise the first character tells JSON from JSON Lines.
@@ -57,10 +56,8 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
             start = file.read(4096)
             if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise UsageError(f"{path} is UTF-16", hint="Save it as UTF-8.")
-            start = start.removeprefix(codecs.BOM_UTF8)
             file.seek(0)
-            is_array = start.lstrip().startswith(b"[")
-            if is_array:
+            if start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
                 yield from _from_array(stream, f"{path}")
             else:
                 yield from _from_lines(stream, is_named_json=path.suffix.lower() == ".json")
@@ -69,39 +66,39 @@ def read_conversations(path: Path, progress: Progress | None = None) -> Read:
 
 
 class _Counted:
-    """A stream that reports how much of it was read, and raises BadZipFile after `most` bytes (0: no limit)."""
+    """A stream that reports how much of it was read, and raises BadZipFile after `limit` bytes (0: no limit)."""
 
-    def __init__(self, stream: IO[bytes], total: int, progress: Progress | None, most: int = 0) -> None:
+    def __init__(self, stream: IO[bytes], total: int, progress: Progress, limit: int = 0) -> None:
         self._stream = stream
         self._total = total
         self._progress = progress
-        self._most = most
+        self._limit = limit
         self._done = 0
 
     def read(self, size: int) -> bytes:
-        block = self._stream.read(size)
-        self._count(len(block))
-        return block
+        return self._counted(self._stream.read(size))
 
     def readline(self, size: int) -> bytes:
-        line = self._stream.readline(size)
-        if self._progress is not None:
-            self._count(len(line))
-        return line
+        return self._counted(self._stream.readline(size))
 
-    def _count(self, size: int) -> None:
-        self._done += size
-        if self._most and self._done > self._most:
-            raise zipfile.BadZipFile(f"it expands to more than {self._most:,} bytes")
-        if self._progress is not None and self._total:
+    def _counted(self, block: bytes) -> bytes:
+        self._done += len(block)
+        if self._limit and self._done > self._limit:
+            raise zipfile.BadZipFile(f"it expands to more than {self._limit:,} bytes")
+        if self._total:
             self._progress(READING, min(self._done, self._total), self._total)
+        return block
 
 
 # ------------------------------------------------------------------------------------------------ archives
 
 
-def _from_archive(path: Path, progress: Progress | None) -> Read:
-    with _archive(path) as archive:
+def _from_archive(path: Path, progress: Progress) -> Read:
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
+    with archive:
         members = [entry for entry in archive.infolist() if _MEMBER.fullmatch(entry.filename) and not entry.is_dir()]
         if not members:
             raise UsageError(f"{path} holds no conversations.json", hint="Name the export as it was downloaded.")
@@ -115,20 +112,10 @@ def _from_archive(path: Path, progress: Progress | None) -> Read:
             left -= member.file_size
             try:
                 with archive.open(member) as file:
-                    stream = _Counted(file, member.file_size, progress, most=member.file_size)
+                    stream = _Counted(file, member.file_size, progress, limit=member.file_size)
                     yield from _from_array(stream, member.filename)
             except _BROKEN as error:
                 yield Skipped(member.filename, f"the rest cannot be read: {error}")
-
-
-@contextmanager
-def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        archive = zipfile.ZipFile(path)
-    except _BROKEN as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint=_HINT) from error
-    with archive:
-        yield archive
 
 
 # ------------------------------------------------------------------------------------------------- exports
@@ -160,7 +147,7 @@ def _from_array(stream: Any, name: str) -> Read:
 def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
     """Yield the conversations of JSON Lines.
 
-    A `.json` file was probably meant to be an export: the reason for leaving out its first line says that it is not.
+    A `.json` file was probably meant to be an export. So the reason for leaving out its first line says that it is not.
     """
     by_name: dict[str, ConversationText] = {}
     size = 0
@@ -170,10 +157,8 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
         size += len(line)
         place = f"line {number}"
         if size > MAX_LINES_BYTES or (len(line) == MAX_LINE_BYTES and not line.endswith(b"\n")):
-            limit = MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES
-            yield Skipped(
-                place, f"over {limit // 1_000_000} MB: this line and all after it are left out; split the file"
-            )
+            limit = (MAX_LINES_BYTES if size > MAX_LINES_BYTES else MAX_LINE_BYTES) // 1_000_000
+            yield Skipped(place, f"over {limit} MB: this line and all after it are left out; split the file")
             break
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -192,8 +177,6 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
 
 def _check_containers(line: bytes) -> None:
     """Raise Unusable for a line with more objects and lists than one conversation may have."""
-    if len(line) <= MAX_CONTAINERS:
-        return
     if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here, but not in Elements
         element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
         if isinstance(element, Unusable):
@@ -207,34 +190,24 @@ def _add_line(line: Any, by_name: dict[str, ConversationText], place: str) -> No
     head, role = line.get("head", {}), line.get("role")
     if not isinstance(head, dict):
         raise Unusable("head must be an object")
-    turn = None
-    if role is not None:
-        turn = Turn(role, line.get("text", ""), line.get("time", ""), line.get("attributes", {}))
-        if not (isinstance(role, str) and isinstance(turn.text, str) and isinstance(turn.time, str)):
-            raise Unusable("role, text and time must be texts")
-        if not isinstance(turn.attributes, dict):
-            raise Unusable("attributes must be an object")
-        if not all(isinstance(value, str) for value in turn.attributes.values()):
-            turn.attributes = _texts(turn.attributes)
+    turn = _turn(role, line) if role is not None else None
     conversation = by_name.get(name)
     if conversation is None:
         conversation = by_name[name] = ConversationText(name, place=place)
-    if head:
-        _add_head(conversation, head)
+    if head and len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
+        raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
+    conversation.head.update(head)
     if turn is not None:
         conversation.turns.append(turn)
 
 
-def _add_head(conversation: ConversationText, head: Mapping[str, Any]) -> None:
-    if len(conversation.head.keys() | head.keys()) > MAX_HEAD_NAMES:
-        raise Unusable(f"head has more than {MAX_HEAD_NAMES} names")
-    conversation.head.update(head)
-
-
-def _texts(attributes: Mapping[str, Any]) -> dict[str, str]:
-    texts = {}
+def _turn(role: Any, line: Mapping[str, Any]) -> Turn:
+    text, time, attributes = line.get("text", ""), line.get("time", ""), line.get("attributes", {})
+    if not (isinstance(role, str) and isinstance(text, str) and isinstance(time, str)):
+        raise Unusable("role, text and time must be texts")
+    if not isinstance(attributes, dict):
+        raise Unusable("attributes must be an object")
     for key, value in attributes.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise Unusable(f"attribute {key} is neither text nor a number")
-        texts[key] = str(value)
-    return texts
+    return Turn(role, text, time, {key: str(value) for key, value in attributes.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,10 @@ from memsync.model.filters import Filters
 from memsync.model.query import Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import NoteFiles
-from memsync.notes.parse import NoteReader, parse_note
+from memsync.notes.parse import parse_note
 from memsync.ports import Progress
-from memsync.search.freshness import Answering
 from memsync.search.snippet import holds_all, stems_of
+from memsync.workspace import Workspace
 
 HITS = 10
 AUC = "AUC"
@@ -63,7 +62,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Questions whose first hit has a score from `low` to `high`: their mean score, and the share that was answered."""
+    """Questions whose first hit has a score from `low` to `high`: their number, mean score and answered share."""
 
     low: float
     high: float
@@ -74,10 +73,10 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What `search.min_score` = `score` does: `lost` of `answered` questions, `silenced` of `unanswerable` ones.
+    """The effect of `search.min_score` = `score`: `lost` of `answered` questions, `silenced` of `unanswerable` ones.
 
-    An answered question is lost when its answer is in no hit that is still shown. An unanswerable question is silenced
-    when no hit is shown.
+    An answered question is lost when no hit with its answer is still shown. An unanswerable question is silenced when
+    no hit is shown.
     """
 
     score: float
@@ -151,18 +150,15 @@ class Asked:
 
 
 class Evaluator:
-    """Asks one memory; `parse` parses a question as a search does."""
+    """Asks one memory; `warnings` are those of its answers."""
 
-    def __init__(self, files: NoteFiles, reader: NoteReader, answering: Answering, parse: Callable[..., Query]) -> None:
-        self._files = files
-        self._reader = reader
-        self._answering = answering
-        self._parse = parse
+    def __init__(self, memory: Workspace) -> None:
+        self._memory = memory
         self.warnings: dict[str, None] = {}
 
     def from_file(self, content: bytes, name: str) -> list[Question]:
         """Return the questions of a file. Raises UsageError, with the line, for a question that cannot be asked."""
-        with self._answering.as_of_now() as (reader, _):
+        with self._memory.as_of_now() as (reader, _):
             known = [note.path for note in reader.notes()]
         questions = read_questions(content, name, known)
         for question in questions:
@@ -176,25 +172,25 @@ class Evaluator:
             if last == sys.maxsize:
                 continue
             try:
-                lines = self._files.read(NotePath(path))[0].count(b"\n") + 1
+                lines = self._memory.files.read(NotePath(path))[0].count(b"\n") + 1
             except (OSError, NoteError):
-                continue  # it is gone or unreadable: no search finds it either
+                continue  # no search finds a note that is gone or unreadable
             if last > lines:
                 raise UsageError(f"{question.source}: {path} has no line {last}", hint="Was the note edited since?")
 
-    def generated(self, most: int, progress: Progress) -> list[Question]:
-        """Return questions made from the notes' headings and links, each also in a version without an answer."""
-        with self._answering.as_of_now() as (reader, _):
-            notes = [note.path for note in reader.notes() if not note.archived]
-        vault = Vault()
+    def generated(self, limit: int, progress: Progress) -> list[Question]:
+        """Return at most `limit` questions made from the notes' headings and links, and these without their answers."""
+        with self._memory.as_of_now() as (index, _):
+            notes = [note.path for note in index.notes() if not note.archived]
+        vault, reader = Vault(), self._memory.reader
         for number, path in enumerate(notes, 1):
             try:
-                content, _ = self._files.read(path)
-                vault.add(parse_note(path, content, self._reader.rules, self._reader.max_structured_bytes))
+                content, _ = self._memory.files.read(path)
+                vault.add(parse_note(path, content, reader.rules, reader.max_structured_bytes))
             except (OSError, NoteError, BinaryFileError):  # it was just deleted or changed
                 continue
             progress("reading notes", number, len(notes))
-        questions = vault.questions(most)
+        questions = vault.questions(limit)
         if not questions:
             raise UsageError(
                 "no questions can be made of these notes: they have no headings of several words and no links",
@@ -206,7 +202,7 @@ class Evaluator:
         """Ask all questions of the index as it is, without counting that as use. Raises UsageError."""
         if not questions:
             return []
-        self._found(self._query(questions[0]))  # loads the model, so that the first latency is not special
+        self._hits(self._query(questions[0]))  # loads the model, so that the first latency does not include that
         asked = []
         for number, question in enumerate(questions, 1):
             asked.append(self._ask(question))
@@ -215,9 +211,9 @@ class Evaluator:
 
     def _ask(self, question: Question) -> Asked:
         query = self._query(question)
-        started = time.perf_counter()
-        hits = self._found(query)
-        milliseconds = (time.perf_counter() - started) * 1000
+        started_at = time.perf_counter()
+        hits = self._hits(query)
+        milliseconds = (time.perf_counter() - started_at) * 1000
         stems = stems_of(query.words)
         return Asked(
             question,
@@ -227,15 +223,15 @@ class Evaluator:
             milliseconds,
         )
 
-    def _found(self, query: Query) -> tuple[Any, ...]:
-        result = self._answering.found(query, tokens=None, fresh=Fresh.NONE, generation=0)
+    def _hits(self, query: Query) -> tuple[Any, ...]:
+        result = self._memory.answering.found(query, tokens=None, fresh=Fresh.NONE, generation=0)
         self.warnings.update(dict.fromkeys(result.warnings))
         return result.hits
 
     def _query(self, question: Question) -> Query:
         filters = Filters(path_globs=paths_besides(question.without))
         try:
-            return replace(self._parse(question.text, limit=HITS, filters=filters), min_score=0.0)
+            return replace(self._memory.parse(question.text, limit=HITS, filters=filters), min_score=0.0)
         except UsageError as error:
             raise UsageError(f"{question.source}: {error.message}", hint=error.hint) from None
 
@@ -252,25 +248,23 @@ def measured(asked: Sequence[Asked], settings: Mapping[str, Any], mode: Mode, mi
     """Return the measures of the answers; `settings` are the changed ones, `mode` and `min_score` the current ones."""
     answerable = [answer for answer in asked if answer.question.answers]
     unanswerable_scores = [answer.score for answer in asked if not answer.question.answers]
-    figures = [_figure(name, [measure(answer.rank) for answer in answerable]) for name, measure in MEASURES.items()]
+    figures = []
+    for name, measure in MEASURES.items() if answerable else ():
+        values = [measure(answer.rank) for answer in answerable]
+        figures.append(Figure(name, mean_of(values), *interval(values)))
     if answerable and unanswerable_scores:
-        scores = [answer.score for answer in answerable]
-        figures.append(
-            Figure(
-                AUC, area_under_roc(scores, unanswerable_scores), *middle(resampled_areas(scores, unanswerable_scores))
-            )
-        )
-    timed = [answer.milliseconds for answer in asked if not answer.question.without] or [
-        answer.milliseconds for answer in asked
-    ]
+        scores = ([answer.score for answer in answerable], unanswerable_scores)
+        figures.append(Figure(AUC, area_under_roc(*scores), *middle(resampled_areas(*scores))))
+    timed = [answer for answer in asked if not answer.question.without] or asked
+    milliseconds = [answer.milliseconds for answer in timed]
     floor = _floor(asked, 0.0 if mode is Mode.KEYWORD else min_score)
     suggested, reason = _suggested(asked, mode, floor)
     graded = [] if mode is Mode.KEYWORD else [(answer.score, answer.rank > 0) for answer in asked]
     return Measured(
         settings,
-        tuple(answer for answer in figures if answer is not None),
-        percentile(timed, 0.5),
-        percentile(timed, 0.95),
+        tuple(figures),
+        percentile(milliseconds, 0.5),
+        percentile(milliseconds, 0.95),
         tuple(
             Bin(low, high, len(pairs), mean_of([score for score, _ in pairs]), mean_of([yes for _, yes in pairs]))
             for low, high, pairs in bins_of(graded)
@@ -286,10 +280,9 @@ def changes(before: Sequence[Asked], after: Sequence[Asked]) -> list[Effect]:
     pairs = [pair for pair in zip(before, after, strict=True) if pair[0].question.answers]
     unanswerable = [pair for pair in zip(before, after, strict=True) if not pair[0].question.answers]
     changed = []
-    for name, measure in MEASURES.items():
+    for name, measure in MEASURES.items() if pairs else ():
         differences = [measure(new.rank) - measure(old.rank) for old, new in pairs]
-        if differences:
-            changed.append(_change(name, mean_of(differences), interval(differences)))
+        changed.append(_change(name, mean_of(differences), interval(differences)))
     if pairs and unanswerable:
         areas = [([pair[run].score for pair in pairs], [pair[run].score for pair in unanswerable]) for run in (0, 1)]
         old, new = (resampled_areas(*scores) for scores in areas)
@@ -303,24 +296,20 @@ def _change(name: str, value: float, between: tuple[float, float]) -> Effect:
     return Effect(name, value, low, high, "better" if low > 0 else "worse" if high < 0 else "noise")
 
 
-def _figure(name: str, values: Sequence[float]) -> Figure | None:
-    return Figure(name, mean_of(values), *interval(values)) if values else None
-
-
-def _suggested(asked: Sequence[Asked], mode: Mode, now: Floor) -> tuple[Floor | None, str]:
+def _suggested(asked: Sequence[Asked], mode: Mode, current: Floor) -> tuple[Floor | None, str]:
     """Return the highest floor that loses at most 1 % of the answered questions, or why there is none."""
     if mode is Mode.KEYWORD:
         return None, "in keyword mode scores are not probabilities, and min_score does not apply"
-    try:
-        floor = _floor(asked, highest_floor([answer.survives(answering=True) for answer in asked if answer.rank]))
-        if (floor.lost, floor.silenced) == (now.lost, now.silenced):
-            return None, "the current one does as well"
-        return floor, ""
-    except ValueError:
-        pass
-    if not any(answer.rank for answer in asked):
+    survived = [answer.survives(answering=True) for answer in asked if answer.rank]
+    if not survived:
         return None, "no question was answered"
-    return None, "every answering hit contains all words of its question, and no min_score hides such hits"
+    try:
+        floor = _floor(asked, highest_floor(survived))
+    except ValueError:
+        return None, "every answering hit contains all words of its question, and no min_score hides such hits"
+    if (floor.lost, floor.silenced) == (current.lost, current.silenced):
+        return None, "the current one does as well"
+    return floor, ""
 
 
 def _floor(asked: Sequence[Asked], score: float) -> Floor:

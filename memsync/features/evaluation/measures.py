@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import numpy as np
+from typing import Any
 
 Range = tuple[str, int, int]
 RESAMPLES = 2_000
 BINS = 10
-MOST_LOST = 0.01
+MAX_LOST_SHARE = 0.01
 """The share of answered questions that a suggested floor may lose."""
-
-
-def line_hit_at(hits: Sequence[Range], relevant: Sequence[Range], k: int) -> bool:
-    """Tell whether one of the first k hits overlaps an answering range."""
-    return any(p == path and first <= b and last >= a for path, first, last in hits[:k] for p, a, b in relevant)
 
 
 def answer_rank(hits: Sequence[Range], relevant: Sequence[Range]) -> int:
     """Return the rank (from 1) of the first hit that overlaps an answering range, 0 for none."""
-    return next((rank for rank in range(1, len(hits) + 1) if line_hit_at(hits[rank - 1 : rank], relevant, 1)), 0)
+    for rank, (path, first, last) in enumerate(hits, 1):
+        if any(p == path and first <= b and last >= a for p, a, b in relevant):
+            return rank
+    return 0
 
 
 def reciprocal(rank: int) -> float:
@@ -41,7 +36,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def middle(resampled: Sequence[float]) -> tuple[float, float]:
-    """Return the range that holds the middle 95 % of the resampled figures."""
+    """Return the middle 95 % of the resampled figures as a range."""
     import numpy as np
 
     low, high = np.quantile(np.asarray(resampled), (0.025, 0.975))
@@ -52,7 +47,9 @@ def area_under_roc(positive: Sequence[float], negative: Sequence[float]) -> floa
     """Return the probability that a positive's score is above a negative's; ties count half."""
     import numpy as np
 
-    return _area(np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64))
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, "left") + np.searchsorted(ordered, positive, "right")
+    return float(below.sum() / 2 / (len(positive) * len(negative)))
 
 
 def resampled_areas(positive: Sequence[float], negative: Sequence[float]) -> list[float]:
@@ -61,18 +58,11 @@ def resampled_areas(positive: Sequence[float], negative: Sequence[float]) -> lis
 
     draw = np.random.default_rng(2)
     yes, no = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)
-    return [
-        _area(yes[draw.integers(len(yes), size=len(yes))], no[draw.integers(len(no), size=len(no))])
-        for _ in range(RESAMPLES)
-    ]
 
+    def resampled(scores: Any) -> Any:
+        return scores[draw.integers(len(scores), size=len(scores))]
 
-def _area(positive: np.ndarray[Any, Any], negative: np.ndarray[Any, Any]) -> float:
-    import numpy as np
-
-    ordered = np.sort(negative)
-    below = np.searchsorted(ordered, positive, "left") + np.searchsorted(ordered, positive, "right")
-    return float(below.sum() / 2 / (len(positive) * len(negative)))
+    return [area_under_roc(resampled(yes), resampled(no)) for _ in range(RESAMPLES)]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -82,7 +72,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, list[tuple[float, bool]]]]:
-    """Return (from, to, pairs) for each tenth of the scores from 0 to 1 that has any; 1 belongs to the last."""
+    """Return (from, to, pairs) for each tenth of the scores from 0 to 1 with any pairs; 1 belongs to the last tenth."""
     bins: dict[int, list[tuple[float, bool]]] = {}
     for pair in pairs:
         bins.setdefault(min(BINS - 1, int(pair[0] * BINS)), []).append(pair)
@@ -90,13 +80,13 @@ def bins_of(pairs: Sequence[tuple[float, bool]]) -> list[tuple[float, float, lis
 
 
 def highest_floor(scores: Sequence[float]) -> float:
-    """Return the highest floor, rounded down to thousandths, with at most a share of MOST_LOST of the scores below it.
+    """Return the highest floor with at most MAX_LOST_SHARE of the scores below it, rounded down to thousandths.
 
-    A score is that of the best hit with the answer, infinite if no floor hides that hit. Raises ValueError when no
-    floor loses that many, so that there is no highest one.
+    A score is that of the best hit with the answer, infinite if no floor hides that hit. Raises ValueError if there is
+    no highest floor because no floor loses that many scores.
     """
     ordered = sorted(scores)
-    allowed = int(len(ordered) * MOST_LOST)
+    allowed = int(len(ordered) * MAX_LOST_SHARE)
     if allowed >= len(ordered) or math.isinf(ordered[allowed]):
         raise ValueError("no floor loses so many")
     return math.floor(ordered[allowed] * 1000) / 1000
@@ -107,8 +97,7 @@ def mean_of(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values) if values else 0.0
 
 
-Measure = Callable[[int], float]
-MEASURES: dict[str, Measure] = {
+MEASURES: dict[str, Callable[[int], float]] = {
     "recall@1": lambda rank: float(rank == 1),
     "recall@5": lambda rank: float(0 < rank <= 5),
     "recall@10": lambda rank: float(0 < rank <= 10),

@@ -13,19 +13,21 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any
 
+import msgspec
+
 from memsync.errors import UsageError
 from memsync.features.evaluation.measures import Range
 from memsync.model.note import Block, Link, Note
 from memsync.model.vocabulary import NotePath
 from memsync.search.stop_words import STOP_WORDS
 
-LEAST_HEADING_WORDS = 2
+MIN_HEADING_WORDS = 2
 """A heading with fewer content words does not make a question."""
-LEAST_SENTENCE_WORDS = 3
+MIN_SENTENCE_WORDS = 3
 """The same for a sentence around a link: "see the motivation" could mean any motivation."""
-MOST_MISSING = 20
+MAX_MISSING = 20
 """How many notes may be left out to make a question unanswerable."""
-MOST_CHARS = 300
+MAX_CHARS = 300
 """A longer sentence is probably a paragraph without full stops, about several things."""
 
 _PLACE = re.compile(r"(?P<path>.+?)(?::(?P<first>[1-9]\d{0,8})(?:-(?P<last>[1-9]\d{0,8}))?)?")
@@ -81,72 +83,53 @@ def _read(line: str, source: str, notes: frozenset[str]) -> Question:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        raise UsageError(f"{source}: this is not a JSON object", hint=_EXAMPLE) from None
+        row = None
     if not isinstance(row, dict):
         raise UsageError(f"{source}: this is not a JSON object", hint=_EXAMPLE)
     text = row.get("question")
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f'{source}: "question" must be text', hint=_EXAMPLE)
-    given = [name for name in _SHAPES if name in row]
-    if len(given) != 1:
-        if given:
-            both = " and ".join(f'"{name}"' for name in given)
-            raise UsageError(f"{source}: the question has {both}; give only one list of answers", hint=_EXAMPLE)
+    keys = [name for name in _SHAPES if name in row]
+    if not keys:
         raise UsageError(f'{source}: the question has no list of answers: "answers" is missing', hint=_EXAMPLE)
-    read, shape = _SHAPES[given[0]]
+    if len(keys) > 1:
+        both = " and ".join(f'"{name}"' for name in keys)
+        raise UsageError(f"{source}: the question has {both}; give only one list of answers", hint=_EXAMPLE)
+    kind, ranges_of, shape = _SHAPES[keys[0]]
     try:
-        answers = tuple(read(row[given[0]]))
-    except (TypeError, ValueError):
-        raise UsageError(f'{source}: "{given[0]}" must be {shape}', hint=_EXAMPLE) from None
+        answers = tuple(_checked(place) for place in ranges_of(msgspec.convert(row[keys[0]], kind)))
+    except ValueError:  # also the ValidationError of msgspec
+        raise UsageError(f'{source}: "{keys[0]}" must be {shape}', hint=_EXAMPLE) from None
     for path, _, _ in answers:
         if path not in notes:
             raise UsageError(f"{source}: there is no note {path!r}", hint="Name notes as search results do.")
     return Question(text, answers, source)
 
 
-def _places(value: Any) -> Iterator[Range]:
-    for text in _list(value):
-        found = _PLACE.fullmatch(_text(text))
-        if found is None:
+def _places(texts: Iterable[str]) -> Iterator[Range]:
+    for text in texts:
+        match = _PLACE.fullmatch(text)
+        if match is None:
             raise ValueError
-        first = int(found["first"] or 1)
-        last = int(found["last"] or found["first"] or sys.maxsize)
-        yield _range(found["path"], first, last)
+        yield match["path"], int(match["first"] or 1), int(match["last"] or match["first"] or sys.maxsize)
 
 
-def _ranges(value: Any) -> Iterator[Range]:
-    for path, first, last in map(_list, _list(value)):
-        yield _range(path, first, last)
-
-
-def _alternatives(value: Any) -> Iterator[Range]:
-    for path, line in map(_list, chain.from_iterable(map(_list, _list(value)))):
-        yield _range(path, line, line)
-
-
-def _range(path: Any, first: Any, last: Any) -> Range:
-    if type(first) is not int or type(last) is not int or not 1 <= first <= last:
+def _checked(place: Range) -> Range:
+    path, first, last = place
+    if not 1 <= first <= last:
         raise ValueError
-    return (_text(path).removeprefix("./"), first, last)
+    return path.removeprefix("./"), first, last
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-# The key of the answers -> what reads them, and the shape that a message names.
-_SHAPES: Mapping[str, tuple[Callable[[Any], Iterator[Range]], str]] = {
-    "answers": (_places, "a list of PATH, PATH:LINE or PATH:FIRST-LAST"),
-    "relevant": (_ranges, "a list of [PATH, FIRST, LAST]"),
-    "any_of": (_alternatives, "a list of lists of [PATH, LINE]"),
+# The key of the answers -> its type, what makes ranges of it, and the shape that a message names.
+_SHAPES: Mapping[str, tuple[Any, Callable[[Any], Iterable[Range]], str]] = {
+    "answers": (list[str], _places, "a list of PATH, PATH:LINE or PATH:FIRST-LAST"),
+    "relevant": (list[Range], iter, "a list of [PATH, FIRST, LAST]"),
+    "any_of": (
+        list[list[tuple[str, int]]],
+        lambda groups: ((path, line, line) for group in groups for path, line in group),
+        "a list of lists of [PATH, LINE]",
+    ),
 }
 
 
@@ -166,9 +149,9 @@ class _Mention:
 class Vault:
     """Gathers questions from the headings and links of notes, one note at a time.
 
-    A heading that only one section has, with at least two content words, asks for that section and all under it. A
-    sentence around a link asks for the linked note; the search leaves out the note with the sentence, which would
-    always be the first hit.
+    A heading with at least two content words that only one section has asks for that section and its subsections. A
+    sentence around a link asks for the linked note; the search leaves out the note with the sentence, because that
+    would always be the first hit.
     """
 
     _headings: dict[str, list[tuple[str, Range]]] = field(default_factory=dict)
@@ -177,25 +160,24 @@ class Vault:
     _paths: set[NotePath] = field(default_factory=set)
 
     def add(self, note: Note) -> None:
-        """Gather a note's headings and links, and the names by which links may call it."""
+        """Gather a note's headings and links, and the names that links may use for it."""
         self._paths.add(note.path)
         file_name = note.path.rpartition("/")[2]
         for name in (note.path, note.path.rpartition(".")[0], file_name.rpartition(".")[0], note.title, *note.aliases):
             self._names.setdefault(_folded(name), set()).add(note.path)
         for number, section in enumerate(note.sections):
             if section.heading_path and not section.role:
-                last = _last_line(note, number)
                 heading = section.heading_path[-1]
-                place = (note.path, section.start_line, last)
+                place = (note.path, section.start_line, _last_line(note, number))
                 if any(line.strip() for line in note.lines[section.start_line : section.end_line]):
                     self._headings.setdefault(_folded(heading), []).append((heading, place))
         self._mentions += (_Mention(note.path, link, _sentence(note, link)) for link in note.links)
 
-    def questions(self, most: int) -> list[Question]:
-        """Return at most `most` questions, of both kinds in turn; equal notes give equal questions in equal order."""
-        leading = [(mention, target) for mention in self._mentions if (target := self._target(mention))]
+    def questions(self, limit: int) -> list[Question]:
+        """Return at most `limit` questions, of both kinds in turn; equal notes give equal questions in equal order."""
+        targets = [(mention, target) for mention in self._mentions if (target := self._target(mention))]
         linking: dict[str, set[str]] = {}
-        for mention, target in leading:
+        for mention, target in targets:
             linking.setdefault(target, set()).add(mention.note)
         mentions = {target: tuple(sorted(notes - {target})) for target, notes in linking.items()}
         headings = [
@@ -212,13 +194,11 @@ class Vault:
                 (mention.note,),
                 mentions[target],
             )
-            for mention, target in leading
+            for mention, target in targets
             if target != mention.note
         ]
-        in_turn = zip_longest(
-            _drawn(headings, LEAST_HEADING_WORDS), _drawn(_of_one_target(links), LEAST_SENTENCE_WORDS)
-        )
-        return [question for pair in in_turn for question in pair if question is not None][:most]
+        in_turn = zip_longest(_drawn(headings, MIN_HEADING_WORDS), _drawn(_of_one_target(links), MIN_SENTENCE_WORDS))
+        return [question for pair in in_turn for question in pair if question is not None][:limit]
 
     def _target(self, mention: _Mention) -> NotePath | None:
         """Return the note that a link leads to; None if there is no such note or there are several."""
@@ -235,10 +215,10 @@ class Vault:
 def without_answers(question: Question) -> Question | None:
     """Return the same question without the notes that answer it and those that link to them: it has no answer.
 
-    None if these are more than MOST_MISSING notes: the rest would be too different a memory.
+    None if these are more than MAX_MISSING notes: the rest would be too different a memory.
     """
     missing = {*question.without, *question.mentions, *(path for path, _, _ in question.answers)}
-    if len(missing) > MOST_MISSING:
+    if len(missing) > MAX_MISSING:
         return None
     return replace(question, answers=(), without=tuple(sorted(missing)))
 
@@ -278,17 +258,15 @@ def _of_one_target(questions: Iterable[Question]) -> list[Question]:
     return [same[0] for same in by_text.values() if len({question.answers for question in same}) == 1]
 
 
-def _drawn(questions: Iterable[Question], least_words: int) -> list[Question]:
+def _drawn(questions: Iterable[Question], min_words: int) -> list[Question]:
     """Return the questions with enough content words, in a pseudo-random order that depends only on their content."""
-    telling = (question for question in questions if _is_telling(question.text, least_words))
-    return sorted(
-        telling, key=lambda one: hashlib.sha256(f"{one.text}\0{one.answers}".encode("utf-8", "replace")).digest()
-    )
-
-
-def _is_telling(text: str, least_words: int) -> bool:
-    words = {word.lower() for word in _WORD.findall(text)} - STOP_WORDS
-    return len(words) >= least_words and len(text) <= MOST_CHARS
+    telling = [
+        question
+        for question in questions
+        if len(question.text) <= MAX_CHARS
+        and len({word.lower() for word in _WORD.findall(question.text)} - STOP_WORDS) >= min_words
+    ]
+    return sorted(telling, key=lambda q: hashlib.sha256(f"{q.text}\0{q.answers}".encode("utf-8", "replace")).digest())
 
 
 def _asked(text: str) -> str:
@@ -312,13 +290,16 @@ def _last_line(note: Note, number: int) -> int:
 
 def _sentence(note: Note, link: Link) -> str:
     """Return the sentence around a link as a reader sees it; empty if it does not contain the link's label."""
-    block = _block_of(note, link.line)
+    block: Block | None = None
+    blocks: Iterable[Block] = chain.from_iterable(note.blocks)
+    while inner := next((child for child in blocks if child.start_line <= link.line <= child.end_line), None):
+        block, blocks = inner, inner.children
     if block is None:
         return ""
     text = _BLOCK_MARKS.sub("", "\n".join(note.lines[block.start_line - 1 : block.end_line]))
     text = _TAG.sub(" ", text)
-    text = _WIKI_LINK.sub(lambda found: _label(found[2] or found[1]), text)
-    text = " ".join(_MARKDOWN_LINK.sub(lambda found: found[1], text).split())
+    text = _WIKI_LINK.sub(lambda match: _label(match[2] or match[1]), text)
+    text = " ".join(_MARKDOWN_LINK.sub(lambda match: match[1], text).split())
     label = _label(link.label) if link.wiki else link.label
     return next((sentence for sentence in _SENTENCE_END.split(text) if label and label in sentence), "")
 
@@ -327,12 +308,3 @@ def _label(text: str) -> str:
     """Return what a reader sees of a wiki link; for a path, its last part with spaces for hyphens."""
     text = text.strip()
     return text.rpartition("/")[2].replace("-", " ") if _PATH.fullmatch(text) else text
-
-
-def _block_of(note: Note, line: int) -> Block | None:
-    """Return the smallest block that holds a line."""
-    smallest = None
-    blocks: Iterable[Block] = chain.from_iterable(note.blocks)
-    while inner := next((block for block in blocks if block.start_line <= line <= block.end_line), None):
-        smallest, blocks = inner, inner.children
-    return smallest

@@ -1,0 +1,103 @@
+"""Memories and daemons for benchmarks, each with its index under the benchmark's own state folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memsync.memory import Memory, RemoteMemory
+from memsync.ports import Embedder
+from memsync.settings.load import Settings, load_settings
+from memsync.wiring import connect_daemon, connect_here, make_index, make_token_counter
+
+FOLDERS = 100
+_SCRIPT = Path(sys.executable).with_name("memsync")
+MEMSYNC = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "memsync"]
+
+
+def index_dir(root: Path, state: Path) -> Path:
+    """Return the folder of a root's index."""
+    return state / f"{root.name}-{hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:8]}"
+
+
+def _variables(settings: dict[str, str]) -> dict[str, str]:
+    return {f"MEMSYNC_{name.upper()}": value for name, value in settings.items()}
+
+
+def _settings(root: Path, state: Path, settings: dict[str, str]) -> tuple[Settings, dict[str, str]]:
+    """Return settings that keep the index in `state` and do not use the user's own vectors, and their variables."""
+    own = {"index_dir": str(index_dir(root, state)), "index_vector_cache_mb": "0"}
+    environ = _variables(settings | own)
+    return load_settings(root=root, environ=environ, cwd=state), environ
+
+
+def opened(root: Path, state: Path, **settings: str) -> Memory:
+    """Open `root` with default settings and its index in `state`; `settings` are values of MEMSYNC_* variables."""
+    return connect_here(_settings(root, state, settings)[0])
+
+
+def connected(root: Path, state: Path, embedder: Embedder) -> Memory:
+    """Open `root` with an embedder of the benchmark's own."""
+    settings, _ = _settings(root, state, {})
+    return Memory(settings, make_index(settings), make_token_counter(), lambda: embedder, lambda space: embedder)
+
+
+def write_notes(root: Path, count: int) -> None:
+    """Write small notes into FOLDERS folders."""
+    for number in range(count):
+        path = note_path(root, number)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"# Note {number}\n\nThe heron number {number} nests in alder {number % 97}.\n")
+
+
+def note_path(root: Path, number: int) -> Path:
+    """Return the path of one of the notes of `write_notes`."""
+    return root / f"{number % FOLDERS:03d}" / f"note-{number:05d}.md"
+
+
+class RunningDaemon:
+    """One daemon, for requests from this process and from a command line."""
+
+    def __init__(self, root: Path, state: Path, settings: dict[str, str]) -> None:
+        self._settings, own = _settings(root, state, settings)
+        self.environ = {**os.environ, **own}
+        self.command = [*MEMSYNC, "--root", str(root)]
+
+    def connect(self) -> RemoteMemory:
+        """Return a new connection."""
+        return connect_daemon(self._settings)
+
+    def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[bytes]:
+        """Run a memsync command on the same root."""
+        environ = self.environ | _variables(settings)
+        return subprocess.run([*self.command, *arguments], env=environ, capture_output=True, check=False)
+
+    def process(self) -> int:
+        """Return its process id."""
+        with self.connect() as memory:
+            daemon = memory.status().daemon
+        assert daemon is not None
+        return daemon.process
+
+    def settle(self) -> None:
+        """Wait until it has indexed and embedded everything."""
+        with self.connect() as memory:
+            memory.sync()
+            assert memory.wait(vectors=True, seconds=600.0)
+
+
+@contextmanager
+def running(root: Path, state: Path, **settings: str) -> Iterator[RunningDaemon]:
+    """Start a daemon on `root`, and stop it at the end."""
+    daemon = RunningDaemon(root, state, settings)
+    started = daemon.run("start", "--wait", "60")
+    assert started.returncode == 0, started.stderr.decode()
+    try:
+        yield daemon
+    finally:
+        daemon.run("stop")
