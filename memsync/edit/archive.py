@@ -19,10 +19,9 @@ from msgspec.structs import replace
 
 from memsync.edit import commits
 from memsync.edit.journal import append_line
+from memsync.edit.note_file import refuse_open_in_editor, rename_new
 from memsync.edit.note_paths import cannot_write, check_writable, folder_of, numbered
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.open_editors import refuse_open_in_editor
-from memsync.edit.swap import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.upkeep import Retirement

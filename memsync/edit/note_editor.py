@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsync.edit.addition import Addition
+from memsync.edit.addition import Addition, end_of_section, find_section, insert_after
 from memsync.edit.append import Done
-from memsync.edit.edits import end_of_section, find_section, insert_after
 from memsync.edit.journal import missing
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import NoteError, WriteRefused

@@ -1,20 +1,62 @@
-"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix."""
+"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix.
+
+Refuses files that are open in vim (by its swap file) or in emacs (by its lock link).
+"""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
+import socket
 import stat
+import struct
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from memsync.edit.note_paths import cannot_write
-from memsync.edit.swap import exchange, rename_new
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
+
+_NEW, _EXCHANGE = (1, 2) if sys.platform != "darwin" else (4, 2)
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+def rename_new(folder: int, source: str, target: str, target_folder: int | None = None) -> None:
+    """Rename a file in `folder` (a descriptor), optionally into another folder, without replacing anything.
+
+    Raises FileExistsError, OSError.
+    """
+    if target_folder is None:
+        target_folder = folder
+    if _rename(folder, source, target_folder, target, _NEW):
+        return
+    os.link(source, target, src_dir_fd=folder, dst_dir_fd=target_folder, follow_symlinks=False)
+    os.unlink(source, dir_fd=folder)
+
+
+def exchange(folder: int, one: str, other: str) -> bool:
+    """Exchange the names of two files in `folder` (a descriptor); return False if that is not supported."""
+    return _rename(folder, one, folder, other, _EXCHANGE)
+
+
+def _rename(folder: int, source: str, target_folder: int, target: str, flags: int) -> bool:
+    """Rename with flags; return False if the system or the file system does not support them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(libc, "renameatx_np" if sys.platform == "darwin" else "renameat2", None)
+    if call is None:
+        return False
+    if call(folder, os.fsencode(source), target_folder, os.fsencode(target), ctypes.c_uint(flags)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), target)
+
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK_BYTES = 1 << 20
@@ -169,3 +211,58 @@ def _refused(path: NotePath, error: OSError) -> Exception:
     if error.errno in (errno.EISDIR, errno.ENXIO):
         return WriteRefused(f"{path} is not a regular file", hint="Name another note.")
     return cannot_write(path, error)
+
+
+_SWAP_BYTES = 108
+"""vim's block 0 up to the host name: see `struct block0` in vim's memline.c."""
+
+
+def refuse_open_in_editor(folder: int, path: NotePath) -> None:
+    """Raise WriteRefused if a running editor has a note in `folder` (a descriptor) open.
+
+    Ignores files left by a crashed editor, whose process no longer exists.
+    """
+    name = path.rpartition("/")[2]
+    editor = _vim(folder, f".{name}.swp") or _emacs(folder, f".#{name}")
+    if editor:
+        raise WriteRefused(
+            f"{path} is open in {editor}",
+            hint="Save and close it there, or write anyway with --force: the editor will ask about the change.",
+        )
+
+
+def _vim(folder: int, name: str) -> str:
+    with suppress(OSError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            block = os.read(descriptor, _SWAP_BYTES)
+        finally:
+            os.close(descriptor)
+        if len(block) == _SWAP_BYTES and block.startswith(b"b0"):
+            (process,) = struct.unpack_from("<i", block, 24)
+            host = block[68:].split(b"\0")[0].decode("utf-8", "replace")
+            return _living("vim", process, host)
+    return ""
+
+
+def _emacs(folder: int, name: str) -> str:
+    with suppress(OSError, ValueError):
+        owner = os.readlink(name, dir_fd=folder)  # user@host.process:boot
+        host, _, process = owner.partition("@")[2].partition(":")[0].rpartition(".")
+        return _living("emacs", int(process), host)
+    return ""
+
+
+def _living(editor: str, process: int, host: str) -> str:
+    """Return the editor's name for messages; empty if it ran on this machine and its process has ended."""
+    if host and host.split(".")[0] != socket.gethostname().split(".")[0]:
+        return f"{editor} on {host}"
+    try:
+        if process <= 0:
+            return ""
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return ""
+    except PermissionError:  # the process exists and belongs to another user
+        pass
+    return f"{editor} (process {process})"

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from memsync.edit.addition import Addition
+from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.append import Done
-from memsync.edit.edits import end_of_section, find_section, insert_after, replace_line
 from memsync.edit.markdown import one_line
 from memsync.errors import UsageError
 from memsync.model.note import Note

@@ -14,8 +14,7 @@ from memsync.errors import WriteRefused
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.model.vocabulary import NotePath, Tier
-from memsync.notes.activity import begun, days_since, here_since, is_kept_for_good, last_active
-from memsync.notes.dates import expires_at
+from memsync.notes.dates import begun, days_since, expires_at, here_since, is_kept_for_good, last_active
 from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
 from memsync.operation import operation
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse, Stale, Stats
 from memsync.model.vocabulary import NotePath
-from memsync.notes.activity import counted_from, days_since, is_kept_for_good, last_active
+from memsync.notes.dates import counted_from, days_since, is_kept_for_good, last_active
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:
