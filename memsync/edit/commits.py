@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
-from memsync.notes.git_files import GitUnusable, Repository, branch_of, find_repository, read_file, state_of
+from memsync.notes.git_files import GitUnusable, Repository, branch_of, find_repository, read_file, reason_of, state_of
 
 GIT_SECONDS = 30.0
 MAX_INDEX_BYTES = 1_000_000_000
@@ -48,10 +48,8 @@ def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message
 def _commit_or_reason(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     try:
         return _commit(root, paths, what, message)
-    except GitUnusable as error:
-        return "", f"not committed: {error}"
-    except OSError as error:
-        return "", f"not committed: {error.strerror or error}"
+    except (GitUnusable, OSError) as error:
+        return "", f"not committed: {reason_of(error)}"
 
 
 def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
@@ -61,7 +59,9 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         raise GitUnusable(f"{root} is not in a git repository")
     prefix = os.path.relpath(os.path.realpath(root), repository.work_tree)
     named = [os.path.normpath(os.path.join(prefix, path)) for path in paths]
-    _check_at_rest(repository)
+    for name, operation in _UNDER_WAY.items():
+        if os.path.lexists(f"{repository.git_dir}/{name}"):
+            raise GitUnusable(f"{operation} is under way")
     state_of(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
     _check_places(repository)
     with open_git(repository, GIT_SECONDS) as git:
@@ -124,12 +124,6 @@ def _is_file(git: Git, path: str) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ checks
-
-
-def _check_at_rest(repository: Repository) -> None:
-    for name, what in _UNDER_WAY.items():
-        if os.path.lexists(f"{repository.git_dir}/{name}"):
-            raise GitUnusable(f"{what} is under way")
 
 
 def _check_places(repository: Repository) -> None:

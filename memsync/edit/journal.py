@@ -45,6 +45,14 @@ def append_line(path: Path, value: object, *, sync: bool = False) -> None:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Free some space.") from error
 
 
+def json_objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines of JSON; skip half lines, which killed processes leave."""
+    for line in lines:
+        with suppress(ValueError):
+            if isinstance(entry := json.loads(line), dict):
+                yield entry
+
+
 _BLOCK_BYTES = 65_536
 _PATH_KEY = b'"path": '
 """As `append_line` writes it. Text in a line cannot contain it, because JSON escapes quotes in text."""
@@ -77,8 +85,8 @@ class Appended:
     @property
     def heading(self) -> str:
         """The heading of the section that was created together with the entry; empty if none was."""
-        found = _SECTION.fullmatch(self.text)
-        return found["heading"] if found and read_message_heading(found["heading"]) is None else ""
+        match = _SECTION.fullmatch(self.text)
+        return match["heading"] if match and read_message_heading(match["heading"]) is None else ""
 
     @property
     def entry(self) -> str:
@@ -112,17 +120,13 @@ class Journal:
 
     def _write(self, at: float, line: object) -> None:
         path = self._folder / f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}.jsonl"
-        if not path.exists():
-            self._prune(at)
+        if not path.exists():  # the first append of a day
+            oldest = f"{datetime.fromtimestamp(at, UTC) - timedelta(days=KEEP_DAYS):%Y-%m-%d}.jsonl"
+            for old_path in self._days():
+                if old_path.name < oldest:
+                    with suppress(OSError):
+                        old_path.unlink()
         append_line(path, line)
-
-    def _prune(self, now: float) -> None:
-        """Delete files older than KEEP_DAYS; called with the first append of a day."""
-        limit = f"{datetime.fromtimestamp(now, UTC) - timedelta(days=KEEP_DAYS):%Y-%m-%d}.jsonl"
-        for path in self._days():
-            if path.name < limit:
-                with suppress(OSError):
-                    path.unlink()
 
     def _days(self) -> list[Path]:
         """Return the files, oldest first."""
@@ -133,7 +137,7 @@ class Journal:
 
         An append replaces only appends to the same note, so lines of other notes can be skipped.
         """
-        found: list[Appended] = []
+        appends: list[Appended] = []
         settled: set[str] = set()
         undone: set[str] = set()
         for line in self._backwards(_PATH_KEY + json.dumps(path).encode() if path is not None else b""):
@@ -147,21 +151,14 @@ class Journal:
                 settled.update(line.get("replaces", ()))
                 if line["id"] not in settled:
                     text, head = line["text"], line.get("head", "")
-                    found.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
-        return found[::-1]
+                    appends.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
+        return appends[::-1]
 
     def _backwards(self, path_pair: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the lines, newest first, without half lines of killed processes.
-
-        With `path_pair` it skips lines with another path without parsing them.
-        """
+        """Yield the lines, newest first; with `path_pair`, skip lines with another path without parsing them."""
         for path in reversed(self._days()):
-            for line in _lines_backwards(path):
-                if path_pair not in line and _PATH_KEY in line:
-                    continue
-                with suppress(ValueError):
-                    if isinstance(entry := json.loads(line), dict):
-                        yield entry
+            lines = _lines_backwards(path)
+            yield from json_objects(line for line in lines if path_pair in line or _PATH_KEY not in line)
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:

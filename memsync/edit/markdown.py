@@ -246,7 +246,7 @@ def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str]
     inner = _without(text, ends)
     if not _DOUBTFUL.search(f"\n{inner}"):
         return ends, inner
-    levels = [len(found["marks"]) for found in _EVIDENT.finditer(inner) if found["marks"]]
+    levels = [len(match["marks"]) for match in _EVIDENT.finditer(inner) if match["marks"]]
     if _DOUBTFUL.search("\n" + _EVIDENT.sub("", inner)):
         return None
     shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_MAX_LEVEL))
@@ -255,7 +255,7 @@ def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str]
     if max(levels) + shift > _MAX_LEVEL or any(map(_ESCAPED_UNDERLINE.fullmatch, inner.split("\n"))):
         return None
     deeper = "#" * shift
-    lower = _EVIDENT.sub(lambda found: deeper + found[0] if found["marks"] else found[0], inner)
+    lower = _EVIDENT.sub(lambda match: deeper + match[0] if match["marks"] else match[0], inner)
     return {"demoted": str(shift), **ends}, lower
 
 
@@ -303,7 +303,7 @@ def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
     """Return the original text of a message that `message` or `exact_message` wrote, from its body."""
     text = _text_of((attributes, body.split("\n")))
     if "escaped" in attributes.get("written", "").split():
-        text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text)
+        text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", text)
     return text.replace("\n", "\r\n") if attributes.get("eol") == "crlf" else text
 
 
@@ -324,16 +324,13 @@ def _text_of(form: _Form) -> str:
 
 def _holdable(text: str) -> tuple[str, dict[str, str]]:
     """Return text with LF line ends and without control characters, and the attributes that restore it."""
+    marks = {}
     if "\r" in text and text.count("\r\n") == text.count("\r") == text.count("\n"):
-        text = text.replace("\r\n", "\n")
-        if not _CONTROL.search(text):
-            return text, {"eol": "crlf"}
-        return _escaped(text), {"eol": "crlf", "written": "escaped"}
-    return (_escaped(text), {"written": "escaped"}) if _CONTROL.search(text) else (text, {})
-
-
-def _escaped(text: str) -> str:
-    return _ESCAPABLE.sub(lambda found: "\\\\" if found[0] == "\\" else _code_point(found), text)
+        text, marks["eol"] = text.replace("\r\n", "\n"), "crlf"
+    if _CONTROL.search(text):
+        text = _ESCAPABLE.sub(lambda match: "\\\\" if match[0] == "\\" else _code_point(match), text)
+        marks["written"] = "escaped"
+    return text, marks
 
 
 def _ends(text: str) -> dict[str, str]:
@@ -456,8 +453,8 @@ def _in_quotes(value: str) -> str:
     return '"' + _CONTROL.sub(_code_point, escaped) + '"'
 
 
-def _code_point(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _code_point(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _no_text() -> UsageError:

@@ -67,7 +67,9 @@ class NoteEditor:
         overwritten entries that this call restores.
         """
         note = self.read(path)
-        replaces = replaces or self._overwritten_like(path, addition, note)
+        if not replaces:  # restore equal items that were overwritten
+            equal = [entry for entry in self._writer.journal.since(0.0, path) if entry.entry == addition.text]
+            replaces = [entry.id for entry in missing(equal, "\n".join(note.lines) if note else "")]
         if self._files.leaves_out(path):
             raise WriteRefused(
                 f"{path} is not a note: .gitignore or [files] exclude leaves it out", hint="Name another note."
@@ -91,8 +93,3 @@ class NoteEditor:
             return insert_after(path, text, end_of_section(current, place) if place else len(current.lines), addition)
 
         return self._writer.rewrite(path, edit, adds=True, force=force, replaces=replaces)
-
-    def _overwritten_like(self, path: NotePath, addition: Addition, note: Note | None) -> list[str]:
-        """Return the journal ids of equal items that were overwritten; adding the new item restores them."""
-        same = [entry for entry in self._writer.journal.since(0.0, path) if entry.entry == addition.text]
-        return [entry.id for entry in missing(same, "\n".join(note.lines) if note else "")]
