@@ -27,10 +27,7 @@ TRY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a write: the line where the new text begins, and warnings for the user.
-
-    `moved_from` is the note's old path if the write moved it.
-    """
+    """The result of a write: the line where the new text begins, warnings, and the old path if the note was moved."""
 
     path: NotePath
     line: int

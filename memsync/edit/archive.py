@@ -165,10 +165,7 @@ class Retiring:
     # ------------------------------------------------------------------------------------------ record
 
     def _runs(self) -> dict[str, list[Move]]:
-        """Return the moves of each run that was not undone, oldest first.
-
-        For a run that was killed these are its planned moves. Runs that moved nothing are left out.
-        """
+        """Return the moves of each run that was not undone, oldest first; of a killed run, its planned moves."""
         runs: dict[str, list[Move]] = {}
         lines = self._record.read_bytes().splitlines() if self._record.exists() else []
         for entry in json_objects(lines):  # a process that died while it wrote a line had not moved anything yet

@@ -62,10 +62,7 @@ look like and not part of a list or a quote. Most long model answers have no oth
 
 
 def cleaned(text: str) -> str:
-    """Return text with LF line ends, without empty lines around it, each control character replaced by U+FFFD.
-
-    Raises UsageError if nothing is left.
-    """
+    """Return text with LF, without control characters and without empty lines around it. Raises UsageError if empty."""
     lines = _CONTROL.sub("�", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)

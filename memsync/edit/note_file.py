@@ -209,10 +209,7 @@ def _rename(folder: int, source: str, target_folder: int, target: str, flags: in
 
 
 def refuse_open_in_editor(folder: int, path: NotePath) -> None:
-    """Raise WriteRefused if a running editor has a note in `folder` (a descriptor) open.
-
-    Ignores files left by a crashed editor, whose process no longer exists.
-    """
+    """Raise WriteRefused if an editor that still runs has a note in `folder` (a descriptor) open."""
     name = path.rpartition("/")[2]
     editor = _vim(folder, f".{name}.swp") or _emacs(folder, f".#{name}")
     if editor:

@@ -72,8 +72,7 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Open the folder of the note at `path` and yield its descriptor; with `create` it makes missing folders.
 
-    Raises FileNotFoundError, FilesystemError, and WriteRefused if a part of the path is a link or a file, or if the
-    path leads out of the root.
+    Raises FileNotFoundError, FilesystemError, and WriteRefused if a part of the path is a link, a file or `..`.
     """
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise WriteRefused(f"{path} is not a path under the memory root", hint="Name a note as search results do.")

@@ -31,10 +31,7 @@ POLL_SECONDS = 0.0005
 
 
 class NoteWriter:
-    """Writes notes under one memory root.
-
-    `keep` is the folder of the lock and the journal. `rules` decide which notes instruct agents.
-    """
+    """Writes notes under one memory root; `keep` holds lock and journal, `rules` decide which notes instruct agents."""
 
     def __init__(self, root: Path, keep: Path, rules: PathRules | None = None) -> None:
         self._rules = rules or PathRules({}, {})

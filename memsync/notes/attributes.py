@@ -58,8 +58,8 @@ def _parse(block: str) -> dict[str, str]:
     return attributes
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    name = found[1]
+def _unescaped(match: re.Match[str]) -> str:
+    name = match[1]
     if len(name) == 1:
         return ESCAPES.get(name, name)
     return chr(int(name[1:], 16)).encode("utf-8", "replace").decode()

@@ -21,7 +21,7 @@ from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
-from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
+from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores, is_note_name
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
@@ -135,7 +135,7 @@ class NoteFiles:
     def __init__(self, root: Path, exclude: Sequence[str] = ()) -> None:
         self.root = root
         self.is_local = file_system_of(root).is_local
-        self._ignore = IgnoreRules(tuple(exclude))
+        self._ignore = IgnoreRules(exclude)
 
     def root_identity(self) -> str:
         """Return the root's device and inode, which tell it from another folder later found at the same path."""
@@ -153,7 +153,7 @@ class NoteFiles:
         It costs little more than one `scandir` a folder and one `stat` a file: 10,000 files take about 25 ms.
         """
         scan = FileScan(places)
-        pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules())]
+        pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules)]
         while pending:
             folder, rules = pending.pop()
             try:
@@ -188,7 +188,7 @@ class NoteFiles:
         folders = []
         for entry in entries:
             name = entry.name
-            if is_note_name(name) and (not check_files or not ignores_file(rules, folder + name)):
+            if is_note_name(name) and (not check_files or not ignores(rules, folder + name, is_folder=False)):
                 try:
                     info = entry.stat(follow_symlinks=False)
                 except OSError as error:
@@ -199,7 +199,7 @@ class NoteFiles:
                     continue
             if name[0] != "." and _is_folder(entry):
                 path = folder + name
-                if not rules or not ignores_folder(rules, path):
+                if not rules or not ignores(rules, path, is_folder=True):
                     scan.folder_inodes.append(entry.inode())
                     folders.append((path + "/", rules))
         return folders
@@ -210,15 +210,15 @@ class NoteFiles:
 
     def leaves_out(self, path: NotePath) -> bool:
         """Tell whether a scan would skip a note at that path, even if there is none yet."""
-        rules, folder = self._ignore.root_rules(), ""
+        rules, folder = self._ignore.root_rules, ""
         *folders, name = path.split("/")
         for inner in (*folders, ""):
             with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
                 rules = self._with_own_rules(rules, folder, entries)
-            if inner and (inner[0] == "." or ignores_folder(rules, folder + inner)):
+            if inner and (inner[0] == "." or ignores(rules, folder + inner, is_folder=True)):
                 return True
             folder += f"{inner}/" if inner else ""
-        return not is_note_name(name) or ignores_file(rules, path)
+        return not is_note_name(name) or ignores(rules, path, is_folder=False)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
         """Return the bytes of a note and its stamp at the time of reading.
@@ -246,11 +246,11 @@ class NoteFiles:
             os.close(descriptor)
         raise NoteError(f"{path} keeps changing while it is read", hint="The next sync tries again.")
 
-    def beginning(self, path: NotePath, most: int) -> bytes:
-        """Return at most `most` bytes from the start of a note. Raises as `read` does."""
+    def beginning(self, path: NotePath, max_bytes: int) -> bytes:
+        """Return at most `max_bytes` bytes from the start of a note. Raises as `read` does."""
         descriptor = self.open(path)
         try:
-            return os.read(descriptor, most)
+            return os.read(descriptor, max_bytes)
         except OSError as error:
             raise NoteError(f"{path} cannot be read: {error.strerror}") from error
         finally:
@@ -357,4 +357,4 @@ def _is_text(path: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    return path.encode("utf-8", "replace").decode("utf-8", "replace") if _is_text(path) else ascii(path)
+    return path if _is_text(path) else ascii(path)

@@ -284,10 +284,7 @@ def _is_value(name: str, value: str) -> bool:
 
 
 def _rules_file(work_tree: str, named: str, usual: str) -> str:
-    """Return the file of patterns that the settings name, or the default one, or /dev/null if it is missing.
-
-    Raises GitUnusable if it is not a regular file or is too large.
-    """
+    """Return the file of patterns that the settings name, or the default; /dev/null if missing. Raises GitUnusable."""
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = os.path.join(work_tree, os.path.expanduser(named) if named else f"{folder}/git/{usual}")
     if not os.path.lexists(path):

@@ -126,10 +126,7 @@ def _path_in(folder: str, name: str) -> str:
 
 
 def state_of(repository: Repository) -> str:
-    """Return a name for HEAD's history: its commit, and in a shallow clone a digest of where the history ends.
-
-    Empty before the first commit. Raises GitUnusable if the repository's files do not tell.
-    """
+    """Return HEAD's commit (empty if none), in a shallow clone with a digest of where it ends. Raises GitUnusable."""
     commit = _resolved(repository)
     try:
         shallow = read_file(os.path.join(repository.common_dir, "shallow"), MAX_SHALLOW_BYTES)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
-from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
+from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
@@ -57,10 +58,7 @@ def parse_note(
     max_structured_bytes: int,
     pause: Callable[[], None] = lambda: None,
 ) -> Note:
-    """Parse the bytes of one file; split a file over `max_structured_bytes` into paragraphs only.
-
-    Raises only BinaryFileError, if the file is not text.
-    """
+    """Parse the bytes of a file; one over `max_structured_bytes` only into paragraphs. Raises only BinaryFileError."""
     decoded = decode(content)
     lines, warnings = decoded.lines, list(decoded.warnings)
     head = read_head(lines)
@@ -68,14 +66,13 @@ def parse_note(
         warnings.append(head.warning)
     kind = _choice(head.values, "kind", rules.kind(path), warnings)
     tier = _choice(head.values, "tier", rules.tier(path), warnings)
-    date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
+    date = split_date(PurePosixPath(path).name)[0] if kind is Kind.DAILY else ""
     is_large = len(content) > max_structured_bytes
     if is_large:
         warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
     body = _body(lines, head.line_count + 1, kind, date, warnings, pause, is_large=is_large)
     values = head.values
     _check_values(values, kind, warnings)
-    tags, aliases = _all_tags(values, body.inline.tags), _texts(values.get("aliases"))
     note = Note(
         path=path,
         title=_text(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or PurePosixPath(path).stem,
@@ -88,9 +85,9 @@ def parse_note(
         head_lines=head.line_count,
         head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
         cuts=body.tree.cuts,
-        tags=_few_tags(tags, warnings),
+        tags=_tags(values, body.inline.tags, warnings),
         links=tuple(body.inline.links),
-        aliases=tuple(_few(aliases, "aliases", warnings)),
+        aliases=tuple(_few(_texts(values.get("aliases")), "aliases", warnings)),
         date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
@@ -238,7 +235,11 @@ def _choice(values: Mapping[str, JsonValue], key: str, by_path: _Choice, warning
 
 
 def _text(value: JsonValue) -> str:
-    return " ".join(str(value).split()) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+    return " ".join(str(value).split()) if isinstance(value, str) or _is_number(value) else ""
+
+
+def _is_number(value: JsonValue) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _texts(value: JsonValue) -> list[str]:
@@ -250,13 +251,10 @@ def _texts(value: JsonValue) -> list[str]:
     return []
 
 
-def _all_tags(values: Mapping[str, JsonValue], found: Sequence[Tag]) -> tuple[Tag, ...]:
-    head = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
-    return tuple(dict.fromkeys([*head, *found]))
-
-
-def _few_tags(tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
-    """Return the tags, but only as many note-wide ones as `_few` keeps."""
+def _tags(values: Mapping[str, JsonValue], body_tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
+    """Return the tags of front matter and body, but only as many note-wide ones as `_few` keeps."""
+    head_tags = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
+    tags = dict.fromkeys([*head_tags, *body_tags])
     kept = set(_few([tag.name for tag in tags if tag.line == 0], "tags of the whole note", warnings))
     return tuple(tag for tag in tags if tag.line or tag.name in kept)
 
@@ -286,20 +284,16 @@ def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[st
     if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
         warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
     if kind is Kind.PROMPT:
-        _check_prompt(values, warnings)
-
-
-def _check_prompt(values: Mapping[str, JsonValue], warnings: list[str]) -> None:
-    priority, active = values.get("priority", 100), values.get("active", True)
-    if not isinstance(priority, (int, float)) or isinstance(priority, bool):
-        warnings.append(f"priority {priority!r} is not a number: using 100")
-    if not isinstance(active, bool):
-        warnings.append(f"active {active!r} is not true or false: using true")
+        priority, active = values.get("priority", 100), values.get("active", True)
+        if not _is_number(priority):
+            warnings.append(f"priority {priority!r} is not a number: using 100")
+        if not isinstance(active, bool):
+            warnings.append(f"active {active!r} is not true or false: using true")
 
 
 def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
     value = values.get("importance", 0.5)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+    if _is_number(value) and 0 <= value <= 1:
         return float(value)
     warnings.append(f"importance {value!r} is not a number from 0 to 1")
     return 0.5
@@ -323,10 +317,10 @@ class NoteReader:
     rules: PathRules
     limits: ChunkLimits
     max_structured_bytes: int
-    parsed_by: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Derive `parsed_by` from the parser's version and the settings."""
+    @cached_property
+    def parsed_by(self) -> str:
+        """The parser's version and a digest of the settings."""
         settings = (
             list(self.rules.kinds.items()),
             list(self.rules.tiers.items()),
@@ -334,14 +328,11 @@ class NoteReader:
             self.max_structured_bytes,
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
-        object.__setattr__(self, "parsed_by", f"{PARSER_VERSION}:{digest}")
+        return f"{PARSER_VERSION}:{digest}"
 
     def read(
         self, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None
     ) -> tuple[Note, list[Chunk]]:
-        """Parse and chunk one file. Raises only BinaryFileError, if the file is not text.
-
-        Calls `pause` before each step; it may wait, or raise to stop the work.
-        """
+        """Parse and chunk one file; `pause`, called before each step, may raise to stop. Raises BinaryFileError."""
         note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
         return note, chunk_note(note, self.count_tokens, self.limits, pause)

@@ -155,21 +155,14 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
 
 def messages_of(note: Note) -> Iterator[Message]:
     """Yield the messages of a thread, in order; any other note has none."""
-    open_message: Section | None = None
-    for section in note.sections:
-        if 0 < section.level <= MESSAGE_LEVEL:
-            if open_message is not None:
-                yield _message(note, open_message, section.start_line - 1)
-            open_message = section if section.role else None
-    if open_message is not None:
-        yield _message(note, open_message, len(note.lines))
-
-
-def _message(note: Note, section: Section, last: int) -> Message:
-    body = section.start_line + 1
-    while last >= body and not note.lines[last - 1].strip():
-        last -= 1
-    return Message(section.role, section.time, section.start_line, body, last, section.attributes)
+    borders = [section for section in note.sections if 0 < section.level <= MESSAGE_LEVEL]
+    ends = [*(section.start_line - 1 for section in borders[1:]), len(note.lines)]
+    for section, last in zip(borders, ends, strict=False):
+        if section.role:
+            body = section.start_line + 1
+            while last >= body and not note.lines[last - 1].strip():
+                last -= 1
+            yield Message(section.role, section.time, section.start_line, body, last, section.attributes)
 
 
 def written_time(note: Note, message: Message) -> str:
