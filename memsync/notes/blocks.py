@@ -196,11 +196,6 @@ def parse_blocks(
     return tree
 
 
-def plain_blocks(lines: Sequence[str], first_line: int) -> list[Heading | Block]:
-    """Split a file that is too large or complex to parse into paragraphs at its blank lines."""
-    return list(_with_uncovered([], lines, first_line))
-
-
 class _Reader:
     """Builds the blocks in one pass over the flat token list, and records attributes in the tree."""
 
@@ -211,18 +206,18 @@ class _Reader:
         self._tokens = tree.tokens
 
     def parts(self) -> list[Heading | Block]:
-        found: list[Heading | Block] = []
+        parts: list[Heading | Block] = []
         for index, end in self._siblings(0, len(self._tokens)):
             token = self._tokens[index]
             if token.map is None:
                 continue
             if token.type == "heading_open":
-                found.append(self._heading(index))
+                parts.append(self._heading(index))
             elif token.type in ("bullet_list_open", "ordered_list_open"):
-                found += self._items(index + 1, end - 1)
+                parts += self._items(index + 1, end - 1)
             else:
-                found.append(self._block(index, end))
-        return found
+                parts.append(self._block(index, end))
+        return parts
 
     def _siblings(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield (first token, one past the last) of each element between two token positions."""
@@ -269,29 +264,26 @@ class _Reader:
         return Block(first, last, True, _partition(children, first, last), time, attributes)
 
     def _children(self, start: int, end: int) -> list[Block]:
-        found: list[Block] = []
+        children: list[Block] = []
         for index, close in self._siblings(start, end):
             token = self._tokens[index]
             if token.type in ("bullet_list_open", "ordered_list_open"):
-                found += self._items(index + 1, close - 1)
+                children += self._items(index + 1, close - 1)
             elif token.map is not None:
-                found.append(self._block(index, close))
-        return found
+                children.append(self._block(index, close))
+        return children
 
     def _block(self, index: int, end: int) -> Block:
         token = self._tokens[index]
         first, last = self._span(token)
         if token.type == "table_open":
-            children = self._rows(index, end)
+            rows = (row for row in self._tokens[index:end] if row.type == "tr_open" and row.map)
+            children = [Block(*self._span(row)) for row in rows]
         elif token.nesting == 1 and token.type not in ("paragraph_open", "heading_open"):
             children = self._children(index + 1, end - 1)
         else:
             children = []
         return Block(first, last, children=_partition(children, first, last))
-
-    def _rows(self, start: int, end: int) -> list[Block]:
-        rows = (token for token in self._tokens[start:end] if token.type == "tr_open" and token.map)
-        return [Block(*self._span(row)) for row in rows]
 
     def _cut(self, line: int) -> dict[str, str]:
         """Record and return the attributes at the end of `line`."""
@@ -325,13 +317,14 @@ def _with_uncovered(
     """Yield `parts` and the non-blank lines between them, such as link definitions."""
     next_line = first_line
     for part in parts:
-        yield from _paragraphs(lines, next_line, part.start_line - 1)
+        yield from paragraphs(lines, next_line, part.start_line - 1)
         yield part
         next_line = max(next_line, part.end_line + 1)
-    yield from _paragraphs(lines, next_line, len(lines))
+    yield from paragraphs(lines, next_line, len(lines))
 
 
-def _paragraphs(lines: Sequence[str], first: int, last: int) -> Iterator[Block]:
+def paragraphs(lines: Sequence[str], first: int, last: int) -> Iterator[Block]:
+    """Yield the runs of non-blank lines between two lines."""
     start = 0
     for number in range(first, last + 1):
         if lines[number - 1].strip():

@@ -73,7 +73,7 @@ class Places:
         """Tell whether a file or folder is one of the paths or in one of them."""
         return path in self.paths or any(folder[:-1] in self.paths for folder in _folders_above(path))
 
-    def are_beneath(self, folder: str) -> bool:
+    def are_under(self, folder: str) -> bool:
         """Tell whether a folder contains one of the paths; `folder` ends in a slash, or is empty for the root."""
         return not folder or folder in self._folders
 
@@ -184,7 +184,7 @@ class NoteFiles:
         check_files = any(rule.for_files for rule in rules)
         places = scan.places
         if places is not None and not places.hold(folder[:-1]):
-            entries = [e for e in entries if places.hold(folder + e.name) or places.are_beneath(f"{folder}{e.name}/")]
+            entries = [e for e in entries if places.hold(folder + e.name) or places.are_under(f"{folder}{e.name}/")]
         folders = []
         for entry in entries:
             name = entry.name

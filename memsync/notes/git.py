@@ -368,9 +368,9 @@ def _pairs(listed: str) -> Iterator[tuple[str, str]]:
 
 
 def check_rule_files(git: Git, paths: list[str]) -> None:
-    """Check every .gitattributes and .gitignore that git would read for these paths, relative to the working tree.
+    """Check each .gitattributes and .gitignore above paths of the working tree, and that no repository is nested there.
 
-    Raises GitUnusable if one is not a regular file or is too large, or if a path lies in a repository of its own.
+    Raises GitUnusable.
     """
     folders = {""}
     for path in paths:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
-from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
+from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
 from memsync.notes.decode import decode
@@ -44,11 +44,16 @@ _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 class _Body:
     """The parsed body of a note, without its front matter."""
 
-    sections: list[Section]
-    blocks: list[list[Block]]
-    first_title: str
     tree: BlockTree
     inline: InlineFinds
+    first_title: str = ""
+    sections: list[Section] = field(default_factory=list)
+    blocks: list[list[Block]] = field(default_factory=list)
+
+    def begin(self, section: Section) -> None:
+        """Begin a section; its end is set when the whole body is parsed."""
+        self.sections.append(section)
+        self.blocks.append([])
 
 
 def parse_note(
@@ -116,6 +121,8 @@ def _body(
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
     body = body or _plain_body(lines, first_line, kind)
+    ends = [blocks[-1].end_line for blocks in body.blocks]
+    body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
         warnings.append(f"line {body.inline.skipped[0]}: too long or too complex to search for tags and links")
     if any(_CONFLICT.match(line) for line in lines):
@@ -125,20 +132,17 @@ def _body(
 
 def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
     """Return the body as paragraphs; in a thread, find the messages line by line."""
-    body = _Body([], [], "", BlockTree([], [], {}), InlineFinds())
+    body = _Body(BlockTree([], [], {}), InlineFinds())
     headings = list(find_headings(lines, first_line)) if kind is Kind.THREAD else []
     begins = {section.start_line: section for section, _ in headings}
     body.tree.cuts.update({section.start_line: column for section, column in headings if column})
-    for part in plain_blocks(lines, first_line):
+    for part in paragraphs(lines, first_line, len(lines)):
         own = [line for line in range(part.start_line, part.end_line + 1) if line in begins] if begins else []
         # Cut before and after each heading line.
-        for first, last in pairwise([*sorted({part.start_line, *own, *(line + 1 for line in own)}), part.end_line + 1]):
+        for first, after in pairwise(sorted({part.start_line, *own, *(line + 1 for line in own), part.end_line + 1})):
             if first in begins or not body.sections:
-                body.sections.append(begins.get(first) or Section((), first, last - 1))
-                body.blocks.append([])
-            if first < last:
-                body.blocks[-1].append(Block(first, last - 1))
-                body.sections[-1] = replace(body.sections[-1], end_line=last - 1)
+                body.begin(begins.get(first) or Section((), first, after - 1))
+            body.blocks[-1].append(Block(first, after - 1))
     return body
 
 
@@ -149,29 +153,24 @@ def _parse_body(
     tree = parse_blocks(markdown, lines, first_line, pause)
     if tree is None:
         return None
-    body = _Body([], [], "", tree, find_inline(markdown, tree.tokens, tree.env, pause))
+    body = _Body(tree, find_inline(markdown, tree.tokens, tree.env, pause))
     outline = _Outline(kind, date)
-    ends: list[int] = []
     for part in tree.parts:
         pause()
         if isinstance(part, Heading):
-            ends.append(part.end_line)
             text = _heading_text(markdown, part.text, tree)
             if part.level == 1 and not body.first_title:
                 body.first_title = text
             attributes = tree.attributes.get(part.end_line) or tree.attributes.get(
                 max(part.start_line, part.end_line - 1), {}
             )
-            body.sections.append(outline.enter(part, text, attributes))
-            body.blocks.append([Block(part.start_line, part.end_line)])
+            body.begin(outline.enter(part, text, attributes))
+            block = Block(part.start_line, part.end_line)
         else:
             if not body.sections:
-                ends.append(part.end_line)
-                body.sections.append(Section((), part.start_line, part.end_line, time=date))
-                body.blocks.append([])
-            body.blocks[-1].append(_dated(part, date))
-            ends[-1] = part.end_line
-    body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
+                body.begin(Section((), part.start_line, part.end_line, time=date))
+            block = _dated(part, date)
+        body.blocks[-1].append(block)
     return body
 
 
