@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
 from memsync.model.note import Note, Section
-from memsync.notes.blocks import Heading, parse_blocks, thread_parser
+from memsync.notes.blocks import Heading, parse_blocks
 from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import closes_head, head_is_open, read_head
 from memsync.notes.transcript import open_fence
@@ -117,7 +117,7 @@ def _stands_alone(lines: Sequence[str]) -> bool:
 
     True if the parser cannot read the lines: such a note is read line by line, and there the line is one.
     """
-    tree = parse_blocks(thread_parser(), lines, 1)
+    tree = parse_blocks(lines)
     if tree is None:
         return True
     last = tree.parts[-1]
@@ -145,7 +145,7 @@ def _last_block(lines: Sequence[str]) -> Sequence[str]:
             return ()
         opener = openers[following]
         start = next((number for number in range(opener, start, -1) if _HEADING.match(lines[number])), start)
-        tree = parse_blocks(thread_parser(), lines[start : start + size], 1)
+        tree = parse_blocks(lines[start : start + size])
         if tree is None:
             return ()
         begins = [token.map[0] for token in tree.tokens if token.level == 0 and token.nesting >= 0 and token.map]

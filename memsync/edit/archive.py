@@ -62,8 +62,7 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
 def is_half_moved(root: Path, source: NotePath, target: NotePath) -> bool:
     """Tell whether both paths are hard links to one file that has no other links.
 
-    On systems that cannot rename without replacing, `move` links the new name and then removes the old one. A process
-    that is killed in between leaves both.
+    A process leaves both if it is killed in `move`, on systems that cannot rename without replacing.
     """
     try:
         old, new = (os.stat(root / path, follow_symlinks=False) for path in (source, target))

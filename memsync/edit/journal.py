@@ -27,7 +27,7 @@ from memsync.notes.transcript import read_message_heading
 def append_line(path: Path, value: object, *, sync: bool = False) -> None:
     """Append one object as a line of JSON; create the file and its folder, readable by their owner only.
 
-    Writes a line end first, because a killed process may have left half a line. With `sync` it waits for the disk.
+    Writes a line end first: a killed process may have left half a line. With `sync`, wait for the disk.
     Raises FilesystemError.
     """
     content = b"\n" + json.dumps(value, ensure_ascii=True).encode() + b"\n"
@@ -127,13 +127,11 @@ class Journal:
         return sorted(self._folder.glob("????-??-??.jsonl"))
 
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
-        """Return the appends since a Unix time that are not settled, oldest first; with `path` only those to one note.
-
-        An append replaces only appends to the same note, so lines of other notes can be skipped.
-        """
+        """Return the unsettled appends since a Unix time, oldest first; with `path`, only those to one note."""
         appends: list[Appended] = []
         settled: set[str] = set()
         undone: set[str] = set()
+        # With `path`, lines of other notes can be skipped: an append replaces only appends to the same note.
         for line in self._backwards(_PATH_KEY + json.dumps(path).encode() if path is not None else b""):
             if "settled" in line:
                 settled.update(line["settled"])

@@ -15,7 +15,7 @@ from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
-from memsync.notes.blocks import BlockTree, Heading, parse_blocks, thread_parser
+from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
 from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
@@ -23,9 +23,9 @@ from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, re
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
 """Attributes that only describe how the text of a message is written."""
 MAX_ITEM_CHARS = 100_000
-"""With a longer entry the note would become too large to be parsed in full."""
+"""A longer entry would make the note too large to be parsed in full."""
 _MAX_END_CHARS = 200
-"""How many characters of empty space around a text a message's heading can store."""
+"""Maximum length of the empty space around a text that a message's heading stores."""
 _MAX_LEVEL = 6
 
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^\]]*\]:|$)|[ ]{4}|\t")
@@ -142,7 +142,7 @@ def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
         return False
     if not _BLOCK_START.match(first):
         return True
-    tree = parse_blocks(thread_parser(), [first, *rest], 1)
+    tree = parse_blocks([first, *rest])
     return tree is not None and bool(tree.tokens) and tree.tokens[0].type == "paragraph_open"
 
 
@@ -178,7 +178,7 @@ def _entries(blocks: Sequence[Heading | Block]) -> Iterator[Block]:
 
 
 def _read_item(lines: Sequence[str]) -> BlockTree | None:
-    return parse_blocks(thread_parser(), [*lines, "- end"], 1)
+    return parse_blocks([*lines, "- end"])
 
 
 def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str]) -> bool:
@@ -291,7 +291,7 @@ def _is_one_message(lines: Sequence[str]) -> bool:
     starts = [1, len(both)]
     if [section.start_line for section, _ in find_headings(both, 1)] != starts:
         return False
-    tree = parse_blocks(thread_parser(), both, 1)
+    tree = parse_blocks(both)
     parts = tree.parts if tree else ()
     return [part.start_line for part in parts if isinstance(part, Heading) and part.level <= MESSAGE_LEVEL] == starts
 
@@ -382,7 +382,7 @@ def _promoted(lines: Sequence[str], shift: int) -> list[str]:
 
 def _headings(lines: Sequence[str]) -> list[Heading]:
     """Return the headings outside of lists, quotes and code."""
-    tree = parse_blocks(thread_parser(), lines, 1)
+    tree = parse_blocks(lines)
     return [part for part in tree.parts if isinstance(part, Heading)] if tree else []
 
 

@@ -131,7 +131,7 @@ def daily_folder(rules: PathRules) -> str:
 
 
 def _is_of_a_note(path: NotePath) -> bool:
-    """Tell whether a note may have this path. A [kinds] table may come from a stranger and contain `../`."""
+    """Tell whether a note may have this path: a stranger's [kinds] table may contain `../`."""
     try:
         return note_path(path) == path
     except UsageError:

@@ -63,8 +63,7 @@ class NoteEditor:
     ) -> Done:
         """Add an item at the end of a section unless the section has it; create the section if it does not exist.
 
-        `head` is the beginning of the note if the note has to be created. `replaces` holds the journal ids of
-        overwritten entries that this call restores.
+        `head` begins a new note. `replaces` holds the journal ids of the overwritten entries that this call restores.
         """
         note = self.read(path)
         if not replaces:  # restore equal items that were overwritten

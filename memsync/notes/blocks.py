@@ -24,18 +24,18 @@ from memsync.model.note import Block
 from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import leading_time
 from memsync.notes.inline import BoundedInline, add_inline_rules
+from memsync.notes.transcript import ITEM_MARKER
 
 MAX_TOKENS = 500_000
-"""Give up on a file after so many markdown-it tokens; 2 MB of real notes take 170,000."""
+"""Give up on a file after this many markdown-it tokens; 2 MB of real notes take 170,000."""
 
 MAX_CHECKS = 4_000_000
-"""Give up on a file after trying so many rules, as on long, deeply nested quotes; 2 MB of real notes take 800,000."""
+"""Give up on a file after trying this many rules: long, deeply nested quotes do. 2 MB of real notes take 800,000."""
 
 CHECKS_PER_STEP = 256
-"""Call `pause` after so many tried rules or new tokens."""
+"""Call `pause` each time this many rules were tried or tokens made."""
 
 _parsers = threading.local()
-_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,25 +159,23 @@ class _BoundedBlocks(ParserBlock):
         super().tokenize(state, startLine, endLine)
 
 
-def new_parser() -> MarkdownIt:
-    """Return a CommonMark parser with tables, footnotes, wiki links and tags."""
-    markdown = MarkdownIt("commonmark")
-    markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
-    markdown.configure("commonmark").enable("table").use(footnote_plugin)
-    add_inline_rules(markdown)
-    return markdown
-
-
 def thread_parser() -> MarkdownIt:
-    """Return this thread's parser. It is kept, because building one takes longer than parsing a short note."""
+    """Return this thread's CommonMark parser with tables, footnotes, wiki links and tags.
+
+    It is kept, because building one takes longer than parsing a short note.
+    """
     if not hasattr(_parsers, "markdown"):
-        _parsers.markdown = new_parser()
+        markdown = MarkdownIt("commonmark")
+        markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
+        markdown.configure("commonmark").enable("table").use(footnote_plugin)
+        add_inline_rules(markdown)
+        _parsers.markdown = markdown
     parser: MarkdownIt = _parsers.markdown
     return parser
 
 
 def parse_blocks(
-    markdown: MarkdownIt, lines: Sequence[str], first_line: int, pause: Callable[[], None] = lambda: None
+    lines: Sequence[str], first_line: int = 1, pause: Callable[[], None] = lambda: None
 ) -> BlockTree | None:
     """Parse `lines[first_line - 1:]`, where `lines` is the whole file.
 
@@ -185,7 +183,7 @@ def parse_blocks(
     parsing takes too much work or markdown-it fails.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
-    tree = BlockTree([], [], {})
+    markdown, tree = thread_parser(), BlockTree([], [], {})
     state = _BoundedState(source, markdown, tree.env, tree.tokens, pause)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
@@ -259,7 +257,7 @@ class _Reader:
         if paragraph.type == "paragraph_open" and paragraph.map:
             attributes = self._cut(paragraph.map[1])
         text = self._lines[first - 1]
-        marker = _MARKER.match(text)
+        marker = ITEM_MARKER.match(text)
         time = leading_time(text[marker.end() :]) if marker else ""
         return Block(first, last, True, _partition(children, first, last), time, attributes)
 

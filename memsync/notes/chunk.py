@@ -53,9 +53,9 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 """Returns the number of tokens of each text, without special tokens."""
 
 CHARS_PER_TOKEN = 8
-"""Count at least one token per so many characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
+"""Count at least one token per 8 characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
 COUNTED_AT_ONCE = 2_000
-"""Call `pause` after counting the tokens of so many texts."""
+"""Call `pause` each time before the tokens of this many texts are counted."""
 MAX_ITEMS = 255
 """Maximum number of items of a group: the word index numbers them in one byte."""
 GROUP_SHARE = 0.43

@@ -166,7 +166,7 @@ def counted_from(note: IndexedNote) -> str:
 
 
 def here_since(note: IndexedNote) -> str:
-    """Return the day from which a note's age counts when deciding to archive it (ISO 8601).
+    """Return the ISO day from which a note's age counts when deciding to archive it.
 
     The file's mtime counts as a change: a note that was cloned or pulled today is new here even if its commit is old.
     """
@@ -189,5 +189,5 @@ def is_kept_for_good(note: IndexedNote) -> bool:
 
 
 def days_since(day: str, today: date) -> int:
-    """Return how many days ago an ISO date was."""
+    """Return the number of days from an ISO date until today."""
     return (today - date.fromisoformat(day)).days

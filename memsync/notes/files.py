@@ -41,7 +41,7 @@ class FileSystem:
 
 
 def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> FileSystem:
-    """Return the file system of `folder`; on other systems than Linux its type is unknown."""
+    """Return the file system of `folder`; its type is known only on Linux."""
     name = _type_on_linux(folder, mounts) if sys.platform == "linux" else ""
     return FileSystem(name, _REMOTE.match(name) is not None, name in _LOCAL)
 
@@ -221,10 +221,9 @@ class NoteFiles:
         return not is_note_name(name) or ignores(rules, path, is_folder=False)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
-        """Return the bytes of a note and its stamp at the time of reading.
+        """Return the bytes of a note and its stamp at the time of reading. Raises FileNotFoundError if it is gone.
 
-        Raises FileNotFoundError if it is gone. Raises NoteError if it lies outside the root, is not a regular file, is
-        too large, cannot be read, or keeps changing while it is read.
+        Raises NoteError if it is outside the root, not a regular file, too large, unreadable, or keeps changing.
         """
         descriptor = self.open(path)
         try:

@@ -84,8 +84,7 @@ class Git:
     ) -> subprocess.CompletedProcess[str]:
         """Run one git command to its end. Raises GitUnusable if git is missing or takes too long.
 
-        `index` replaces the repository's index. With `as_user`, git reads the user's own settings; with `at_notes`, it
-        runs in the working tree.
+        `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the working tree.
         """
         with self._started(
             *arguments,
@@ -218,7 +217,7 @@ def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
 
 
 def use_identity(git: Git) -> None:
-    """Give git the committer's name from the user's settings, and line ends from the user's and the repository's.
+    """Take the committer from the user's settings, and line ends from the user's and the repository's.
 
     Raises GitUnusable if the repository's settings include other files, because memsync does not read them.
     """

@@ -76,7 +76,7 @@ def head_state(root: Path) -> HeadState:
 def find_repository(root: str | os.PathLike[str]) -> Repository | None:
     """Return the repository whose working tree contains `root`, or None. Raises GitUnusable.
 
-    A bare repository does not count, because anybody can put one among the notes.
+    A bare repository does not count: a stranger's notes may contain one.
     """
     folder = os.path.realpath(root)
     while True:
@@ -196,8 +196,7 @@ def _packed(repository: Repository, name: bytes) -> str:
 def read_file(path: str, max_bytes: int) -> bytes:
     """Return the content of a regular file of at most `max_bytes` bytes, without following links or waiting.
 
-    Raises FileNotFoundError, NotADirectoryError or IsADirectoryError if there is no such file, GitUnusable for any
-    other problem.
+    Raises FileNotFoundError, NotADirectoryError or IsADirectoryError if there is none, GitUnusable for other problems.
     """
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS)) as file:

@@ -16,7 +16,7 @@ from memsync.notes.ignore import is_note_name
 MAX_LOG_BYTES = 1_000_000_000
 MAX_TREE_BYTES = 500_000_000
 MAX_CHANGED = 100
-"""For up to so many changed notes, search the history for their paths; for more, read it all again."""
+"""Search the history for the paths of at most this many changed notes; for more, read all of it again."""
 _LATEST = LATEST_NS // 1_000_000_000
 _REGULAR = (b"100644", b"100755")
 _COMMIT = 0x01

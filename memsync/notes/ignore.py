@@ -23,7 +23,7 @@ MAX_IGNORE_BYTES = 1_000_000
 _SETTLED_NS = 2_000_000_000
 """Do not cache rules of a file that changed more recently: it may change again in the same clock tick."""
 MAX_CACHED_PATHS = 100_000
-"""How many paths' answers one ignore file caches."""
+"""How many verdicts one ignore file caches."""
 
 
 def is_note_name(name: str) -> bool:

@@ -20,7 +20,7 @@ MAX_INLINE_CHARS = 20_000
 """Longer paragraphs are not searched for tags and links: inline parsing is not linear in the worst case."""
 
 MAX_STEPS_PER_CHAR = 1
-"""Give up on a paragraph after so many steps per character on brackets that may begin a link; most take under half."""
+"""Give up on a paragraph after this many look-ahead steps per character; most paragraphs take under half."""
 
 _MIN_STEPS = 100
 
@@ -75,7 +75,7 @@ def find_inline(
 ) -> InlineFinds:
     """Return the tags and links of all `inline` tokens in `blocks`.
 
-    A top-level paragraph that has only tags tags the whole note (line 0). Tags of a heading or list item tag only that.
+    Tags in a top-level paragraph of nothing but tags belong to the whole note (line 0). Others belong to their line.
     """
     finds = InlineFinds()
     for index, token in enumerate(blocks):

@@ -102,7 +102,7 @@ def folder_path(root: Path, folder: str, known: Iterable[NotePath]) -> str | Non
 
 
 def existing_folder(root: Path, folder: str, known: Sequence[NotePath]) -> str:
-    """Return what `folder_path` does. Raises UsageError, which suggests a similar name, if the folder is missing."""
+    """Return what `folder_path` returns. Raises UsageError if there is no such folder."""
     prefix = folder_path(root, folder, known)
     if prefix is not None:
         return prefix

@@ -31,9 +31,9 @@ from memsync.notes.transcript import find_headings, messages_of, read_message_he
 MAX_HEADING_CHARS = 200
 """Heading paths cut longer headings; the heading's line is still indexed whole."""
 MAX_NAMES = 100
-"""Use at most so many note-wide tags, and so many aliases: each passage of the note repeats them."""
+"""Maximum number of note-wide tags, and of aliases: each passage of the note repeats them."""
 MAX_NAMES_CHARS = 2_000
-"""Use only tags and aliases that fit in so many characters in total."""
+"""Maximum total length of the note-wide tags, and of the aliases."""
 MAX_TITLE_CHARS = 1_000
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
@@ -150,7 +150,7 @@ def _parse_body(
     lines: Sequence[str], first_line: int, kind: Kind, date: str, pause: Callable[[], None]
 ) -> _Body | None:
     markdown = thread_parser()
-    tree = parse_blocks(markdown, lines, first_line, pause)
+    tree = parse_blocks(lines, first_line, pause)
     if tree is None:
         return None
     body = _Body(tree, find_inline(markdown, tree.tokens, tree.env, pause))

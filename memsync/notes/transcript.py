@@ -17,7 +17,7 @@ from memsync.notes.dates import parse_moment
 OPENING_WORDS = 12
 """A text's first words usually tell its subject."""
 
-_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 _CLOCK = re.compile(
     r"(?:\*\*|__|\[|\()?(?:\d{4}-\d{2}-\d{2}[T ])?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\*\*|__|\]|\))?"
     r"(?:\s+[-–—])?\s+"
@@ -41,12 +41,12 @@ _TIME_WORDS = re.compile(
 
 
 def said(text: str) -> str:
-    """Return the lines of a log without list markers, check boxes and clock times, which do not tell its subject."""
+    """Return the lines of a log without list markers, check boxes and clock times: they do not tell its subject."""
     return "\n".join(_said(line) for line in text.split("\n"))
 
 
 def _said(line: str) -> str:
-    marker = _MARKER.match(line)
+    marker = ITEM_MARKER.match(line)
     if marker is None:
         return line
     line = line[marker.end() :]
@@ -61,7 +61,7 @@ def speaker_of(text: str) -> str:
 
 
 def traits_of(text: str) -> Trait:
-    """Return whether a text is a question and whether it names a time (not counting the time of a list item)."""
+    """Tell whether a text is a question, and whether it names a time other than that of its list item."""
     traits = Trait(0)
     if text.rstrip().endswith(("?", "？")):
         traits |= Trait.QUESTION
