@@ -14,11 +14,17 @@ from memsync.edit.addition import Addition, closing_of
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable
-from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
-from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
+from memsync.notes.transcript import (
+    ESCAPES,
+    MAX_BLOCK_CHARS,
+    MESSAGE_LEVEL,
+    body_text,
+    find_headings,
+    read_message_heading,
+)
 
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
 """Attributes that only describe how the text of a message is written."""
@@ -62,7 +68,7 @@ look like and not part of a list or a quote. Most long model answers have no oth
 
 
 def cleaned(text: str) -> str:
-    """Return text with LF, without control characters and without empty lines around it. Raises UsageError if empty."""
+    """Return text with LF, no empty lines around it and U+FFFD for control characters. Raises UsageError if empty."""
     lines = _CONTROL.sub("�", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)

@@ -84,7 +84,7 @@ class Git:
     ) -> subprocess.CompletedProcess[str]:
         """Run one git command to its end. Raises GitUnusable if git is missing or takes too long.
 
-        `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the working tree.
+        `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the notes.
         """
         with self._started(
             *arguments,
