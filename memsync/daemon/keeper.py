@@ -12,8 +12,7 @@ from memsync.daemon.watch import MakeWatcher
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
 from memsync.model.vocabulary import WatcherState
-from memsync.notes.files import Places
-from memsync.notes.filesystem import file_system_of
+from memsync.notes.files import Places, file_system_of
 from memsync.ports import Clock
 from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.gate import Stopped

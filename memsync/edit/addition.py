@@ -1,4 +1,4 @@
-"""How a note ends, and how to append text to it so that the text is parsed as intended."""
+"""Puts text into the text of a note, at its end or elsewhere, so that it is parsed as intended."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memsync.errors import WriteRefused
-from memsync.model.note import Block
-from memsync.notes.blocks import Heading, parse_blocks, thread_parser
+from memsync.model.note import Note, Section
+from memsync.notes.blocks import Heading, parse_blocks
 from memsync.notes.decode import decode, is_binary, is_utf16
 from memsync.notes.frontmatter import closes_head, head_is_open, read_head
 from memsync.notes.transcript import open_fence
@@ -73,12 +73,18 @@ def read_tail(path: str, content: bytes) -> Tail:
     is_ended = content.endswith(b"\n") or (content.endswith(b"\r") and newline == "\r\n")
     opens = any(map(_OPENS.match, lines))
     body = lines[read_head(lines).line_count :] if opens else ()
+    closing = closing_of(body)
+    if closing is None:
+        raise WriteRefused(
+            f"{path} ends with an open block that memsync cannot close",
+            hint="Close it in an editor, then write again.",
+        )
     return Tail(
         newline=newline,
         lines=count,
         ends_line=not content or is_ended,
         last_line=last,
-        closing=_closing_of_note(path, body),
+        closing=closing,
         head_is_open=bool(lines) and head_is_open(lines),
         joins_items=joins_items(body),
     )
@@ -87,8 +93,7 @@ def read_tail(path: str, content: bytes) -> Tail:
 def closing_of(lines: Sequence[str]) -> str | None:
     """Return the lines to append so that a heading can follow: empty when nothing is open, None if nothing helps.
 
-    memsync reads notes with the parser, and very large ones line by line (`transcript.find_headings`). The heading
-    is recognised both ways.
+    The heading is recognised both by the parser and line by line, as very large notes are read (`find_headings`).
     """
     if not any(map(_OPENS.match, lines)):
         return ""
@@ -103,40 +108,27 @@ def closing_of(lines: Sequence[str]) -> str | None:
 
 def joins_items(lines: Sequence[str]) -> bool:
     """Tell whether a list item right below these lines is parsed as a list item."""
-    if not any(map(_OPENS.match, lines)):
-        return True
     block = _last_block(lines)
-    tree = parse_blocks(thread_parser(), [*block, "- end"], 1) if block else None
+    return not block or _stands_alone([*block, "- end"])
+
+
+def _stands_alone(lines: Sequence[str]) -> bool:
+    """Tell whether the last line, which looks like a heading or a list item, is one.
+
+    True if the parser cannot read the lines: such a note is read line by line, and there the line is one.
+    """
+    tree = parse_blocks(lines)
     if tree is None:
         return True
-    last = tree.parts[-1] if tree.parts else None
-    return isinstance(last, Block) and last.entry and last.start_line == len(block) + 1
-
-
-def ends_with_heading(lines: Sequence[str]) -> bool:
-    """Tell whether the last line, which looks like a heading, is one; True if the parser cannot read the lines."""
-    tree = parse_blocks(thread_parser(), lines, 1)
-    if tree is None:  # such a note is read line by line, and there the line is a heading
-        return True
-    last = tree.parts[-1] if tree.parts else None
-    return isinstance(last, Heading) and last.start_line == len(lines)
-
-
-def _closing_of_note(path: str, body: Sequence[str]) -> str:
-    closing = closing_of(body)
-    if closing is None:
-        raise WriteRefused(
-            f"{path} ends with an open block that memsync cannot close",
-            hint="Close it in an editor, then write again.",
-        )
-    return closing
+    last = tree.parts[-1]
+    return last.start_line == len(lines) and (isinstance(last, Heading) or last.entry)
 
 
 def _closing_of_block(block: Sequence[str]) -> str | None:
     """Return the line that closes a top-level block: empty when none is needed, None when no line does."""
     opened = _OPENS.match(block[0])
     ends = () if opened is None else (opened[1],) if opened[1] else _HTML_ENDS
-    return next((end for end in ("", *ends) if ends_with_heading([*block, *filter(None, [end]), "", "## end"])), None)
+    return next((end for end in ("", *ends) if _stands_alone([*block, *filter(None, [end]), "", "## end"])), None)
 
 
 def _last_block(lines: Sequence[str]) -> Sequence[str]:
@@ -153,7 +145,7 @@ def _last_block(lines: Sequence[str]) -> Sequence[str]:
             return ()
         opener = openers[following]
         start = next((number for number in range(opener, start, -1) if _HEADING.match(lines[number])), start)
-        tree = parse_blocks(thread_parser(), lines[start : start + size], 1)
+        tree = parse_blocks(lines[start : start + size])
         if tree is None:
             return ()
         begins = [token.map[0] for token in tree.tokens if token.level == 0 and token.nesting >= 0 and token.map]
@@ -183,10 +175,7 @@ class Addition:
 
 
 def joined(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
-    """Return the text to append for these additions, the line where the last one begins, and the note's new end.
-
-    Raises WriteRefused if the text would close the note's open front matter.
-    """
+    """Return the text to append, the line where the last addition begins, the note's new end. Raises WriteRefused."""
     text, line = "", 0
     for addition in additions:
         added = _added(tail, addition)
@@ -219,3 +208,46 @@ def _added(tail: Tail, addition: Addition) -> str:
         "the note begins with an unclosed ---, and this text would close it",
         hint="Close the note's front matter with a line of ---, or put an empty line before its first line.",
     )
+
+
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|$)")
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text with their line ends."""
+    return [line for line in _LINES.findall(text) if line]
+
+
+def find_section(note: Note, heading: str) -> Section | None:
+    """Return the first section with this heading; upper and lower case are equal."""
+    wanted = " ".join(heading.split()).casefold()
+    return next((s for s in note.sections if s.heading_path and s.heading_path[-1].casefold() == wanted), None)
+
+
+def end_of_section(note: Note, section: Section) -> int:
+    """Return the number of a section's last non-empty line, before its first subsection."""
+    position = note.sections.index(section)
+    following = note.sections[position + 1 :]
+    last = following[0].start_line - 1 if following else len(note.lines)
+    while last > section.start_line and not note.lines[last - 1].strip():
+        last -= 1
+    return last
+
+
+def insert_after(path: str, text: str, line: int, addition: Addition) -> str:
+    """Return a text with an addition inserted after a line (counted from 1), as if the note ended there."""
+    lines = lines_of(text)
+    before, after = "".join(lines[:line]), "".join(lines[line:])
+    tail = read_tail(path, before.encode("utf-8", "surrogateescape"))
+    inserted, _, _ = joined(tail, [addition])
+    follows = after.lstrip("\r\n")
+    gap = tail.newline if follows and after == follows else ""
+    return f"{before}{inserted}{gap}{after}"
+
+
+def replace_line(text: str, line: int, content: str) -> str:
+    """Return a text with the content of one line (counted from 1) replaced; the line end stays."""
+    lines = lines_of(text)
+    old = lines[line - 1]
+    lines[line - 1] = content + old[len(old.rstrip("\r\n")) :]
+    return "".join(lines)

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,8 +16,8 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition, Tail, joined, read_tail
 from memsync.edit.journal import Appended, Journal, missing, times_in
 from memsync.edit.markdown import as_it_was
+from memsync.edit.note_file import refuse_open_in_editor
 from memsync.edit.note_paths import cannot_write, check_writable
-from memsync.edit.open_editors import refuse_open_in_editor
 from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
@@ -27,10 +27,7 @@ TRY_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of a write: the line where the new text begins, and warnings for the user.
-
-    `moved_from` is the note's old path if the write moved it.
-    """
+    """The result of a write: the line where the new text begins, warnings, and the old path if the note was moved."""
 
     path: NotePath
     line: int
@@ -76,18 +73,18 @@ class KnownTails:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, path: NotePath, found: os.stat_result) -> Tail | None:
+    def get(self, path: NotePath, status: os.stat_result) -> Tail | None:
         """Return how a note ends if it has not changed since `put`."""
         with suppress(OSError, ValueError, KeyError, TypeError):  # no record, or a damaged one
-            known = json.loads(self._place(path).read_bytes())
-            if known["version"] == VERSION and known["stamp"] == _stamp(found):
-                return Tail(**known["tail"])
+            record = json.loads(self._place(path).read_bytes())
+            if record["version"] == VERSION and record["stamp"] == _stamp(status):
+                return Tail(**record["tail"])
         return None
 
-    def put(self, path: NotePath, found: os.stat_result, tail: Tail) -> None:
+    def put(self, path: NotePath, status: os.stat_result, tail: Tail) -> None:
         """Store how a note ends. Ignores errors such as a full disk: the note is then read again next time."""
         place = self._place(path)
-        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(found), "tail": asdict(tail)})
+        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(status), "tail": asdict(tail)})
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             place.write_text(content)
@@ -102,8 +99,8 @@ class KnownTails:
         return self._folder / f"{hashlib.sha256(path.encode()).hexdigest()[:24]}.json"
 
 
-def _stamp(found: os.stat_result) -> list[int]:
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+def _stamp(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 UNSEEN_SECONDS = 2.0
@@ -112,50 +109,37 @@ REFILL_SECONDS = 0.5
 """How long to wait for the new content of a note that was just emptied: many editors empty a file to save it."""
 
 
+@dataclass(slots=True)
 class Appending:
     """One append. The caller holds the writers' lock; `folder` is a descriptor of the note's folder."""
 
-    def __init__(
-        self,
-        root: Path,
-        folder: int,
-        path: NotePath,
-        addition: Addition,
-        head: str,
-        journal: Journal,
-        tails: KnownTails,
-        *,
-        force: bool,
-        replaces: Sequence[str] = (),
-    ) -> None:
-        self._root = root
-        self._folder = folder
-        self._path = path
-        self._name = path.rpartition("/")[2]
-        self._addition = addition
-        self._head = head
-        self._journal = journal
-        self._tails = tails
-        self._force = force
-        self._replaces = replaces
-        self._own: Appended | None = None
-        self._written_times = 0  # how often the text is in the file we wrote to, if that was then replaced
+    root: Path
+    folder: int
+    path: NotePath
+    addition: Addition
+    head: str
+    journal: Journal
+    tails: KnownTails
+    force: bool
+    replaces: Sequence[str]
+    own: Appended | None = None
+    written_times: int = 0  # how often the text is in the file we wrote to, if that was then replaced
 
     def done(self) -> Done:
         """Append and return the result. Raises WriteRefused, FilesystemError; the note is then unchanged."""
         warnings: tuple[str, ...] = ()
         try:
-            self._own = self._journal.append(self._path, self._addition.text, head=self._head, replaces=self._replaces)
+            self.own = self.journal.append(self.path, self.addition.text, head=self.head, replaces=self.replaces)
         except MemsyncError as error:
             warnings = (f"{error}; if an editor overwrites this text, memsync recover cannot restore it",)
         try:
-            done = tried(self._path, self._attempt)
+            done = tried(self.path, self._attempt)
         except BaseException:
-            if self._own is not None:
+            if self.own is not None:
                 with suppress(MemsyncError):
-                    self._journal.undo(self._own)
+                    self.journal.undo(self.own)
             raise
-        return Done(done.path, done.line, (*done.warnings, *warnings))
+        return replace(done, warnings=(*done.warnings, *warnings))
 
     def _attempt(self) -> Done:
         """Append to the current file. Raises Replaced if another file replaces it meanwhile."""
@@ -163,69 +147,70 @@ class Appending:
         if descriptor is None:
             return self._begin()
         try:
-            found = os.fstat(descriptor)
-            check_writable(self._path, found)
-            if not self._force:
-                refuse_open_in_editor(self._folder, self._path)
-            tail, lost = self._tails.get(self._path, found), []
+            status = os.fstat(descriptor)
+            check_writable(self.path, status)
+            if not self.force:
+                refuse_open_in_editor(self.folder, self.path)
+            tail, lost = self.tails.get(self.path, status), []
             if tail is None:
-                content = note_file.read(descriptor, self._path)
-                tail = read_tail(self._path, content)
-                if self._written_times and self._times_in(content) >= self._written_times:
-                    return Done(self._path, tail.lines)  # the new file has our text: its writer had read it
-                lost = self._overwritten(found, content)
-            text, line, new_tail = joined(tail, [*(as_it_was(entry.text) for entry in lost), self._addition])
-            note_file.append(descriptor, self._path, text.encode(), found.st_size)
-            if not note_file.is_there(self._folder, self._name, descriptor):
-                self._written_times = self._times_in(note_file.read(descriptor, self._path))
+                content = note_file.read(descriptor, self.path)
+                tail = read_tail(self.path, content)
+                if self.written_times and self._times_in(content) >= self.written_times:
+                    return Done(self.path, tail.lines)  # the new file has our text: its writer had read it
+                lost = self._overwritten(status, content)
+            text, line, new_tail = joined(tail, [*(as_it_was(entry.text) for entry in lost), self.addition])
+            note_file.append(descriptor, self.path, text.encode(), status.st_size)
+            if not note_file.is_there(self.folder, self.path, descriptor):
+                self.written_times = self._times_in(note_file.read(descriptor, self.path))
                 raise Replaced
-            self._tails.put(self._path, os.fstat(descriptor), new_tail)
+            self.tails.put(self.path, os.fstat(descriptor), new_tail)
         finally:
             os.close(descriptor)
         with suppress(MemsyncError):  # journal the restored text again: it may be overwritten a second time
             for entry in lost:
-                self._journal.append(self._path, entry.text, head=entry.head, replaces=[entry.id])
+                self.journal.append(self.path, entry.text, head=entry.head, replaces=[entry.id])
         restored = f"restored {len(lost)} earlier appends that an editor had overwritten"
-        return Done(self._path, line, (restored,) if lost else ())
+        return Done(self.path, line, (restored,) if lost else ())
 
     def _begin(self) -> Done:
         """Create the note. Raises Replaced if it exists by now."""
-        text, line, tail = joined(read_tail(self._path, self._head.encode()), [self._addition])
-        make(self._folder, self._path, self._head + text)
+        text, line, tail = joined(read_tail(self.path, self.head.encode()), [self.addition])
+        make(self.folder, self.path, self.head + text)
         with suppress(OSError):
-            self._tails.put(self._path, os.stat(self._name, dir_fd=self._folder, follow_symlinks=False), tail)
-        return Done(self._path, line)
+            status = os.stat(self.path.rpartition("/")[2], dir_fd=self.folder, follow_symlinks=False)
+            self.tails.put(self.path, status, tail)
+        return Done(self.path, line)
 
     def _filled(self) -> int | None:
         """Open the note, after an editor that emptied it has refilled it; return None if it does not exist."""
         limit = time.monotonic() + REFILL_SECONDS
         while True:
-            descriptor = note_file.open_to_append(self._folder, self._path, self._name)
+            descriptor = note_file.open_to_append(self.folder, self.path)
             if descriptor is None or time.monotonic() >= limit:
                 return descriptor
-            found = os.fstat(descriptor)
-            is_old = time.time() - found.st_mtime > REFILL_SECONDS
-            if found.st_size or is_old or not self._tails.was_filled(self._path):
+            status = os.fstat(descriptor)
+            is_old = time.time() - status.st_mtime > REFILL_SECONDS
+            if status.st_size or is_old or not self.tails.was_filled(self.path):
                 return descriptor
             os.close(descriptor)
             time.sleep(0.01)
 
     def _times_in(self, content: bytes) -> int:
         """Return how often a file contains the appended text, as whole lines."""
-        return times_in(self._addition.text, content.decode("utf-8", "replace"))
+        return times_in(self.addition.text, content.decode("utf-8", "replace"))
 
-    def _overwritten(self, found: os.stat_result, content: bytes) -> list[Appended]:
+    def _overwritten(self, status: os.stat_result, content: bytes) -> list[Appended]:
         """Return missing appends that came so shortly before a save that nobody deleted them on purpose."""
-        saved = (found.st_mtime, found.st_ctime)
+        saved = (status.st_mtime, status.st_ctime)
         since = min(moment for moment in saved if moment >= max(saved) - 60) - UNSEEN_SECONDS
         recent = [
             entry
-            for entry in self._journal.since(since)
-            if entry.path == self._path
-            and entry != self._own
-            and entry.id not in self._replaces
+            for entry in self.journal.since(since)
+            if entry.path == self.path
+            and entry != self.own
+            and entry.id not in self.replaces
             and any(abs(entry.at - moment) <= UNSEEN_SECONDS for moment in saved)
         ]
-        if not recent or changed_since(self._root, since):  # a git checkout restores old text on purpose
+        if not recent or changed_since(self.root, since):  # a git checkout restores old text on purpose
             return []
         return missing(recent, content.decode("utf-8", "replace"))

@@ -6,11 +6,9 @@ the second line was killed; the files themselves then show what was moved.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +16,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from memsync.edit import commits
-from memsync.edit.journal import append_line
+from memsync.edit.journal import append_line, json_objects
+from memsync.edit.note_file import refuse_open_in_editor, rename_new
 from memsync.edit.note_paths import cannot_write, check_writable, folder_of, numbered
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.open_editors import refuse_open_in_editor
-from memsync.edit.swap import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.upkeep import Retirement
@@ -65,8 +62,7 @@ def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None
 def is_half_moved(root: Path, source: NotePath, target: NotePath) -> bool:
     """Tell whether both paths are hard links to one file that has no other links.
 
-    On systems that cannot rename without replacing, `move` links the new name and then removes the old one. A process
-    that is killed in between leaves both.
+    A process leaves both if it is killed in `move`, on systems that cannot rename without replacing.
     """
     try:
         old, new = (os.stat(root / path, follow_symlinks=False) for path in (source, target))
@@ -118,13 +114,9 @@ class Retiring:
             if not moves:
                 return Moved()
             run = f"{time.time_ns():x}"
-            self._write({"run": run, "moves": moves})
-            moved = self._move(
-                moves,
-                lambda source, target: move(self._root, source, target, mtime_ns=mtimes_ns[source]),
-                f"memsync prune: {len(moves)} notes",
-            )
-            self._write({"done": run, "moves": moved.moves})
+            append_line(self._record, {"run": run, "moves": moves}, sync=True)
+            moved = self._move(moves, f"memsync prune: {len(moves)} notes", mtimes_ns)
+            append_line(self._record, {"done": run, "moves": moved.moves}, sync=True)
             return moved
 
     def undo(self) -> Moved:
@@ -135,11 +127,11 @@ class Retiring:
                 raise UsageError("nothing to undo", hint="--undo moves back only what prune --apply moved.")
             run, moves = list(runs.items())[-1]
             back = [(target, source) for source, target in moves if self._is_there(target)]
-            moved = self._move(back, lambda source, target: move(self._root, source, target), "memsync prune --undo")
+            moved = self._move(back, "memsync prune --undo")
             gone = [path for path, target in moves if not self._is_there(path) and not self._is_there(target)]
             moved.failed += [Failure(path, "not found, neither here nor in archive/") for path in gone]
             if len(moved.failed) == len(gone):
-                self._write({"undone": run})
+                append_line(self._record, {"undone": run}, sync=True)
             return moved
 
     def retired_to(self, path: NotePath) -> list[NotePath]:
@@ -155,11 +147,11 @@ class Retiring:
     def _is_there(self, path: NotePath) -> bool:
         return os.path.lexists(self._root / path)
 
-    def _move(self, moves: Sequence[Move], act: Callable[[NotePath, NotePath], None], message: str) -> Moved:
+    def _move(self, moves: Sequence[Move], message: str, mtimes_ns: Mapping[NotePath, int] | None = None) -> Moved:
         done = Moved()
         for source, target in moves:
             try:
-                act(source, target)
+                move(self._root, source, target, mtime_ns=mtimes_ns[source] if mtimes_ns is not None else None)
                 done.moves.append((source, target))
             except FileNotFoundError:
                 done.failed.append(Failure(source, "not found"))
@@ -172,12 +164,10 @@ class Retiring:
     # ------------------------------------------------------------------------------------------ record
 
     def _runs(self) -> dict[str, list[Move]]:
-        """Return the moves of each run that was not undone, oldest first.
-
-        For a run that was killed these are its planned moves. Runs that moved nothing are left out.
-        """
+        """Return the moves of each run that was not undone, oldest first; of a killed run, its planned moves."""
         runs: dict[str, list[Move]] = {}
-        for entry in self._entries():
+        lines = self._record.read_bytes().splitlines() if self._record.exists() else []
+        for entry in json_objects(lines):  # a process that died while it wrote a line had not moved anything yet
             moves = _moves_of(entry)
             if "run" in entry:
                 runs[entry["run"]] = moves
@@ -186,18 +176,6 @@ class Retiring:
             else:
                 runs[entry["done"]] = moves
         return runs
-
-    def _entries(self) -> list[dict[str, Any]]:
-        entries = []
-        with suppress(FileNotFoundError):
-            for line in self._record.read_bytes().splitlines():
-                with suppress(ValueError):  # a process died while it wrote this line, before it moved anything
-                    entries.append(json.loads(line))
-        return [entry for entry in entries if isinstance(entry, dict)]
-
-    def _write(self, entry: object) -> None:
-        """Append a line to the record and wait for the disk. Raises FilesystemError."""
-        append_line(self._record, entry, sync=True)
 
 
 def _moves_of(entry: Mapping[str, Any]) -> list[Move]:

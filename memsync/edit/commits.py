@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
-from memsync.notes.git_files import GitUnusable, Repository, branch_of, find_repository, read_file, state_of
+from memsync.notes.git_files import GitUnusable, Repository, branch_of, find_repository, read_file, reason_of, state_of
 
 GIT_SECONDS = 30.0
 MAX_INDEX_BYTES = 1_000_000_000
@@ -48,10 +48,8 @@ def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message
 def _commit_or_reason(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     try:
         return _commit(root, paths, what, message)
-    except GitUnusable as error:
-        return "", f"not committed: {error}"
-    except OSError as error:
-        return "", f"not committed: {error.strerror or error}"
+    except (GitUnusable, OSError) as error:
+        return "", f"not committed: {reason_of(error)}"
 
 
 def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
@@ -61,40 +59,59 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
         raise GitUnusable(f"{root} is not in a git repository")
     prefix = os.path.relpath(os.path.realpath(root), repository.work_tree)
     named = [os.path.normpath(os.path.join(prefix, path)) for path in paths]
-    _check_at_rest(repository)
+    for name, operation in _UNDER_WAY.items():
+        if os.path.lexists(f"{repository.git_dir}/{name}"):
+            raise GitUnusable(f"{operation} is under way")
     state_of(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
     _check_places(repository)
-    with open_git(repository, GIT_SECONDS) as git:
+    with open_git(repository, GIT_SECONDS) as git, ExitStack() as unlocking:
         use_identity(git)
         check_rule_files(git, named)
-        with _locked_index(git) as index:
-            return _commit_locked(git, index, named, what, message)
+        index, copy = f"{repository.git_dir}/index", f"{git.folder}/index"
+        lock = f"{index}.lock"
+        try:
+            os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        except FileExistsError as error:
+            raise GitUnusable(f"another git is at work: {lock} is there") from error
+        unlocking.callback(Path(lock).unlink, missing_ok=True)
+        with suppress(FileNotFoundError):  # a new repository has no index
+            Path(copy).write_bytes(read_file(index, MAX_INDEX_BYTES))
+            shutil.copymode(index, lock)
+        made = _commit_locked(git, copy, named, what, message)
+        if made:
+            _write_lock(copy, lock)
+            os.rename(lock, index)
+            unlocking.pop_all()  # the lock file is the index now; a new one would be another git's
+        return made, ""
 
 
-def _commit_locked(git: Git, index: _Index, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
-    """Commit while the user's index is locked; `index` replaces the user's index after HEAD has moved."""
+def _commit_locked(git: Git, index: str, paths: Sequence[str], what: str, message: str) -> str:
+    """Commit while the user's index is locked; `index` is a copy, which must replace it after HEAD has moved.
+
+    Returns the commit's name; empty if there is nothing to commit, as when notes were moved and moved back.
+    """
     head = git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}").stdout.strip()
     base = head or _done(git, "hash-object", "-t", "tree", "--stdin")  # the empty tree
-    if _differing(git, index.copy, base, paths):
+    if _differing(git, index, base, paths):
         raise GitUnusable(f"you have staged changes of {what}")
-    tracked = set(_done(git, "ls-files", "-z", index=index.copy).split("\0"))
-    existing = [path for path in paths if _is_file(git, path)]
+    tracked = set(_done(git, "ls-files", "-z", index=index).split("\0"))
+    places = {path: os.path.join(git.repository.work_tree, path) for path in paths}
+    existing = [path for path, place in places.items() if os.path.isfile(place) and not os.path.islink(place)]
     _check_rules(git, [path for path in existing if path not in tracked], existing)
     deleted = [path for path in paths if path in tracked and path not in existing]
     tree_index = f"{git.folder}/tree"
     _done(git, "read-tree", base, index=tree_index)
-    for file in (tree_index, index.copy):
+    for file in (tree_index, index):
         _done(git, "update-index", "--add", *_PATHS, given="\0".join(existing), index=file, at_notes=True)
         _done(git, "update-index", "--force-remove", *_PATHS, given="\0".join(deleted), index=file, at_notes=True)
     tree = _done(git, "write-tree", "--missing-ok", index=tree_index)
     if head and tree == _done(git, "rev-parse", f"{head}^{{tree}}"):
-        return "", ""  # nothing to commit: the notes were moved and moved back
-    if _differing(git, index.copy, tree, paths):
+        return ""
+    if _differing(git, index, tree, paths):
         raise GitUnusable(f"git's index keeps its own version of {what}")  # `git update-index --skip-worktree`
     made = _done(git, "commit-tree", tree, *(("-p", head) if head else ()), given=f"{message}\n")
     _done(git, "update-ref", "-m", f"commit: {message}", "HEAD", made, head or "0" * len(made))
-    index.replace()
-    return made, ""
+    return made
 
 
 def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes: bool = False) -> str:
@@ -116,28 +133,11 @@ def _differing(git: Git, index: str, tree: str, paths: Sequence[str]) -> bool:
     return not set(listed.split("\0")).isdisjoint(paths)
 
 
-def _is_file(git: Git, path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.lstat(os.path.join(git.repository.work_tree, path)).st_mode)
-    except OSError:
-        return False
-
-
 # ------------------------------------------------------------------------------------------------ checks
 
 
-def _check_at_rest(repository: Repository) -> None:
-    for name, what in _UNDER_WAY.items():
-        if os.path.lexists(f"{repository.git_dir}/{name}"):
-            raise GitUnusable(f"{what} is under way")
-
-
 def _check_places(repository: Repository) -> None:
-    """Check that git would write only to real folders and regular files of the repository.
-
-    git would follow a link and hang on a FIFO. Raises GitUnusable, also while another git has locked HEAD or the
-    branch.
-    """
+    """Raise GitUnusable if git would follow a link or hang on a FIFO, or if another git has locked HEAD or branch."""
     own, shared = repository.git_dir, repository.common_dir
     branch = branch_of(repository)
     files = [(own, "HEAD"), (own, "index"), (own, "logs/HEAD"), (shared, "packed-refs")]
@@ -184,51 +184,14 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
             raise GitUnusable(f"{name}={value} applies to {path}, but memsync runs no filters: commit it yourself")
 
 
-# --------------------------------------------------------------------------------------------- the index
+def _write_lock(copy: str, lock: str) -> None:
+    """Write a copy of the index into its lock file, with the copy's mtime.
 
-
-class _Index:
-    """A copy of the user's index. It may replace the original while the lock is held."""
-
-    def __init__(self, git: Git) -> None:
-        self._index = f"{git.repository.git_dir}/index"
-        self.lock = f"{self._index}.lock"
-        self.copy = f"{git.folder}/index"
-        self.is_replaced = False
-        with suppress(FileNotFoundError):  # a new repository has no index
-            Path(self.copy).write_bytes(read_file(self._index, MAX_INDEX_BYTES))
-            shutil.copymode(self._index, self.lock)
-
-    def replace(self) -> None:
-        """Replace the user's index by the copy in one step.
-
-        The file keeps the copy's mtime. git compares it with the files' mtimes to find those that may have changed
-        in the same clock tick.
-        """
-        with open(self.copy, "rb") as source, open(self.lock, "wb") as target:
-            shutil.copyfileobj(source, target)
-            target.flush()
-            status = os.fstat(source.fileno())
-            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-            os.fsync(target.fileno())
-        os.rename(self.lock, self._index)
-        self.is_replaced = True
-
-
-@contextmanager
-def _locked_index(git: Git) -> Iterator[_Index]:
-    """Lock the index as git does. Raises GitUnusable if another git holds the lock."""
-    lock = f"{git.repository.git_dir}/index.lock"
-    try:
-        descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    except FileExistsError as error:
-        raise GitUnusable(f"another git is at work: {lock} is there") from error
-    os.close(descriptor)
-    index = None
-    try:
-        index = _Index(git)
-        yield index
-    finally:
-        if index is None or not index.is_replaced:
-            with suppress(FileNotFoundError):
-                os.unlink(lock)
+    git compares the index's mtime with those of files, to find what may have changed in the same clock tick.
+    """
+    with open(copy, "rb") as source, open(lock, "wb") as target:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        status = os.fstat(source.fileno())
+        os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(target.fileno())

@@ -13,10 +13,11 @@ from contextlib import suppress
 
 import yaml
 
+from memsync.edit.addition import lines_of
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import JsonValue
 from memsync.notes.decode import split_lines
-from memsync.notes.frontmatter import Head, closes_head, head_is_open, read_head, value_span
+from memsync.notes.frontmatter import Head, head_is_open, read_head, value_span
 
 _PLAIN = re.compile(r"[A-Za-z0-9][\w ./@+-]*")
 _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -40,7 +41,7 @@ def set_field(text: str, key: str, value: JsonValue) -> str:
     if before.line_count == 0:
         changed = f"---{newline}{_line(key, value)}{newline}---{newline}{newline if body else ''}{body}"
     else:
-        changed = _changed(body, key, value, newline)
+        changed = _changed(body, before.line_count, key, value, newline)
     after = read_head(split_lines(changed))
     if after.warning or _other(after, key) != _other(before, key) or after.values.get(key) != value:
         raise WriteRefused(f"{key} cannot be set without changing other fields", hint="Edit it by hand.")
@@ -53,11 +54,9 @@ def head_of(fields: Mapping[str, JsonValue]) -> str:
     return "\n".join(["---", *lines, "---", "", ""]) if lines else ""
 
 
-def _changed(body: str, key: str, value: JsonValue, newline: str) -> str:
-    start = body.index("\n") + 1
-    end = start
-    while not closes_head(body[end : body.index("\n", end) if "\n" in body[end:] else len(body)].rstrip("\r")):
-        end = body.index("\n", end) + 1
+def _changed(body: str, head_lines: int, key: str, value: JsonValue, newline: str) -> str:
+    lines = lines_of(body)
+    start, end = len(lines[0]), len("".join(lines[: head_lines - 1]))
     span = value_span(body[start:end], key)
     if span is None:
         return f"{body[:end]}{_line(key, value)}{newline}{body[end:]}"
@@ -76,7 +75,7 @@ def _scalar(value: JsonValue) -> str:
         with suppress(ValueError):  # YAML raises it for a date that does not exist and for a number of 5,000 digits
             if yaml.safe_load(value) == value:
                 return value
-    return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _NO_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _other(head: Head, key: str) -> dict[str, JsonValue]:

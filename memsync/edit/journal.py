@@ -27,7 +27,7 @@ from memsync.notes.transcript import read_message_heading
 def append_line(path: Path, value: object, *, sync: bool = False) -> None:
     """Append one object as a line of JSON; create the file and its folder, readable by their owner only.
 
-    Writes a line end first, because a killed process may have left half a line. With `sync` it waits for the disk.
+    Writes a line end first: a killed process may have left half a line. With `sync`, wait for the disk.
     Raises FilesystemError.
     """
     content = b"\n" + json.dumps(value, ensure_ascii=True).encode() + b"\n"
@@ -43,6 +43,14 @@ def append_line(path: Path, value: object, *, sync: bool = False) -> None:
             os.close(descriptor)
     except OSError as error:
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Free some space.") from error
+
+
+def json_objects(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in lines of JSON; skip half lines, which killed processes leave."""
+    for line in lines:
+        with suppress(ValueError):
+            if isinstance(entry := json.loads(line), dict):
+                yield entry
 
 
 _BLOCK_BYTES = 65_536
@@ -63,10 +71,7 @@ _STAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """One append: `text` is the appended text with LF as line end and none at its end; `at` is the Unix time.
-
-    `head` is the beginning of the note if it has to be created.
-    """
+    """One append at a Unix time: `text` has no line end at its end; `head` begins the note if it has to be created."""
 
     id: str
     at: float
@@ -77,8 +82,8 @@ class Appended:
     @property
     def heading(self) -> str:
         """The heading of the section that was created together with the entry; empty if none was."""
-        found = _SECTION.fullmatch(self.text)
-        return found["heading"] if found and read_message_heading(found["heading"]) is None else ""
+        match = _SECTION.fullmatch(self.text)
+        return match["heading"] if match and read_message_heading(match["heading"]) is None else ""
 
     @property
     def entry(self) -> str:
@@ -93,10 +98,7 @@ class Journal:
         self._folder = folder
 
     def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
-        """Record an append before it is made. Raises FilesystemError.
-
-        The appends with the ids in `replaces` no longer count as missing, unless this append is undone.
-        """
+        """Record an append before it is made; it replaces those with the ids in `replaces`. Raises FilesystemError."""
         at = time.time()
         appended = Appended(f"{time.time_ns():x}", at, path, text, head)
         self._write(at, {**asdict(appended), "replaces": list(replaces)} if replaces else asdict(appended))
@@ -112,30 +114,24 @@ class Journal:
 
     def _write(self, at: float, line: object) -> None:
         path = self._folder / f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}.jsonl"
-        if not path.exists():
-            self._prune(at)
+        if not path.exists():  # the first append of a day
+            oldest = f"{datetime.fromtimestamp(at, UTC) - timedelta(days=KEEP_DAYS):%Y-%m-%d}.jsonl"
+            for old_path in self._days():
+                if old_path.name < oldest:
+                    with suppress(OSError):
+                        old_path.unlink()
         append_line(path, line)
-
-    def _prune(self, now: float) -> None:
-        """Delete files older than KEEP_DAYS; called with the first append of a day."""
-        limit = f"{datetime.fromtimestamp(now, UTC) - timedelta(days=KEEP_DAYS):%Y-%m-%d}.jsonl"
-        for path in self._days():
-            if path.name < limit:
-                with suppress(OSError):
-                    path.unlink()
 
     def _days(self) -> list[Path]:
         """Return the files, oldest first."""
         return sorted(self._folder.glob("????-??-??.jsonl"))
 
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
-        """Return the appends since a Unix time that are not settled, oldest first; with `path` only those to one note.
-
-        An append replaces only appends to the same note, so lines of other notes can be skipped.
-        """
-        found: list[Appended] = []
+        """Return the unsettled appends since a Unix time, oldest first; with `path`, only those to one note."""
+        appends: list[Appended] = []
         settled: set[str] = set()
         undone: set[str] = set()
+        # With `path`, lines of other notes can be skipped: an append replaces only appends to the same note.
         for line in self._backwards(_PATH_KEY + json.dumps(path).encode() if path is not None else b""):
             if "settled" in line:
                 settled.update(line["settled"])
@@ -147,21 +143,14 @@ class Journal:
                 settled.update(line.get("replaces", ()))
                 if line["id"] not in settled:
                     text, head = line["text"], line.get("head", "")
-                    found.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
-        return found[::-1]
+                    appends.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
+        return appends[::-1]
 
     def _backwards(self, path_pair: bytes) -> Iterator[dict[str, Any]]:
-        """Yield the lines, newest first, without half lines of killed processes.
-
-        With `path_pair` it skips lines with another path without parsing them.
-        """
+        """Yield the lines, newest first; with `path_pair`, skip lines with another path without parsing them."""
         for path in reversed(self._days()):
-            for line in _lines_backwards(path):
-                if path_pair not in line and _PATH_KEY in line:
-                    continue
-                with suppress(ValueError):
-                    if isinstance(entry := json.loads(line), dict):
-                        yield entry
+            lines = _lines_backwards(path)
+            yield from json_objects(line for line in lines if path_pair in line or _PATH_KEY not in line)
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
@@ -178,10 +167,7 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
 
 
 def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
-    """Return the appends to one note that its content lacks, oldest first.
-
-    If a text was appended more often than the note contains it, the newest of those appends are missing.
-    """
+    """Return the appends that a note's content lacks, oldest first; of equal texts, the newest are missing."""
     appends = list(appends)
     content = content.replace("\r\n", "\n")
     lines = Counter(content.split("\n"))

@@ -14,18 +14,24 @@ from memsync.edit.addition import Addition, closing_of
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable
-from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
-from memsync.notes.blocks import BlockTree, Heading, parse_blocks, thread_parser
+from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
-from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
+from memsync.notes.transcript import (
+    ESCAPES,
+    MAX_BLOCK_CHARS,
+    MESSAGE_LEVEL,
+    body_text,
+    find_headings,
+    read_message_heading,
+)
 
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
 """Attributes that only describe how the text of a message is written."""
 MAX_ITEM_CHARS = 100_000
-"""With a longer entry the note would become too large to be parsed in full."""
+"""A longer entry would make the note too large to be parsed in full."""
 _MAX_END_CHARS = 200
-"""How many characters of empty space around a text a message's heading can store."""
+"""Maximum length of the empty space around a text that a message's heading stores."""
 _MAX_LEVEL = 6
 
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^\]]*\]:|$)|[ ]{4}|\t")
@@ -62,10 +68,7 @@ look like and not part of a list or a quote. Most long model answers have no oth
 
 
 def cleaned(text: str) -> str:
-    """Return text with LF line ends, without empty lines around it, each control character replaced by U+FFFD.
-
-    Raises UsageError if nothing is left.
-    """
+    """Return text with LF, no empty lines around it and U+FFFD for control characters. Raises UsageError if empty."""
     lines = _CONTROL.sub("�", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     while lines and not lines[0].strip():
         lines.pop(0)
@@ -145,7 +148,7 @@ def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
         return False
     if not _BLOCK_START.match(first):
         return True
-    tree = parse_blocks(thread_parser(), [first, *rest], 1)
+    tree = parse_blocks([first, *rest])
     return tree is not None and bool(tree.tokens) and tree.tokens[0].type == "paragraph_open"
 
 
@@ -181,7 +184,7 @@ def _entries(blocks: Sequence[Heading | Block]) -> Iterator[Block]:
 
 
 def _read_item(lines: Sequence[str]) -> BlockTree | None:
-    return parse_blocks(thread_parser(), [*lines, "- end"], 1)
+    return parse_blocks([*lines, "- end"])
 
 
 def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str]) -> bool:
@@ -246,7 +249,7 @@ def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str]
     inner = _without(text, ends)
     if not _DOUBTFUL.search(f"\n{inner}"):
         return ends, inner
-    levels = [len(found["marks"]) for found in _EVIDENT.finditer(inner) if found["marks"]]
+    levels = [len(match["marks"]) for match in _EVIDENT.finditer(inner) if match["marks"]]
     if _DOUBTFUL.search("\n" + _EVIDENT.sub("", inner)):
         return None
     shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_MAX_LEVEL))
@@ -255,7 +258,7 @@ def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str]
     if max(levels) + shift > _MAX_LEVEL or any(map(_ESCAPED_UNDERLINE.fullmatch, inner.split("\n"))):
         return None
     deeper = "#" * shift
-    lower = _EVIDENT.sub(lambda found: deeper + found[0] if found["marks"] else found[0], inner)
+    lower = _EVIDENT.sub(lambda match: deeper + match[0] if match["marks"] else match[0], inner)
     return {"demoted": str(shift), **ends}, lower
 
 
@@ -294,7 +297,7 @@ def _is_one_message(lines: Sequence[str]) -> bool:
     starts = [1, len(both)]
     if [section.start_line for section, _ in find_headings(both, 1)] != starts:
         return False
-    tree = parse_blocks(thread_parser(), both, 1)
+    tree = parse_blocks(both)
     parts = tree.parts if tree else ()
     return [part.start_line for part in parts if isinstance(part, Heading) and part.level <= MESSAGE_LEVEL] == starts
 
@@ -303,7 +306,7 @@ def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
     """Return the original text of a message that `message` or `exact_message` wrote, from its body."""
     text = _text_of((attributes, body.split("\n")))
     if "escaped" in attributes.get("written", "").split():
-        text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\\", text)
+        text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", text)
     return text.replace("\n", "\r\n") if attributes.get("eol") == "crlf" else text
 
 
@@ -324,16 +327,13 @@ def _text_of(form: _Form) -> str:
 
 def _holdable(text: str) -> tuple[str, dict[str, str]]:
     """Return text with LF line ends and without control characters, and the attributes that restore it."""
+    marks = {}
     if "\r" in text and text.count("\r\n") == text.count("\r") == text.count("\n"):
-        text = text.replace("\r\n", "\n")
-        if not _CONTROL.search(text):
-            return text, {"eol": "crlf"}
-        return _escaped(text), {"eol": "crlf", "written": "escaped"}
-    return (_escaped(text), {"written": "escaped"}) if _CONTROL.search(text) else (text, {})
-
-
-def _escaped(text: str) -> str:
-    return _ESCAPABLE.sub(lambda found: "\\\\" if found[0] == "\\" else _code_point(found), text)
+        text, marks["eol"] = text.replace("\r\n", "\n"), "crlf"
+    if _CONTROL.search(text):
+        text = _ESCAPABLE.sub(lambda match: "\\\\" if match[0] == "\\" else _code_point(match), text)
+        marks["written"] = "escaped"
+    return text, marks
 
 
 def _ends(text: str) -> dict[str, str]:
@@ -388,7 +388,7 @@ def _promoted(lines: Sequence[str], shift: int) -> list[str]:
 
 def _headings(lines: Sequence[str]) -> list[Heading]:
     """Return the headings outside of lists, quotes and code."""
-    tree = parse_blocks(thread_parser(), lines, 1)
+    tree = parse_blocks(lines)
     return [part for part in tree.parts if isinstance(part, Heading)] if tree else []
 
 
@@ -456,8 +456,8 @@ def _in_quotes(value: str) -> str:
     return '"' + _CONTROL.sub(_code_point, escaped) + '"'
 
 
-def _code_point(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _code_point(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _no_text() -> UsageError:

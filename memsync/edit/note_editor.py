@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsync.edit.addition import Addition
+from memsync.edit.addition import Addition, end_of_section, find_section, insert_after
 from memsync.edit.append import Done
-from memsync.edit.edits import end_of_section, find_section, insert_after
 from memsync.edit.journal import missing
 from memsync.edit.note_writer import NoteWriter
 from memsync.errors import NoteError, WriteRefused
@@ -64,11 +63,12 @@ class NoteEditor:
     ) -> Done:
         """Add an item at the end of a section unless the section has it; create the section if it does not exist.
 
-        `head` is the beginning of the note if the note has to be created. `replaces` holds the journal ids of
-        overwritten entries that this call restores.
+        `head` begins a new note. `replaces` holds the journal ids of the overwritten entries that this call restores.
         """
         note = self.read(path)
-        replaces = replaces or self._overwritten_like(path, addition, note)
+        if not replaces:  # restore equal items that were overwritten
+            equal = [entry for entry in self._writer.journal.since(0.0, path) if entry.entry == addition.text]
+            replaces = [entry.id for entry in missing(equal, "\n".join(note.lines) if note else "")]
         if self._files.leaves_out(path):
             raise WriteRefused(
                 f"{path} is not a note: .gitignore or [files] exclude leaves it out", hint="Name another note."
@@ -92,8 +92,3 @@ class NoteEditor:
             return insert_after(path, text, end_of_section(current, place) if place else len(current.lines), addition)
 
         return self._writer.rewrite(path, edit, adds=True, force=force, replaces=replaces)
-
-    def _overwritten_like(self, path: NotePath, addition: Addition, note: Note | None) -> list[str]:
-        """Return the journal ids of equal items that were overwritten; adding the new item restores them."""
-        same = [entry for entry in self._writer.journal.since(0.0, path) if entry.entry == addition.text]
-        return [entry.id for entry in missing(same, "\n".join(note.lines) if note else "")]

@@ -1,17 +1,23 @@
-"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix."""
+"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix.
+
+Refuses files that are open in vim (by its swap file) or in emacs (by its lock link).
+"""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import re
+import socket
 import stat
+import struct
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from memsync.edit.note_paths import cannot_write
-from memsync.edit.swap import exchange, rename_new
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
@@ -20,31 +26,40 @@ _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK_BYTES = 1 << 20
 _ASIDE = re.compile(r"\.memsync-\d+-[0-9a-f]+\.tmp")
 LEFTOVER_SECONDS = 86_400
+_NEW, _EXCHANGE = (1, 2) if sys.platform != "darwin" else (4, 2)
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
+_SWAP_BYTES = 108
+"""vim's block 0 up to the host name: see `struct block0` in vim's memline.c."""
 
 
-def open_to_append(folder: int, path: NotePath, name: str) -> int | None:
+def open_to_append(folder: int, path: NotePath) -> int | None:
     """Open a file to read it and to write at its end; return None if it does not exist."""
-    try:
-        return os.open(name, os.O_RDWR | os.O_APPEND | _FLAGS, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise _refused(path, error) from error
+    with suppress(FileNotFoundError):
+        return _open(folder, path, path.rpartition("/")[2], os.O_RDWR | os.O_APPEND)
+    return None
 
 
 @contextmanager
 def opened(folder: int, path: NotePath, name: str) -> Iterator[int]:
     """Open a file for reading. Raises FileNotFoundError, WriteRefused, FilesystemError."""
-    try:
-        descriptor = os.open(name, os.O_RDONLY | _FLAGS, dir_fd=folder)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise _refused(path, error) from error
+    descriptor = _open(folder, path, name, os.O_RDONLY)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _open(folder: int, path: NotePath, name: str, mode: int) -> int:
+    try:
+        return os.open(name, mode | _FLAGS, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise WriteRefused(f"{path} is a symbolic link", hint="Name a note that is a file itself.") from error
+        if error.errno in (errno.EISDIR, errno.ENXIO):
+            raise WriteRefused(f"{path} is not a regular file", hint="Name another note.") from error
+        raise cannot_write(path, error) from error
 
 
 def read(descriptor: int, path: NotePath) -> bytes:
@@ -78,13 +93,13 @@ def append(descriptor: int, path: NotePath, content: bytes, size: int) -> None:
         raise cannot_write(path, error) from error
 
 
-def is_there(folder: int, name: str, descriptor: int) -> bool:
+def is_there(folder: int, path: NotePath, descriptor: int) -> bool:
     """Tell whether an open file still has its name."""
     try:
-        named, opened = os.stat(name, dir_fd=folder, follow_symlinks=False), os.fstat(descriptor)
+        named = os.stat(path.rpartition("/")[2], dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(named, os.fstat(descriptor))
     except OSError:
         return False
-    return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None:
@@ -93,12 +108,12 @@ def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None
     Without `sync` it does not wait for the disk; a caller that creates many files does that once at the end.
     """
     with _written_aside(folder, content, sync=sync) as aside:
-        rename_new(folder, aside, name)
+        rename_new(folder, aside, name, folder)
         if sync:
             os.fsync(folder)
 
 
-def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, found: os.stat_result) -> bool:
+def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, status: os.stat_result) -> bool:
     """Replace a file's content `old` by `new`; return False if the file no longer has the content `old`.
 
     The new file gets the old one's mode, and its owner if permitted. Both files exchange names in one step. If the
@@ -106,7 +121,7 @@ def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, found: 
     """
     try:
         _clear_leftovers(folder)
-        with _written_aside(folder, new, found) as aside:
+        with _written_aside(folder, new, status) as aside:
             if not _holds(folder, path, name, old):
                 return False
             if not exchange(folder, aside, name):  # unsupported here: a change since the check above is overwritten
@@ -163,9 +178,79 @@ def _clear_leftovers(folder: int) -> None:
                     os.unlink(name, dir_fd=folder)
 
 
-def _refused(path: NotePath, error: OSError) -> Exception:
-    if error.errno in (errno.ELOOP, errno.EMLINK):
-        return WriteRefused(f"{path} is a symbolic link", hint="Name a note that is a file itself.")
-    if error.errno in (errno.EISDIR, errno.ENXIO):
-        return WriteRefused(f"{path} is not a regular file", hint="Name another note.")
-    return cannot_write(path, error)
+# Two renames that Python lacks. Both are one system call: renameat2 on Linux, renameatx_np on macOS. If the system or
+# the file system does not support it, `rename_new` uses a hard link and `exchange` returns False.
+
+
+def rename_new(folder: int, source: str, target: str, target_folder: int) -> None:
+    """Rename a file in a folder (a descriptor) to a name that does not exist yet. Raises FileExistsError, OSError."""
+    if not _rename(folder, source, target_folder, target, _NEW):
+        os.link(source, target, src_dir_fd=folder, dst_dir_fd=target_folder, follow_symlinks=False)
+        os.unlink(source, dir_fd=folder)
+
+
+def exchange(folder: int, first: str, second: str) -> bool:
+    """Exchange the names of two files in `folder` (a descriptor); return False if that is not supported."""
+    return _rename(folder, first, folder, second, _EXCHANGE)
+
+
+def _rename(folder: int, source: str, target_folder: int, target: str, flags: int) -> bool:
+    """Rename with flags; return False if the system or the file system does not support them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(libc, "renameatx_np" if sys.platform == "darwin" else "renameat2", None)
+    if call is None:
+        return False
+    if call(folder, os.fsencode(source), target_folder, os.fsencode(target), ctypes.c_uint(flags)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNKNOWN:
+        return False
+    raise OSError(number, os.strerror(number), target)
+
+
+def refuse_open_in_editor(folder: int, path: NotePath) -> None:
+    """Raise WriteRefused if an editor that still runs has a note in `folder` (a descriptor) open."""
+    name = path.rpartition("/")[2]
+    editor = _vim(folder, f".{name}.swp") or _emacs(folder, f".#{name}")
+    if editor:
+        raise WriteRefused(
+            f"{path} is open in {editor}",
+            hint="Save and close it there, or write anyway with --force: the editor will ask about the change.",
+        )
+
+
+def _vim(folder: int, name: str) -> str:
+    with suppress(OSError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            block = os.read(descriptor, _SWAP_BYTES)
+        finally:
+            os.close(descriptor)
+        if len(block) == _SWAP_BYTES and block.startswith(b"b0"):
+            (process,) = struct.unpack_from("<i", block, 24)
+            host = block[68:].split(b"\0")[0].decode("utf-8", "replace")
+            return _living("vim", process, host)
+    return ""
+
+
+def _emacs(folder: int, name: str) -> str:
+    with suppress(OSError, ValueError):
+        owner = os.readlink(name, dir_fd=folder)  # user@host.process:boot
+        host, _, process = owner.partition("@")[2].partition(":")[0].rpartition(".")
+        return _living("emacs", int(process), host)
+    return ""
+
+
+def _living(editor: str, process: int, host: str) -> str:
+    """Return the editor's name for messages; empty if it ran on this machine and its process has ended."""
+    if host and host.split(".")[0] != socket.gethostname().split(".")[0]:
+        return f"{editor} on {host}"
+    try:
+        if process <= 0:
+            return ""
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return ""
+    except PermissionError:  # the process exists and belongs to another user
+        pass
+    return f"{editor} (process {process})"

@@ -72,8 +72,7 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Open the folder of the note at `path` and yield its descriptor; with `create` it makes missing folders.
 
-    Raises FileNotFoundError, FilesystemError, and WriteRefused if a part of the path is a link or a file, or if the
-    path leads out of the root.
+    Raises FileNotFoundError, FilesystemError, and WriteRefused if a part of the path is a link, a file or `..`.
     """
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise WriteRefused(f"{path} is not a path under the memory root", hint="Name a note as search results do.")
@@ -86,9 +85,7 @@ def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[i
     try:
         folders = path.split("/")[:-1]
         for depth, part in enumerate(folders, 1):
-            if create:
-                _make(folder, part, path)
-            inner = _enter(folder, part, "/".join(folders[:depth]), path)
+            inner = _enter(folder, part, "/".join(folders[:depth]), path, create=create)
             os.close(folder)
             folder = inner
         yield folder
@@ -96,34 +93,29 @@ def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[i
         os.close(folder)
 
 
-def _make(folder: int, name: str, path: NotePath) -> None:
+def _enter(folder: int, name: str, place: str, path: NotePath, *, create: bool) -> int:
     try:
-        with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=folder)
-            os.fsync(folder)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-
-
-def _enter(folder: int, name: str, place: str, path: NotePath) -> int:
-    try:
+        if create:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+                os.fsync(folder)
         return os.open(name, _FOLDER_FLAGS, dir_fd=folder)
-    except FileNotFoundError:
-        raise
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not create:
+            raise
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             reason = f"{path} is not written: {place} is a symbolic link or not a folder"
             raise WriteRefused(reason, hint="Name a note that is in the memory root itself.") from error
         raise cannot_write(path, error) from error
 
 
-def check_writable(path: NotePath, found: os.stat_result) -> None:
+def check_writable(path: NotePath, status: os.stat_result) -> None:
     """Raise WriteRefused if a file is not a regular file or has several hard links."""
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise WriteRefused(f"{path} is not a regular file", hint="Name another note.")
-    if found.st_nlink > 1:
+    if status.st_nlink > 1:
         raise WriteRefused(
-            f"{path} is not written: it has {found.st_nlink} names (hard links), maybe outside the memory root",
+            f"{path} is not written: it has {status.st_nlink} names (hard links), maybe outside the memory root",
             hint="Make it a separate file: copy it, then rename the copy to the old name.",
         )
 

@@ -17,8 +17,8 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition, read_tail
 from memsync.edit.append import Appending, Done, KnownTails, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
+from memsync.edit.note_file import refuse_open_in_editor
 from memsync.edit.note_paths import check_writable, folder_of
-from memsync.edit.open_editors import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
@@ -31,10 +31,7 @@ POLL_SECONDS = 0.0005
 
 
 class NoteWriter:
-    """Writes notes under one memory root.
-
-    `keep` is the folder of the lock and the journal. `rules` decide which notes instruct agents.
-    """
+    """Writes notes under one memory root; `keep` holds lock and journal, `rules` decide which notes instruct agents."""
 
     def __init__(self, root: Path, keep: Path, rules: PathRules | None = None) -> None:
         self._rules = rules or PathRules({}, {})
@@ -79,12 +76,9 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
-            appending = Appending(
-                self._root, folder, path, addition, head, self.journal, self._tails, force=force, replaces=replaces
-            )
-            return appending.done()
-
-    # ------------------------------------------------------------------------------------------- swap
+            return Appending(
+                self._root, folder, path, addition, head, self.journal, self._tails, force, replaces
+            ).done()
 
     def create(self, path: NotePath, text: str) -> Done:
         """Create a note. Raises UsageError if it exists, FilesystemError, WriteRefused."""
@@ -118,18 +112,15 @@ class NoteWriter:
                 refuse_open_in_editor(folder, path)
             done, old, new = tried(path, lambda: self._rewrite(folder, path, edit))
             with suppress(MemsyncError):
-                self._settle_replaced(path, old, new)
+                # Settle the appends that this rewrite has removed, so that nothing restores them.
+                appended = self.journal.since(0.0, path)
+                missing_before = {entry.id for entry in missing(appended, old)}
+                removed = [entry.id for entry in missing(appended, new) if entry.id not in missing_before]
+                if removed:
+                    self.journal.settle(removed)
                 if adds and new != old:
                     self.journal.append(path, _new_lines(old, new), replaces=replaces)
             return done
-
-    def _settle_replaced(self, path: NotePath, old: str, new: str) -> None:
-        """Settle the appends in the journal that this rewrite has just removed, so that nothing restores them."""
-        appended = self.journal.since(0.0, path)
-        missing_before = {entry.id for entry in missing(appended, old)}
-        replaced = [entry.id for entry in missing(appended, new) if entry.id not in missing_before]
-        if replaced:
-            self.journal.settle(replaced)
 
     def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> tuple[Done, str, str]:
         """Replace the note by its new version; return the result, the old and the new text. Raises Replaced."""

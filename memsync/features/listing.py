@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import Collection, Collections, NoteAbout, Notes
-from memsync.notes.activity import last_active
+from memsync.notes.dates import last_active
 from memsync.notes.naming import folder_path
 from memsync.notes.rules import describes_folder
 from memsync.operation import Cli, Command, operation

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from memsync.edit.daily_log import log_of
 from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import cleaned, list_item, one_line
-from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY, tags_of, title_of
+from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY, log_of, tags_of, title_of
 from memsync.edit.note_paths import new_note_path, note_path
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, Tier

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from memsync.edit.addition import replace_line
 from memsync.edit.append import Done
-from memsync.edit.edits import replace_line
 from memsync.edit.markdown import attribute_block, list_item, one_line
 from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
-from memsync.notes.attributes import cut_attributes
+from memsync.notes.transcript import cut_attributes
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from memsync.edit.addition import Addition
+from memsync.edit.addition import Addition, end_of_section, find_section, insert_after, replace_line
 from memsync.edit.append import Done
-from memsync.edit.edits import end_of_section, find_section, insert_after, replace_line
 from memsync.edit.markdown import one_line
 from memsync.errors import UsageError
 from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
 from memsync.model.written import Preference, Written
-from memsync.notes.attributes import cut_attributes
+from memsync.notes.transcript import cut_attributes
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from memsync.errors import NoteError, WriteRefused
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import Duplicates, NoteUse, Place, Pruning, Repetition, Retirement, Stale, Stats
 from memsync.model.vocabulary import NotePath, Tier
-from memsync.notes.activity import begun, counted_from, days_since, here_since, is_kept_for_good, last_active
-from memsync.notes.dates import expires_at
+from memsync.notes.dates import begun, counted_from, days_since, expires_at, here_since, is_kept_for_good, last_active
 from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
 from memsync.operation import Cli, Command, operation
 from memsync.ports import Progress, no_progress

@@ -21,21 +21,20 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
 from memsync.model.note import Block
-from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import leading_time
 from memsync.notes.inline import BoundedInline, add_inline_rules
+from memsync.notes.transcript import ITEM_MARKER, cut_attributes
 
 MAX_TOKENS = 500_000
-"""Give up on a file after so many markdown-it tokens; 2 MB of real notes take 170,000."""
+"""Give up on a file after this many markdown-it tokens; 2 MB of real notes take 170,000."""
 
 MAX_CHECKS = 4_000_000
-"""Give up on a file after trying so many rules, as on long, deeply nested quotes; 2 MB of real notes take 800,000."""
+"""Give up on a file after trying this many rules: long, deeply nested quotes do. 2 MB of real notes take 800,000."""
 
 CHECKS_PER_STEP = 256
-"""Call `pause` after so many tried rules or new tokens."""
+"""Call `pause` each time this many rules were tried or tokens made."""
 
 _parsers = threading.local()
-_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,25 +158,23 @@ class _BoundedBlocks(ParserBlock):
         super().tokenize(state, startLine, endLine)
 
 
-def new_parser() -> MarkdownIt:
-    """Return a CommonMark parser with tables, footnotes, wiki links and tags."""
-    markdown = MarkdownIt("commonmark")
-    markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
-    markdown.configure("commonmark").enable("table").use(footnote_plugin)
-    add_inline_rules(markdown)
-    return markdown
-
-
 def thread_parser() -> MarkdownIt:
-    """Return this thread's parser. It is kept, because building one takes longer than parsing a short note."""
+    """Return this thread's CommonMark parser with tables, footnotes, wiki links and tags.
+
+    It is kept, because building one takes longer than parsing a short note.
+    """
     if not hasattr(_parsers, "markdown"):
-        _parsers.markdown = new_parser()
+        markdown = MarkdownIt("commonmark")
+        markdown.block, markdown.inline = _BoundedBlocks(), BoundedInline()
+        markdown.configure("commonmark").enable("table").use(footnote_plugin)
+        add_inline_rules(markdown)
+        _parsers.markdown = markdown
     parser: MarkdownIt = _parsers.markdown
     return parser
 
 
 def parse_blocks(
-    markdown: MarkdownIt, lines: Sequence[str], first_line: int, pause: Callable[[], None] = lambda: None
+    lines: Sequence[str], first_line: int = 1, pause: Callable[[], None] = lambda: None
 ) -> BlockTree | None:
     """Parse `lines[first_line - 1:]`, where `lines` is the whole file.
 
@@ -185,7 +182,7 @@ def parse_blocks(
     parsing takes too much work or markdown-it fails.
     """
     source = "\n" * (first_line - 1) + "\n".join(lines[first_line - 1 :])
-    tree = BlockTree([], [], {})
+    markdown, tree = thread_parser(), BlockTree([], [], {})
     state = _BoundedState(source, markdown, tree.env, tree.tokens, pause)
     try:
         markdown.block.tokenize(state, state.line, state.lineMax)
@@ -194,11 +191,6 @@ def parse_blocks(
     reader = _Reader(lines, tree, pause)
     tree.parts = list(_with_uncovered(reader.parts(), lines, first_line))
     return tree
-
-
-def plain_blocks(lines: Sequence[str], first_line: int) -> list[Heading | Block]:
-    """Split a file that is too large or complex to parse into paragraphs at its blank lines."""
-    return list(_with_uncovered([], lines, first_line))
 
 
 class _Reader:
@@ -211,18 +203,18 @@ class _Reader:
         self._tokens = tree.tokens
 
     def parts(self) -> list[Heading | Block]:
-        found: list[Heading | Block] = []
+        parts: list[Heading | Block] = []
         for index, end in self._siblings(0, len(self._tokens)):
             token = self._tokens[index]
             if token.map is None:
                 continue
             if token.type == "heading_open":
-                found.append(self._heading(index))
+                parts.append(self._heading(index))
             elif token.type in ("bullet_list_open", "ordered_list_open"):
-                found += self._items(index + 1, end - 1)
+                parts += self._items(index + 1, end - 1)
             else:
-                found.append(self._block(index, end))
-        return found
+                parts.append(self._block(index, end))
+        return parts
 
     def _siblings(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield (first token, one past the last) of each element between two token positions."""
@@ -264,34 +256,31 @@ class _Reader:
         if paragraph.type == "paragraph_open" and paragraph.map:
             attributes = self._cut(paragraph.map[1])
         text = self._lines[first - 1]
-        marker = _MARKER.match(text)
+        marker = ITEM_MARKER.match(text)
         time = leading_time(text[marker.end() :]) if marker else ""
         return Block(first, last, True, _partition(children, first, last), time, attributes)
 
     def _children(self, start: int, end: int) -> list[Block]:
-        found: list[Block] = []
+        children: list[Block] = []
         for index, close in self._siblings(start, end):
             token = self._tokens[index]
             if token.type in ("bullet_list_open", "ordered_list_open"):
-                found += self._items(index + 1, close - 1)
+                children += self._items(index + 1, close - 1)
             elif token.map is not None:
-                found.append(self._block(index, close))
-        return found
+                children.append(self._block(index, close))
+        return children
 
     def _block(self, index: int, end: int) -> Block:
         token = self._tokens[index]
         first, last = self._span(token)
         if token.type == "table_open":
-            children = self._rows(index, end)
+            rows = (row for row in self._tokens[index:end] if row.type == "tr_open" and row.map)
+            children = [Block(*self._span(row)) for row in rows]
         elif token.nesting == 1 and token.type not in ("paragraph_open", "heading_open"):
             children = self._children(index + 1, end - 1)
         else:
             children = []
         return Block(first, last, children=_partition(children, first, last))
-
-    def _rows(self, start: int, end: int) -> list[Block]:
-        rows = (token for token in self._tokens[start:end] if token.type == "tr_open" and token.map)
-        return [Block(*self._span(row)) for row in rows]
 
     def _cut(self, line: int) -> dict[str, str]:
         """Record and return the attributes at the end of `line`."""
@@ -325,13 +314,14 @@ def _with_uncovered(
     """Yield `parts` and the non-blank lines between them, such as link definitions."""
     next_line = first_line
     for part in parts:
-        yield from _paragraphs(lines, next_line, part.start_line - 1)
+        yield from paragraphs(lines, next_line, part.start_line - 1)
         yield part
         next_line = max(next_line, part.end_line + 1)
-    yield from _paragraphs(lines, next_line, len(lines))
+    yield from paragraphs(lines, next_line, len(lines))
 
 
-def _paragraphs(lines: Sequence[str], first: int, last: int) -> Iterator[Block]:
+def paragraphs(lines: Sequence[str], first: int, last: int) -> Iterator[Block]:
+    """Yield the runs of non-blank lines between two lines."""
     start = 0
     for number in range(first, last + 1):
         if lines[number - 1].strip():

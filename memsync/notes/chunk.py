@@ -53,11 +53,11 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 """Returns the number of tokens of each text, without special tokens."""
 
 CHARS_PER_TOKEN = 8
-"""Count at least one token per so many characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
+"""Count at least one token per 8 characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
 COUNTED_AT_ONCE = 2_000
-"""Call `pause` after counting the tokens of so many texts."""
-MOST_ITEMS = 255
-"""Most items of a group: the word index numbers them in one byte."""
+"""Call `pause` each time before the tokens of this many texts are counted."""
+MAX_ITEMS = 255
+"""Maximum number of items of a group: the word index numbers them in one byte."""
 GROUP_SHARE = 0.43
 """Smallest group as a share of the largest chunk; a group may end anywhere between the two sizes."""
 
@@ -313,18 +313,15 @@ class _Chunker:
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         """Return the token count of each text; for a text certainly too long, only the estimate by characters."""
-        least = [len(text) // CHARS_PER_TOKEN for text in texts]
-        counted = [text for text, count in zip(texts, least, strict=True) if count <= self._limits.max_tokens]
-        counts = (
-            tokens
-            for start in range(0, len(counted), COUNTED_AT_ONCE)
-            for tokens in self._count_some(counted[start : start + COUNTED_AT_ONCE])
-        )
-        return [max(count, next(counts)) if count <= self._limits.max_tokens else count for count in least]
-
-    def _count_some(self, texts: Sequence[str]) -> list[int]:
-        self._pause()
-        return self._count_tokens(texts)
+        limit = self._limits.max_tokens
+        min_counts = [len(text) // CHARS_PER_TOKEN for text in texts]
+        short_texts = [text for text, count in zip(texts, min_counts, strict=True) if count <= limit]
+        counts: list[int] = []
+        for start in range(0, len(short_texts), COUNTED_AT_ONCE):
+            self._pause()
+            counts += self._count_tokens(short_texts[start : start + COUNTED_AT_ONCE])
+        exact_counts = iter(counts)
+        return [max(count, next(exact_counts)) if count <= limit else count for count in min_counts]
 
 
 def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:
@@ -392,17 +389,17 @@ def _item_groups(units: Sequence[_Unit], texts: Sequence[str], limits: ChunkLimi
     The next group begins at the unit with the lowest digest among those where it may begin.
     """
     digests = [_digest(text) for text in texts]
-    least = GROUP_SHARE * limits.max_tokens
+    min_tokens = GROUP_SHARE * limits.max_tokens
     first = 0
     while first < len(units):
         last, total = first, 0
         ends = []
-        for number in range(first, min(len(units), first + MOST_ITEMS)):
+        for number in range(first, min(len(units), first + MAX_ITEMS)):
             total += units[number].tokens
             if number > first and total > limits.max_tokens:
                 break
             last = number
-            if total >= least:
+            if total >= min_tokens:
                 ends.append(number)
         if last + 1 < len(units) and ends:
             last = min(ends, key=lambda number: (digests[number + 1], number))
@@ -428,13 +425,13 @@ def _packed(units: Sequence[_Unit], limits: ChunkLimits) -> list[list[_Unit]]:
     return fewest
 
 
-def _filled(units: Sequence[_Unit], most: int) -> list[list[_Unit]]:
-    """Return the units in runs of at most `most` tokens, filling each run before the next."""
+def _filled(units: Sequence[_Unit], max_tokens: int) -> list[list[_Unit]]:
+    """Return the units in runs of at most `max_tokens` tokens, filling each run before the next."""
     runs: list[list[_Unit]] = []
     total = 0
     for unit in units:
         joins = runs and not unit.end_column and not runs[-1][-1].end_column
-        if joins and total + unit.tokens <= most:
+        if joins and total + unit.tokens <= max_tokens:
             runs[-1].append(unit)
             total += unit.tokens
         else:

@@ -1,4 +1,4 @@
-"""Parse dates and times as notes and people write them. Pure."""
+"""Parse dates and times as notes and people write them; tell when a note was begun and last active. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from datetime import date, datetime, timedelta
 
 from memsync.errors import UsageError
+from memsync.model.query import IndexedNote
+from memsync.model.vocabulary import Kind, Tier
 
 _DATE = re.compile(r"([0-9]{4})([-_.]?)([0-9]{2})\2([0-9]{2})(?![0-9])")
 _DAYS = re.compile(r"(\d{1,5}) ?d")
@@ -13,16 +15,11 @@ _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(
 _LEADING_TIME = re.compile(r"\s*(?:\*\*|__|\[|\()?" + _TIME)
 
 
-def date_in_name(name: str) -> str:
-    """Return the date at the start of a file name as ISO text, or an empty string; 2026-02-30 is not a date.
-
-    It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121.
-    """
-    return split_date(name)[0]
-
-
 def split_date(name: str) -> tuple[str, str]:
-    """Return the date at the start of a file name, as `date_in_name` does, and the rest of the name."""
+    """Return the date at the start of a file name as ISO text, or an empty string, and the rest of the name.
+
+    It may be written as 2026-11-21, 2026_11_21, 2026.11.21 or 20261121; 2026-02-30 is not a date.
+    """
     match = _DATE.match(name)
     if match is None:
         return "", name
@@ -72,13 +69,12 @@ def parse_moment(text: str) -> str | None:
 
 _ISO = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?)?)?")
 _ISO_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DAYS_AGO = re.compile(r"(?P<count>\d{1,4})d|(?:(?P<of_many>\d{1,4})|an?|one)\s*days?\s+ago", re.IGNORECASE)
 _LAST_WEEKDAY = re.compile(r"last\s+(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day)", re.IGNORECASE)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _AGO = re.compile(r"(?:(?P<count>\d{1,4})|an?|one)\s*(?P<unit>minute|hour|day|week|month|year)s?\s+ago", re.IGNORECASE)
 _SHORT = re.compile(r"(?P<count>\d{1,4})(?P<unit>[dwmy])", re.IGNORECASE)
 _LAST = re.compile(r"last\s+(?P<unit>week|month|year)", re.IGNORECASE)
-_UNIT_DAYS = {"d": 1, "day": 1, "w": 7, "week": 7, "m": 30.44, "month": 30.44, "y": 365.25, "year": 365.25}
+_UNIT_DAYS = {"w": 7, "week": 7, "m": 30.44, "month": 30.44, "y": 365.25, "year": 365.25}
 
 
 def parse_when(text: str, now: datetime) -> str:
@@ -91,10 +87,8 @@ def parse_when(text: str, now: datetime) -> str:
         return _checked_iso(value, text)
     if value.lower() == "now":
         return now.isoformat(timespec="minutes")
-    if match := _AGO.fullmatch(value) or _SHORT.fullmatch(value):
-        return _before(now, int(match["count"] or 1), match["unit"].lower())
-    if match := _LAST.fullmatch(value):
-        return _before(now, 1, match["unit"].lower())
+    if (age := _age(value)) is not None:
+        return _before(now, *age)
     raise UsageError(
         f"{text!r} is not a date", hint='Write 2026-11-21, 2026-11, yesterday, 3d, "2 weeks ago" or "last month".'
     )
@@ -116,12 +110,18 @@ def _day(value: str, text: str, now: datetime) -> date | None:
     lowered = value.lower()
     if lowered in ("today", "yesterday"):
         return (now - timedelta(days=lowered == "yesterday")).date()
-    if match := _DAYS_AGO.fullmatch(value):
-        return (now - timedelta(days=int(match["count"] or match["of_many"] or 1))).date()
+    if (age := _age(value)) is not None and age[1] in ("d", "day"):
+        return (now - timedelta(days=age[0])).date()
     if match := _LAST_WEEKDAY.fullmatch(value):
         days_back = (now.weekday() - _WEEKDAYS.index(match["day"].lower())) % 7
         return (now - timedelta(days=days_back or 7)).date()
     return None
+
+
+def _age(value: str) -> tuple[int, str] | None:
+    """Return the count and the unit of an age such as `3d`, `2 weeks ago` or `last month`; None for anything else."""
+    match = _AGO.fullmatch(value) or _SHORT.fullmatch(value) or _LAST.fullmatch(value)
+    return (int(match.groupdict().get("count") or 1), match["unit"].lower()) if match else None
 
 
 def _checked_iso(value: str, text: str) -> str:
@@ -141,3 +141,53 @@ def _before(now: datetime, count: int, unit: str) -> str:
         return (now - timedelta(days=count * _UNIT_DAYS[unit])).date().isoformat()
     except OverflowError as error:
         raise UsageError(f"{count} {unit}s ago is before all dates", hint="Write a later date.") from error
+
+
+def last_active(note: IndexedNote) -> str:
+    """Return the day of a note's last activity (ISO 8601).
+
+    For a daily log this is its date or latest entry, for a thread its last message. For any other note it is the later
+    of `updated` and the last change: people forget to set `updated`. The last change is the commit that gave the note
+    its content, or otherwise the file's mtime.
+    """
+    changed = datetime.fromtimestamp(note.changed_ns // 10**9).date().isoformat()
+    if note.kind is Kind.DAILY:
+        active = max(note.last_time, note.date)
+    elif note.kind is Kind.THREAD:
+        active = note.last_time
+    else:
+        active = max(_moment(note, "updated"), changed)
+    return active[:10] or changed
+
+
+def counted_from(note: IndexedNote) -> str:
+    """Return the ISO day from which a note's age counts: its last activity, but not a day before it was imported."""
+    return max(last_active(note), _moment(note, "imported")[:10])
+
+
+def here_since(note: IndexedNote) -> str:
+    """Return the ISO day from which a note's age counts when deciding to archive it.
+
+    The file's mtime counts as a change: a note that was cloned or pulled today is new here even if its commit is old.
+    """
+    return counted_from(note._replace(changed_ns=max(note.changed_ns, note.mtime_ns)))
+
+
+def begun(note: IndexedNote) -> str:
+    """Return the day from which `expires: 30d` counts: `created`, or otherwise the last activity (ISO 8601)."""
+    return _moment(note, "created")[:10] or last_active(note)
+
+
+def _moment(note: IndexedNote, key: str) -> str:
+    value = note.front_matter.get(key)
+    return (parse_moment(value) if isinstance(value, str) else None) or ""
+
+
+def is_kept_for_good(note: IndexedNote) -> bool:
+    """Tell whether a note must not be archived: it is personal, pinned or already archived."""
+    return note.archived or note.pinned or note.tier is Tier.PERSONAL
+
+
+def days_since(day: str, today: date) -> int:
+    """Return the number of days from an ISO date until today."""
+    return (today - date.fromisoformat(day)).days

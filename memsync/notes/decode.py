@@ -26,10 +26,7 @@ class Decoded:
 
 
 def decode(content: bytes) -> Decoded:
-    """Decode UTF-8, or UTF-16 with a byte order mark; replace invalid bytes and add a warning.
-
-    Raises BinaryFileError if more than a tenth of the file's beginning is control bytes.
-    """
+    """Decode UTF-8, or UTF-16 with a BOM; replace invalid bytes with a warning. Raises BinaryFileError."""
     if is_utf16(content):
         text = content.decode("utf-16", "replace")
         return Decoded(split_lines(text.replace("\x00", "�")), ("file is UTF-16: save it as UTF-8",))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,8 +21,44 @@ from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
-from memsync.notes.filesystem import file_system_of
-from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores_file, ignores_folder, is_note_name
+from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores, is_note_name
+
+_LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
+_REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystem:
+    """A type of file system: `type` is the system's name for it, empty if unknown.
+
+    `is_remote`: changes made by other machines are not reported here. `is_local`: known to be a disk or memory of this
+    machine, so that file times come from this machine's clock, exact to some milliseconds.
+    """
+
+    type: str
+    is_remote: bool
+    is_local: bool
+
+
+def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> FileSystem:
+    """Return the file system of `folder`; its type is known only on Linux."""
+    name = _type_on_linux(folder, mounts) if sys.platform == "linux" else ""
+    return FileSystem(name, _REMOTE.match(name) is not None, name in _LOCAL)
+
+
+def _type_on_linux(folder: Path, mounts: Path) -> str:
+    """Return the type of the nearest mount above `folder`; the last one listed if several share a mount point."""
+    try:
+        lines = mounts.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    nearest, name = "", ""
+    for line in lines:
+        fields = line.split(" ")
+        point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields[4])
+        if len(point) >= len(nearest) and folder.is_relative_to(point):
+            nearest, name = point, fields[fields.index("-") + 1]
+    return name
 
 
 class Places:
@@ -35,7 +73,7 @@ class Places:
         """Tell whether a file or folder is one of the paths or in one of them."""
         return path in self.paths or any(folder[:-1] in self.paths for folder in _folders_above(path))
 
-    def are_beneath(self, folder: str) -> bool:
+    def are_under(self, folder: str) -> bool:
         """Tell whether a folder contains one of the paths; `folder` ends in a slash, or is empty for the root."""
         return not folder or folder in self._folders
 
@@ -97,7 +135,7 @@ class NoteFiles:
     def __init__(self, root: Path, exclude: Sequence[str] = ()) -> None:
         self.root = root
         self.is_local = file_system_of(root).is_local
-        self._ignore = IgnoreRules(tuple(exclude))
+        self._ignore = IgnoreRules(exclude)
 
     def root_identity(self) -> str:
         """Return the root's device and inode, which tell it from another folder later found at the same path."""
@@ -115,7 +153,7 @@ class NoteFiles:
         It costs little more than one `scandir` a folder and one `stat` a file: 10,000 files take about 25 ms.
         """
         scan = FileScan(places)
-        pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules())]
+        pending: list[tuple[str, tuple[IgnoreFile, ...]]] = [("", self._ignore.root_rules)]
         while pending:
             folder, rules = pending.pop()
             try:
@@ -146,11 +184,11 @@ class NoteFiles:
         check_files = any(rule.for_files for rule in rules)
         places = scan.places
         if places is not None and not places.hold(folder[:-1]):
-            entries = [e for e in entries if places.hold(folder + e.name) or places.are_beneath(f"{folder}{e.name}/")]
+            entries = [e for e in entries if places.hold(folder + e.name) or places.are_under(f"{folder}{e.name}/")]
         folders = []
         for entry in entries:
             name = entry.name
-            if is_note_name(name) and (not check_files or not ignores_file(rules, folder + name)):
+            if is_note_name(name) and (not check_files or not ignores(rules, folder + name, is_folder=False)):
                 try:
                     info = entry.stat(follow_symlinks=False)
                 except OSError as error:
@@ -161,7 +199,7 @@ class NoteFiles:
                     continue
             if name[0] != "." and _is_folder(entry):
                 path = folder + name
-                if not rules or not ignores_folder(rules, path):
+                if not rules or not ignores(rules, path, is_folder=True):
                     scan.folder_inodes.append(entry.inode())
                     folders.append((path + "/", rules))
         return folders
@@ -172,21 +210,20 @@ class NoteFiles:
 
     def leaves_out(self, path: NotePath) -> bool:
         """Tell whether a scan would skip a note at that path, even if there is none yet."""
-        rules, folder = self._ignore.root_rules(), ""
+        rules, folder = self._ignore.root_rules, ""
         *folders, name = path.split("/")
         for inner in (*folders, ""):
             with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
                 rules = self._with_own_rules(rules, folder, entries)
-            if inner and (inner[0] == "." or ignores_folder(rules, folder + inner)):
+            if inner and (inner[0] == "." or ignores(rules, folder + inner, is_folder=True)):
                 return True
             folder += f"{inner}/" if inner else ""
-        return not is_note_name(name) or ignores_file(rules, path)
+        return not is_note_name(name) or ignores(rules, path, is_folder=False)
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
-        """Return the bytes of a note and its stamp at the time of reading.
+        """Return the bytes of a note and its stamp at the time of reading. Raises FileNotFoundError if it is gone.
 
-        Raises FileNotFoundError if it is gone. Raises NoteError if it lies outside the root, is not a regular file, is
-        too large, cannot be read, or keeps changing while it is read.
+        Raises NoteError if it is outside the root, not a regular file, too large, unreadable, or keeps changing.
         """
         descriptor = self.open(path)
         try:
@@ -208,11 +245,11 @@ class NoteFiles:
             os.close(descriptor)
         raise NoteError(f"{path} keeps changing while it is read", hint="The next sync tries again.")
 
-    def beginning(self, path: NotePath, most: int) -> bytes:
-        """Return at most `most` bytes from the start of a note. Raises as `read` does."""
+    def beginning(self, path: NotePath, max_bytes: int) -> bytes:
+        """Return at most `max_bytes` bytes from the start of a note. Raises as `read` does."""
         descriptor = self.open(path)
         try:
-            return os.read(descriptor, most)
+            return os.read(descriptor, max_bytes)
         except OSError as error:
             raise NoteError(f"{path} cannot be read: {error.strerror}") from error
         finally:
@@ -319,4 +356,4 @@ def _is_text(path: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    return path.encode("utf-8", "replace").decode("utf-8", "replace") if _is_text(path) else ascii(path)
+    return path if _is_text(path) else ascii(path)

@@ -100,8 +100,7 @@ def closes_head(line: str) -> bool:
 def read_head(lines: Sequence[str]) -> Head:
     """Return the front matter at the start of `lines`. Never raises.
 
-    An unclosed `---`, and prose between two of them, are Markdown. A key that is not text is converted to text, with a
-    warning.
+    An unclosed `---`, and prose between two of them, are Markdown. A key that is not text becomes text, with a warning.
     """
     if not lines or not _OPENING.fullmatch(lines[0]):
         return Head()

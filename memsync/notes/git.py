@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from memsync.notes.git_files import GitUnusable, Repository, read_file
 
@@ -83,53 +84,45 @@ class Git:
     ) -> subprocess.CompletedProcess[str]:
         """Run one git command to its end. Raises GitUnusable if git is missing or takes too long.
 
-        `index` replaces the repository's index. With `as_user`, git reads the user's own settings; with `at_notes`, it
-        runs in the working tree.
+        `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the notes.
         """
-        with (
-            self._guarded(),
-            subprocess.Popen(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
-                [_program(), *arguments],
-                cwd=self.repository.work_tree if at_notes else self.folder,
-                env=self._environment(index, as_user=as_user),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="surrogateescape",
-            ) as process,
-        ):
-            _limit_memory(process.pid)
+        with self._started(
+            *arguments,
+            cwd=self.repository.work_tree if at_notes else self.folder,
+            env=self._environment(index, as_user=as_user),
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="surrogateescape",
+        ) as process:
             try:
-                printed, complaint = process.communicate(given, max(0.01, self._deadline - time.monotonic()))
+                printed, complaint = process.communicate(given, self._seconds_left())
             except BaseException:
-                _end(process)
+                process.terminate()  # before it is killed, so that it can remove its lock files
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_SECONDS_TO_END)
+                process.kill()
                 raise
         return subprocess.CompletedProcess(arguments, process.returncode, printed, complaint)
 
-    def stream(self, *arguments: str, most_bytes: int) -> Iterator[bytes]:
+    def stream(self, *arguments: str, max_bytes: int) -> Iterator[bytes]:
         """Yield a command's output in blocks. Raises GitUnusable if it fails, is too slow or prints too much."""
-        with (
-            self._guarded(),
-            subprocess.Popen(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
-                [_program(), "--literal-pathspecs", *arguments],
-                cwd=self.folder,
-                env=self._environment("", as_user=False),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            ) as process,
-        ):
-            _limit_memory(process.pid)
-            timer = threading.Timer(max(0.01, self._deadline - time.monotonic()), process.kill)
+        with self._started(
+            "--literal-pathspecs",
+            *arguments,
+            cwd=self.folder,
+            env=self._environment("", as_user=False),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            timer = threading.Timer(self._seconds_left(), process.kill)
             timer.start()
             try:
-                assert process.stdout is not None
                 printed = 0
                 while block := process.stdout.read(1_000_000):
                     printed += len(block)
-                    if printed > most_bytes:
-                        raise GitUnusable(f"git printed over {most_bytes // 1_000_000} MB")
+                    if printed > max_bytes:
+                        raise GitUnusable(f"git printed over {max_bytes // 1_000_000} MB")
                     yield block
                 if process.wait() != 0:
                     is_late = time.monotonic() >= self._deadline
@@ -139,15 +132,23 @@ class Git:
                 process.kill()
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _started(self, *arguments: str, **options: Any) -> Iterator[Any]:
+        """Start git with limited memory and yield its process. Raises GitUnusable if that or its use fails."""
         try:
-            yield
+            with subprocess.Popen(  # noqa: S603 (because no shell reads the arguments, and the user chooses which git runs)
+                [_program(), *arguments], stdout=subprocess.PIPE, **options
+            ) as process:
+                _limit_memory(process.pid)
+                yield process
         except FileNotFoundError as error:
             raise GitUnusable("git is not installed") from error
         except subprocess.TimeoutExpired as error:
             raise self._too_slow() from error
         except OSError as error:
             raise GitUnusable(f"git cannot be run: {error.strerror}") from error
+
+    def _seconds_left(self) -> float:
+        return max(0.01, self._deadline - time.monotonic())
 
     def _too_slow(self) -> TooSlow:
         return TooSlow(f"git took over {self._seconds:.0f} s")
@@ -187,7 +188,6 @@ def _search_path() -> str:
 
 
 def _program() -> str:
-    """Return the path of git. Raises FileNotFoundError."""
     program = shutil.which("git", path=_search_path())
     if program is None:
         raise FileNotFoundError("git")
@@ -199,17 +199,8 @@ def _limit_memory(process_id: int) -> None:
     if sys.platform == "linux":
         with suppress(OSError):  # the process has ended
             limits = resource.prlimit(process_id, resource.RLIMIT_DATA)
-            limit = min([MAX_GIT_MEMORY, *(known for known in limits if known != resource.RLIM_INFINITY)])
+            limit = min([MAX_GIT_MEMORY, *(limit for limit in limits if limit != resource.RLIM_INFINITY)])
             resource.prlimit(process_id, resource.RLIMIT_DATA, (limit, limit))
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a git process: terminate it first, so that it can remove its lock files, then kill it."""
-    process.terminate()
-    try:
-        process.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 @contextmanager
@@ -226,7 +217,7 @@ def open_git(repository: Repository, seconds: float) -> Iterator[Git]:
 
 
 def use_identity(git: Git) -> None:
-    """Give git the committer's name from the user's settings, and line ends from the user's and the repository's.
+    """Take the committer from the user's settings, and line ends from the user's and the repository's.
 
     Raises GitUnusable if the repository's settings include other files, because memsync does not read them.
     """
@@ -268,7 +259,6 @@ def _is_regular(path: str) -> bool:
 
 
 def _write_config(git: Git, values: Mapping[str, str]) -> None:
-    """Write the configuration that git sees."""
     is_sha256 = git.config.get("extensions.objectformat") == "sha256"
     lines = [f"[core]\n\trepositoryformatversion = {int(is_sha256)}\n\thooksPath = {os.devnull}\n\tfsmonitor = false"]
     lines += ["[extensions]\n\tobjectFormat = sha256"] if is_sha256 else []
@@ -293,10 +283,7 @@ def _is_value(name: str, value: str) -> bool:
 
 
 def _rules_file(work_tree: str, named: str, usual: str) -> str:
-    """Return the file of patterns that the settings name, or the default one, or /dev/null if it is missing.
-
-    Raises GitUnusable if it is not a regular file or is too large.
-    """
+    """Return the file of patterns that the settings name, or the default; /dev/null if missing. Raises GitUnusable."""
     folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = os.path.join(work_tree, os.path.expanduser(named) if named else f"{folder}/git/{usual}")
     if not os.path.lexists(path):
@@ -321,14 +308,11 @@ def _check_owner(git: Git) -> None:
     safe_folders: list[str] = []
     for _, value in _pairs(git.run("config", "-z", "--get-regexp", r"^safe\.directory$", as_user=True).stdout):
         safe_folders = [*safe_folders, os.path.expanduser(value)] if value else []  # an empty value clears the list
-    if not any(_allows(folder, repository.work_tree) for folder in safe_folders):
-        raise GitUnusable(f"{repository.work_tree} belongs to another user (git's safe.directory would allow it)")
-
-
-def _allows(safe: str, work_tree: str) -> bool:
-    if safe == "*" or safe == work_tree:
-        return True
-    return safe.endswith("/*") and work_tree.startswith(safe[:-1])
+    work_tree = repository.work_tree
+    if not any(
+        safe in ("*", work_tree) or (safe.endswith("/*") and work_tree.startswith(safe[:-1])) for safe in safe_folders
+    ):
+        raise GitUnusable(f"{work_tree} belongs to another user (git's safe.directory would allow it)")
 
 
 def _read_config(git: Git) -> None:
@@ -383,9 +367,9 @@ def _pairs(listed: str) -> Iterator[tuple[str, str]]:
 
 
 def check_rule_files(git: Git, paths: list[str]) -> None:
-    """Check every .gitattributes and .gitignore that git would read for these paths, relative to the working tree.
+    """Check each .gitattributes and .gitignore above paths of the working tree, and that no repository is nested there.
 
-    Raises GitUnusable if one is not a regular file or is too large, or if a path lies in a repository of its own.
+    Raises GitUnusable.
     """
     folders = {""}
     for path in paths:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,11 @@ _BRANCH = re.compile(rb"refs/heads(?:/(?!\.)[^\x00-\x20\x7f~^:?*\[\\/]+(?<!\.loc
 
 class GitUnusable(Exception):
     """git cannot be used on this repository; the message gives the reason as a clause."""
+
+
+def reason_of(error: GitUnusable | OSError) -> str:
+    """Return why git cannot be used, as a clause."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +69,14 @@ def head_state(root: Path) -> HeadState:
         folder = os.path.relpath(os.path.realpath(root), repository.work_tree)
         state = state_of(repository)
         return HeadState(f"{state}+{folder}" if state and folder != "." else state, "", repository)
-    except GitUnusable as error:
-        return HeadState("", str(error))
-    except OSError as error:
-        return HeadState("", error.strerror or str(error))
+    except (GitUnusable, OSError) as error:
+        return HeadState("", reason_of(error))
 
 
 def find_repository(root: str | os.PathLike[str]) -> Repository | None:
     """Return the repository whose working tree contains `root`, or None. Raises GitUnusable.
 
-    A bare repository does not count, because anybody can put one among the notes.
+    A bare repository does not count: a stranger's notes may contain one.
     """
     folder = os.path.realpath(root)
     while True:
@@ -122,10 +126,7 @@ def _path_in(folder: str, name: str) -> str:
 
 
 def state_of(repository: Repository) -> str:
-    """Return a name for HEAD's history: its commit, and in a shallow clone a digest of where the history ends.
-
-    Empty before the first commit. Raises GitUnusable if the repository's files do not tell.
-    """
+    """Return HEAD's commit (empty if none), in a shallow clone with a digest of where it ends. Raises GitUnusable."""
     commit = _resolved(repository)
     try:
         shallow = read_file(os.path.join(repository.common_dir, "shallow"), MAX_SHALLOW_BYTES)
@@ -192,37 +193,24 @@ def _packed(repository: Repository, name: bytes) -> str:
     return commit.decode() if _OBJECT_NAME.fullmatch(commit) else ""
 
 
-def read_file(path: str, most: int) -> bytes:
-    """Return the content of a regular file of at most `most` bytes, without following links or waiting.
+def read_file(path: str, max_bytes: int) -> bytes:
+    """Return the content of a regular file of at most `max_bytes` bytes, without following links or waiting.
 
-    Raises FileNotFoundError, NotADirectoryError or IsADirectoryError if there is no such file, GitUnusable for any
-    other problem.
+    Raises FileNotFoundError, NotADirectoryError or IsADirectoryError if there is none, GitUnusable for other problems.
     """
     try:
-        descriptor = os.open(path, _FLAGS)
-    except (FileNotFoundError, NotADirectoryError):
+        with open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise GitUnusable(f"{path} is not a regular file")
+            content = file.read() if status.st_size <= max_bytes else b""
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise GitUnusable(f"{path} cannot be read: {reason}") from error
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(path)
-        if not stat.S_ISREG(mode):
-            raise GitUnusable(f"{path} is not a regular file")
-        blocks: list[bytes] = []
-        while (left := most + 1 - sum(map(len, blocks))) > 0 and (block := os.read(descriptor, min(left, 1_000_000))):
-            blocks.append(block)
-    except (IsADirectoryError, GitUnusable):
-        raise
-    except OSError as error:
-        raise GitUnusable(f"{path} cannot be read: {error.strerror}") from error
-    finally:
-        os.close(descriptor)
-    if left <= 0:
+        raise GitUnusable(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
+    if max(status.st_size, len(content)) > max_bytes:
         raise GitUnusable(f"{path} is too large")
-    return b"".join(blocks)
+    return content
 
 
 def changed_since(root: Path, moment: float) -> bool:
@@ -231,15 +219,10 @@ def changed_since(root: Path, moment: float) -> bool:
         repository = find_repository(root)
     except (GitUnusable, OSError):
         return False
-    if repository is None:
-        return False
-    own, shared = repository.git_dir, repository.common_dir
-    places = (f"{own}/HEAD", f"{own}/index", f"{shared}/logs/refs/stash")
-    return any(_changed_at(place) >= moment for place in places)
-
-
-def _changed_at(path: str) -> float:
-    try:
-        return os.lstat(path).st_mtime
-    except OSError:
-        return 0.0
+    if repository is not None:
+        own, shared = repository.git_dir, repository.common_dir
+        for path in (f"{own}/HEAD", f"{own}/index", f"{shared}/logs/refs/stash"):
+            with suppress(OSError):
+                if os.lstat(path).st_mtime >= moment:
+                    return True
+    return False

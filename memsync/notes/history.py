@@ -10,13 +10,13 @@ from pathlib import Path
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import LATEST_NS
 from memsync.notes.git import Git, TooSlow, open_git
-from memsync.notes.git_files import GitUnusable, HeadState, commit_in
+from memsync.notes.git_files import GitUnusable, HeadState, commit_in, reason_of
 from memsync.notes.ignore import is_note_name
 
 MAX_LOG_BYTES = 1_000_000_000
 MAX_TREE_BYTES = 500_000_000
 MAX_CHANGED = 100
-"""For up to so many changed notes, search the history for their paths; for more, read it all again."""
+"""Search the history for the paths of at most this many changed notes; for more, read all of it again."""
 _LATEST = LATEST_NS // 1_000_000_000
 _REGULAR = (b"100644", b"100755")
 _COMMIT = 0x01
@@ -54,10 +54,8 @@ def read_history(root: Path, head: HeadState, seconds: float, known: History) ->
             times = _times_since(git, head.name, folder, tree, known)
             if times is None:
                 times = _times(git, [commit_in(head.name)], _only(folder), tree)
-    except GitUnusable as error:
-        return History(head.name, str(error), is_too_slow=isinstance(error, TooSlow))
-    except OSError as error:
-        return History(head.name, error.strerror or str(error))
+    except (GitUnusable, OSError) as error:
+        return History(head.name, reason_of(error), is_too_slow=isinstance(error, TooSlow))
     notes = {
         NotePath(path[len(folder) :].decode()): (bytes.fromhex(tree[path].decode()), time)
         for path, time in times.items()
@@ -68,7 +66,7 @@ def read_history(root: Path, head: HeadState, seconds: float, known: History) ->
 def _tree(git: Git, commit: str, folder: bytes) -> dict[bytes, bytes]:
     """Return the hexadecimal blob name of each note under a folder of a commit's tree, by path."""
     blobs: dict[bytes, bytes] = {}
-    printed = git.stream("ls-tree", "-r", "-z", "--full-tree", commit, *_only(folder), most_bytes=MAX_TREE_BYTES)
+    printed = git.stream("ls-tree", "-r", "-z", "--full-tree", commit, *_only(folder), max_bytes=MAX_TREE_BYTES)
     for entry in _parts(printed):
         description, _, path = entry.partition(b"\t")
         mode, _, blob = description.split(b" ")
@@ -108,7 +106,7 @@ def _times(git: Git, commits: Sequence[str], only: Sequence[str], tree: Mapping[
     """Return for each note of a tree the time of the latest commit that gave it the content it has there."""
     times: dict[bytes, int] = {}
     time, blob = 0, b""
-    for part in _parts(git.stream("log", *_LOG, *commits, *only, most_bytes=MAX_LOG_BYTES)):
+    for part in _parts(git.stream("log", *_LOG, *commits, *only, max_bytes=MAX_LOG_BYTES)):
         text = part.lstrip(b"\n")
         if blob:
             if tree.get(part) == blob and 0 < time <= _LATEST:

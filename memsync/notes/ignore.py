@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
@@ -22,8 +22,8 @@ _OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$)\w+", re.IGNORECASE)
 MAX_IGNORE_BYTES = 1_000_000
 _SETTLED_NS = 2_000_000_000
 """Do not cache rules of a file that changed more recently: it may change again in the same clock tick."""
-MOST_KNOWN = 100_000
-"""How many paths' answers one ignore file caches."""
+MAX_CACHED_PATHS = 100_000
+"""How many verdicts one ignore file caches."""
 
 
 def is_note_name(name: str) -> bool:
@@ -55,18 +55,18 @@ class _Lines:
                 self._others.append((line, pattern))
         self._others.reverse()
         self._lengths = sorted({len(suffix) for suffix in self._suffixes})
-        self._known: dict[str, bool | None] = {}
+        self._verdicts: dict[str, bool | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._ignores)
 
-    def verdict(self, own: str) -> bool | None:
+    def verdict(self, path: str) -> bool | None:
         """Tell whether the last line that matches a path ignores it; None if no line matches."""
-        if own not in self._known:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
-            self._known[own] = self._judge(as_bytes(own))
-        return self._known[own]
+        if path not in self._verdicts:
+            if len(self._verdicts) >= MAX_CACHED_PATHS:
+                self._verdicts.clear()
+            self._verdicts[path] = self._judge(as_bytes(path))
+        return self._verdicts[path]
 
     def _judge(self, path: bytes) -> bool | None:
         name = path.rpartition(b"/")[2]
@@ -104,19 +104,14 @@ class IgnoreFile:
         return cls(folder, _Lines([pattern for _, pattern in rules]), _Lines(for_files))
 
 
-@dataclass(slots=True)
 class IgnoreRules:
-    """Reads the rules of each folder and caches them, because every search begins with a scan."""
+    """Reads and caches the rules of each folder, for every search scans them; `root_rules` are `[files] exclude`."""
 
-    exclude: Sequence[str] = ()
-    _root_rules: tuple[IgnoreFile, ...] | None = None
-    _compiled: dict[str, tuple[tuple[int, int, int, int], IgnoreFile]] = field(default_factory=dict)
-
-    def root_rules(self) -> tuple[IgnoreFile, ...]:
-        """Return the rules of `[files] exclude`."""
-        if self._root_rules is None:
-            self._root_rules = (IgnoreFile.from_lines("", map(as_bytes, self.exclude)),) if self.exclude else ()
-        return self._root_rules
+    def __init__(self, exclude: Sequence[str]) -> None:
+        self.root_rules: tuple[IgnoreFile, ...] = (
+            (IgnoreFile.from_lines("", map(as_bytes, exclude)),) if exclude else ()
+        )
+        self._compiled: dict[str, tuple[tuple[int, int, int, int], IgnoreFile]] = {}
 
     def read(self, folder: str, file: os.DirEntry[str]) -> IgnoreFile | None:
         """Return the rules in a `.gitignore`, or None if it is a link, too large or cannot be read."""
@@ -137,17 +132,10 @@ class IgnoreRules:
         return rules
 
 
-def ignores_file(rules: Sequence[IgnoreFile], path: str) -> bool:
-    """Tell whether the file at root-relative `path` is ignored, given that its folder is not."""
+def ignores(rules: Sequence[IgnoreFile], path: str, *, is_folder: bool) -> bool:
+    """Tell whether the file or folder at root-relative `path` is ignored, given that the folder above it is not."""
     for rule in reversed(rules):
-        if rule.for_files and (ignores := rule.for_files.verdict(path[len(rule.folder) :])) is not None:
-            return ignores
-    return False
-
-
-def ignores_folder(rules: Sequence[IgnoreFile], path: str) -> bool:
-    """Tell whether the folder at root-relative `path` is ignored, given that its parent is not."""
-    for rule in reversed(rules):
-        if (ignores := rule.for_folders.verdict(path[len(rule.folder) :])) is not None:
-            return ignores
+        lines = rule.for_folders if is_folder else rule.for_files
+        if lines and (verdict := lines.verdict(path[len(rule.folder) :])) is not None:
+            return verdict
     return False

@@ -59,28 +59,26 @@ class _Name:
         """Tell whether it matches a whole name. Each chunk keeps the first place where it matches."""
         first, last = self.chunks[0], self.chunks[-1]
         if len(self.chunks) == 1:
-            return len(name) == len(first) and _stands_at(first, name, 0)
+            return len(name) == len(first) and _matches_at(first, name, 0)
         position, end = len(first), len(name) - len(last)
-        if position > end or not _stands_at(first, name, 0) or not _stands_at(last, name, end):
+        if position > end or not _matches_at(first, name, 0) or not _matches_at(last, name, end):
             return False
         for chunk in self.chunks[1:-1]:
-            place = _find(chunk, name, position, end)
+            if isinstance(chunk, bytes):
+                place = name.find(chunk, position, end)
+            else:
+                starts = range(position, end - len(chunk) + 1)
+                place = next((start for start in starts if _matches_at(chunk, name, start)), -1)
             if place < 0:
                 return False
             position = place + len(chunk)
         return True
 
 
-def _stands_at(chunk: _Chunk, name: bytes, position: int) -> bool:
+def _matches_at(chunk: _Chunk, name: bytes, position: int) -> bool:
     if isinstance(chunk, bytes):
         return name.startswith(chunk, position)
     return all(name[position + i] in accepted for i, accepted in enumerate(chunk))
-
-
-def _find(chunk: _Chunk, name: bytes, start: int, end: int) -> int:
-    if isinstance(chunk, bytes):
-        return name.find(chunk, start, end)
-    return next((place for place in range(start, end - len(chunk) + 1) if _stands_at(chunk, name, place)), -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ class _Part:
     gap: int | None
     names: tuple[_Name, ...]
 
-    def stand_at(self, position: int, path: Sequence[bytes]) -> bool:
+    def matches_at(self, position: int, path: Sequence[bytes]) -> bool:
         """Tell whether the names match those of `path` from `position` on."""
         return position + len(self.names) <= len(path) and all(
             name.matches(path[position + i]) for i, name in enumerate(self.names)
@@ -139,10 +137,10 @@ class IgnorePattern:
         names = path[len(self.stem) :].split(b"/")
         last = self.parts[-1]
         if last.gap is None:
-            return len(names) == len(last.names) and last.stand_at(0, names)
+            return len(names) == len(last.names) and last.matches_at(0, names)
         end = _first_end(self.parts[:-1], names)
         start = len(names) - len(last.names)
-        return end is not None and start >= end + last.gap and last.stand_at(start, names)
+        return end is not None and start >= end + last.gap and last.matches_at(start, names)
 
     def holds(self, path: bytes) -> bool:
         """Tell whether it matches the file at `path` or a folder above it."""
@@ -162,7 +160,7 @@ def _first_end(parts: Iterable[_Part], names: Sequence[bytes]) -> int | None:
     end = 0
     for part in parts:
         starts = range(1) if part.gap is None else range(end + part.gap, len(names) - len(part.names) + 1)
-        start = next((position for position in starts if part.stand_at(position, names)), None)
+        start = next((position for position in starts if part.matches_at(position, names)), None)
         if start is None:
             return None
         end = start + len(part.names)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,7 +20,7 @@ MAX_INLINE_CHARS = 20_000
 """Longer paragraphs are not searched for tags and links: inline parsing is not linear in the worst case."""
 
 MAX_STEPS_PER_CHAR = 1
-"""Give up on a paragraph after so many steps per character on brackets that may begin a link; most take under half."""
+"""Give up on a paragraph after this many look-ahead steps per character; most paragraphs take under half."""
 
 _MIN_STEPS = 100
 
@@ -74,7 +75,7 @@ def find_inline(
 ) -> InlineFinds:
     """Return the tags and links of all `inline` tokens in `blocks`.
 
-    A top-level paragraph that has only tags tags the whole note (line 0). Tags of a heading or list item tag only that.
+    Tags in a top-level paragraph of nothing but tags belong to the whole note (line 0). Others belong to their line.
     """
     finds = InlineFinds()
     for index, token in enumerate(blocks):
@@ -90,7 +91,7 @@ def find_inline(
                 continue
             only_tags = all(child.type in ("tag", "softbreak") or not child.content.strip() for child in children)
             is_text = token.level == 1 and blocks[index - 1].type == "paragraph_open"
-            tags = _tags(children, token)
+            tags = [Tag(child.content, _line(child, token)) for child in children if child.type == "tag"]
             finds.tags += [Tag(tag.name, 0) for tag in tags] if only_tags and is_text else tags
             finds.links += _links(children, token)
     return finds
@@ -112,7 +113,7 @@ def parse_inline(markdown: MarkdownIt, content: str, env: dict[str, Any]) -> lis
     return tokens
 
 
-def plain_text(tokens: Sequence[Token]) -> str:
+def plain_text(tokens: Iterable[Token]) -> str:
     """Return the visible text of inline tokens, without markup."""
     parts = []
     for token in tokens:
@@ -137,21 +138,20 @@ def _plain_links(paragraph: Token) -> list[Link] | None:
     content = paragraph.content
     if len(content) > MAX_INLINE_CHARS or _INVOLVED.search(content) or _holds_tag(content):
         return None
-    links = list(_PLAIN_LINK.finditer(content))
-    if not len(links) == content.count("[") == content.count("]"):
+    matches = list(_PLAIN_LINK.finditer(content))
+    if not len(matches) == content.count("[") == content.count("]"):
         return None
-    found, line, counted = [], (paragraph.map or [0])[0] + 1, 0
-    for match in links:
+    links, line, counted = [], (paragraph.map or [0])[0] + 1, 0
+    for match in matches:
         line, counted = line + content.count("\n", counted, match.start()), match.start()
         target, _, anchor = unquote(match[2]).partition("#")
-        found.append(Link(target, anchor, " ".join(match[1].split()), line, wiki=False))
-    return found
+        links.append(Link(target, anchor, " ".join(match[1].split()), line, wiki=False))
+    return links
 
 
 def _may_hold(content: str, env: dict[str, Any]) -> bool:
-    if "[" in content and ("](" in content or "[[" in content or env.get("references")):
-        return True
-    return _holds_tag(content)
+    may_hold_link = "[" in content and ("](" in content or "[[" in content or env.get("references"))
+    return bool(may_hold_link) or _holds_tag(content)
 
 
 def _holds_tag(content: str) -> bool:
@@ -162,25 +162,17 @@ def _line(child: Token, paragraph: Token) -> int:
     return (paragraph.map or [0])[0] + 1 + paragraph.content.count("\n", 0, child.meta["start"])
 
 
-def _tags(children: Sequence[Token], paragraph: Token) -> list[Tag]:
-    return [Tag(child.content, _line(child, paragraph)) for child in children if child.type == "tag"]
-
-
 def _links(children: Sequence[Token], paragraph: Token) -> list[Link]:
-    found = []
+    links = []
     for index, child in enumerate(children):
         if child.type == "wiki_link":
             target, anchor, label = _wiki_parts(child.content)
-            found.append(Link(target, anchor, label, _line(child, paragraph), wiki=True))
+            links.append(Link(target, anchor, label, _line(child, paragraph), wiki=True))
         elif child.type == "link_open":
             target, _, anchor = unquote(str(child.attrGet("href") or "")).partition("#")
-            found.append(Link(target, anchor, _label(children[index + 1 :]), _line(child, paragraph), wiki=False))
-    return found
-
-
-def _label(following: Sequence[Token]) -> str:
-    closing = next((i for i, token in enumerate(following) if token.type == "link_close"), len(following))
-    return plain_text(following[:closing])
+            inside = takewhile(lambda token: token.type != "link_close", children[index + 1 :])
+            links.append(Link(target, anchor, plain_text(inside), _line(child, paragraph), wiki=False))
+    return links
 
 
 def _wiki_parts(content: str) -> tuple[str, str, str]:
@@ -223,10 +215,10 @@ def _tag(state: StateInline, silent: bool) -> bool:
     start = state.pos
     if state.src[start] != "#" or (start > 0 and state.src[start - 1] not in _BEFORE_TAG):
         return False
-    found = _TAG.match(state.src, start, state.posMax)
-    if found is None:
+    match = _TAG.match(state.src, start, state.posMax)
+    if match is None:
         return False
     if not silent:
-        state.push("tag", "", 0).content = found.group(1).rstrip("/-")
-    state.pos = found.end()
+        state.push("tag", "", 0).content = match[1].rstrip("/-")
+    state.pos = match.end()
     return True

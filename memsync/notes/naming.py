@@ -19,7 +19,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import is_note_name
 
 
-def beneath(root: Path | str, path: str) -> str | None:
+def path_under(root: Path | str, path: str) -> str | None:
     """Return an absolute path relative to the root (empty for the root itself), or None if it lies outside.
 
     The path may reach the root through a link. Outside the root, only the folders above the path are looked at.
@@ -39,7 +39,7 @@ def spellings(root: Path, text: str) -> Iterator[NotePath]:
     """Yield the paths that a note named `text` may have, likeliest first. Raises NoteError."""
     path = text
     if path.startswith("/"):
-        inner = beneath(root, path)
+        inner = path_under(root, path)
         if inner is None:
             raise NoteError(f"{text!r} is not in the memory root", hint="Write the path as search results print it.")
         path = inner
@@ -88,7 +88,7 @@ def folder_path(root: Path, folder: str, known: Iterable[NotePath]) -> str | Non
     """
     path = folder
     if path.startswith("/"):
-        inner = beneath(root, path)
+        inner = path_under(root, path)
         path = path.strip("/") if inner is None else inner
     path = posixpath.normpath(path) if path else "."
     if path == ".":
@@ -102,7 +102,7 @@ def folder_path(root: Path, folder: str, known: Iterable[NotePath]) -> str | Non
 
 
 def existing_folder(root: Path, folder: str, known: Sequence[NotePath]) -> str:
-    """Return what `folder_path` does. Raises UsageError, which suggests a similar name, if the folder is missing."""
+    """Return what `folder_path` returns. Raises UsageError if there is no such folder."""
     prefix = folder_path(root, folder, known)
     if prefix is not None:
         return prefix

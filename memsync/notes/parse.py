@@ -9,18 +9,19 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from memsync.model.note import Block, Chunk, Note, Section, Tag
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
-from memsync.notes.blocks import BlockTree, Heading, parse_blocks, plain_blocks, thread_parser
+from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
-from memsync.notes.dates import date_in_name, expires_at, leading_time, parse_moment
+from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
 from memsync.notes.decode import decode
 from memsync.notes.frontmatter import read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
@@ -30,9 +31,9 @@ from memsync.notes.transcript import find_headings, messages_of, read_message_he
 MAX_HEADING_CHARS = 200
 """Heading paths cut longer headings; the heading's line is still indexed whole."""
 MAX_NAMES = 100
-"""Use at most so many note-wide tags, and so many aliases: each passage of the note repeats them."""
+"""Maximum number of note-wide tags, and of aliases: each passage of the note repeats them."""
 MAX_NAMES_CHARS = 2_000
-"""Use only tags and aliases that fit in so many characters in total."""
+"""Maximum total length of the note-wide tags, and of the aliases."""
 MAX_TITLE_CHARS = 1_000
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
@@ -43,11 +44,16 @@ _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 class _Body:
     """The parsed body of a note, without its front matter."""
 
-    sections: list[Section]
-    blocks: list[list[Block]]
-    first_title: str
     tree: BlockTree
     inline: InlineFinds
+    first_title: str = ""
+    sections: list[Section] = field(default_factory=list)
+    blocks: list[list[Block]] = field(default_factory=list)
+
+    def begin(self, section: Section) -> None:
+        """Begin a section; its end is set when the whole body is parsed."""
+        self.sections.append(section)
+        self.blocks.append([])
 
 
 def parse_note(
@@ -57,10 +63,7 @@ def parse_note(
     max_structured_bytes: int,
     pause: Callable[[], None] = lambda: None,
 ) -> Note:
-    """Parse the bytes of one file; split a file over `max_structured_bytes` into paragraphs only.
-
-    Raises only BinaryFileError, if the file is not text.
-    """
+    """Parse the bytes of a file; one over `max_structured_bytes` only into paragraphs. Raises only BinaryFileError."""
     decoded = decode(content)
     lines, warnings = decoded.lines, list(decoded.warnings)
     head = read_head(lines)
@@ -68,14 +71,13 @@ def parse_note(
         warnings.append(head.warning)
     kind = _choice(head.values, "kind", rules.kind(path), warnings)
     tier = _choice(head.values, "tier", rules.tier(path), warnings)
-    date = date_in_name(PurePosixPath(path).name) if kind is Kind.DAILY else ""
+    date = split_date(PurePosixPath(path).name)[0] if kind is Kind.DAILY else ""
     is_large = len(content) > max_structured_bytes
     if is_large:
         warnings.append(f"file is over {max_structured_bytes / 1e6:g} MB: indexed as plain paragraphs")
     body = _body(lines, head.line_count + 1, kind, date, warnings, pause, is_large=is_large)
     values = head.values
     _check_values(values, kind, warnings)
-    tags, aliases = _all_tags(values, body.inline.tags), _texts(values.get("aliases"))
     note = Note(
         path=path,
         title=_text(values.get("title"))[:MAX_TITLE_CHARS] or body.first_title or PurePosixPath(path).stem,
@@ -88,9 +90,9 @@ def parse_note(
         head_lines=head.line_count,
         head_is_text=head.raw or _holds_prose(values) or (head.line_count > 0 and not body.sections),
         cuts=body.tree.cuts,
-        tags=_few_tags(tags, warnings),
+        tags=_tags(values, body.inline.tags, warnings),
         links=tuple(body.inline.links),
-        aliases=tuple(_few(aliases, "aliases", warnings)),
+        aliases=tuple(_few(_texts(values.get("aliases")), "aliases", warnings)),
         date=date or _moment(values, "updated", warnings) or _moment(values, "created", warnings),
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
@@ -119,6 +121,8 @@ def _body(
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
     body = body or _plain_body(lines, first_line, kind)
+    ends = [blocks[-1].end_line for blocks in body.blocks]
+    body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
         warnings.append(f"line {body.inline.skipped[0]}: too long or too complex to search for tags and links")
     if any(_CONFLICT.match(line) for line in lines):
@@ -128,20 +132,17 @@ def _body(
 
 def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
     """Return the body as paragraphs; in a thread, find the messages line by line."""
-    body = _Body([], [], "", BlockTree([], [], {}), InlineFinds())
+    body = _Body(BlockTree([], [], {}), InlineFinds())
     headings = list(find_headings(lines, first_line)) if kind is Kind.THREAD else []
     begins = {section.start_line: section for section, _ in headings}
     body.tree.cuts.update({section.start_line: column for section, column in headings if column})
-    for part in plain_blocks(lines, first_line):
+    for part in paragraphs(lines, first_line, len(lines)):
         own = [line for line in range(part.start_line, part.end_line + 1) if line in begins] if begins else []
         # Cut before and after each heading line.
-        for first, last in pairwise([*sorted({part.start_line, *own, *(line + 1 for line in own)}), part.end_line + 1]):
+        for first, after in pairwise(sorted({part.start_line, *own, *(line + 1 for line in own), part.end_line + 1})):
             if first in begins or not body.sections:
-                body.sections.append(begins.get(first) or Section((), first, last - 1))
-                body.blocks.append([])
-            if first < last:
-                body.blocks[-1].append(Block(first, last - 1))
-                body.sections[-1] = replace(body.sections[-1], end_line=last - 1)
+                body.begin(begins.get(first) or Section((), first, after - 1))
+            body.blocks[-1].append(Block(first, after - 1))
     return body
 
 
@@ -149,32 +150,27 @@ def _parse_body(
     lines: Sequence[str], first_line: int, kind: Kind, date: str, pause: Callable[[], None]
 ) -> _Body | None:
     markdown = thread_parser()
-    tree = parse_blocks(markdown, lines, first_line, pause)
+    tree = parse_blocks(lines, first_line, pause)
     if tree is None:
         return None
-    body = _Body([], [], "", tree, find_inline(markdown, tree.tokens, tree.env, pause))
+    body = _Body(tree, find_inline(markdown, tree.tokens, tree.env, pause))
     outline = _Outline(kind, date)
-    ends: list[int] = []
     for part in tree.parts:
         pause()
         if isinstance(part, Heading):
-            ends.append(part.end_line)
             text = _heading_text(markdown, part.text, tree)
             if part.level == 1 and not body.first_title:
                 body.first_title = text
             attributes = tree.attributes.get(part.end_line) or tree.attributes.get(
                 max(part.start_line, part.end_line - 1), {}
             )
-            body.sections.append(outline.enter(part, text, attributes))
-            body.blocks.append([Block(part.start_line, part.end_line)])
+            body.begin(outline.enter(part, text, attributes))
+            block = Block(part.start_line, part.end_line)
         else:
             if not body.sections:
-                ends.append(part.end_line)
-                body.sections.append(Section((), part.start_line, part.end_line, time=date))
-                body.blocks.append([])
-            body.blocks[-1].append(_dated(part, date))
-            ends[-1] = part.end_line
-    body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
+                body.begin(Section((), part.start_line, part.end_line, time=date))
+            block = _dated(part, date)
+        body.blocks[-1].append(block)
     return body
 
 
@@ -238,7 +234,11 @@ def _choice(values: Mapping[str, JsonValue], key: str, by_path: _Choice, warning
 
 
 def _text(value: JsonValue) -> str:
-    return " ".join(str(value).split()) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
+    return " ".join(str(value).split()) if isinstance(value, str) or _is_number(value) else ""
+
+
+def _is_number(value: JsonValue) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _texts(value: JsonValue) -> list[str]:
@@ -250,13 +250,10 @@ def _texts(value: JsonValue) -> list[str]:
     return []
 
 
-def _all_tags(values: Mapping[str, JsonValue], found: Sequence[Tag]) -> tuple[Tag, ...]:
-    head = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
-    return tuple(dict.fromkeys([*head, *found]))
-
-
-def _few_tags(tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
-    """Return the tags, but only as many note-wide ones as `_few` keeps."""
+def _tags(values: Mapping[str, JsonValue], body_tags: Sequence[Tag], warnings: list[str]) -> tuple[Tag, ...]:
+    """Return the tags of front matter and body, but only as many note-wide ones as `_few` keeps."""
+    head_tags = [Tag(name.lstrip("#"), 0) for name in _texts(values.get("tags")) if name.lstrip("#")]
+    tags = dict.fromkeys([*head_tags, *body_tags])
     kept = set(_few([tag.name for tag in tags if tag.line == 0], "tags of the whole note", warnings))
     return tuple(tag for tag in tags if tag.line or tag.name in kept)
 
@@ -286,20 +283,16 @@ def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[st
     if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
         warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
     if kind is Kind.PROMPT:
-        _check_prompt(values, warnings)
-
-
-def _check_prompt(values: Mapping[str, JsonValue], warnings: list[str]) -> None:
-    priority, active = values.get("priority", 100), values.get("active", True)
-    if not isinstance(priority, (int, float)) or isinstance(priority, bool):
-        warnings.append(f"priority {priority!r} is not a number: using 100")
-    if not isinstance(active, bool):
-        warnings.append(f"active {active!r} is not true or false: using true")
+        priority, active = values.get("priority", 100), values.get("active", True)
+        if not _is_number(priority):
+            warnings.append(f"priority {priority!r} is not a number: using 100")
+        if not isinstance(active, bool):
+            warnings.append(f"active {active!r} is not true or false: using true")
 
 
 def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
     value = values.get("importance", 0.5)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+    if _is_number(value) and 0 <= value <= 1:
         return float(value)
     warnings.append(f"importance {value!r} is not a number from 0 to 1")
     return 0.5
@@ -323,10 +316,10 @@ class NoteReader:
     rules: PathRules
     limits: ChunkLimits
     max_structured_bytes: int
-    parsed_by: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Derive `parsed_by` from the parser's version and the settings."""
+    @cached_property
+    def parsed_by(self) -> str:
+        """The parser's version and a digest of the settings."""
         settings = (
             list(self.rules.kinds.items()),
             list(self.rules.tiers.items()),
@@ -334,14 +327,11 @@ class NoteReader:
             self.max_structured_bytes,
         )
         digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:12]
-        object.__setattr__(self, "parsed_by", f"{PARSER_VERSION}:{digest}")
+        return f"{PARSER_VERSION}:{digest}"
 
     def read(
         self, path: NotePath, content: bytes, pause: Callable[[], None] = lambda: None
     ) -> tuple[Note, list[Chunk]]:
-        """Parse and chunk one file. Raises only BinaryFileError, if the file is not text.
-
-        Calls `pause` before each step; it may wait, or raise to stop the work.
-        """
+        """Parse and chunk one file; `pause`, called before each step, may raise to stop. Raises BinaryFileError."""
         note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
         return note, chunk_note(note, self.count_tokens, self.limits, pause)

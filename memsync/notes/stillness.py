@@ -75,8 +75,8 @@ def read_settled(files: NoteFiles, path: NotePath, indexed_size: int, until: flo
 def _has_settled(still: Stillness | None, state: State, indexed_size: int, now: float, until: float) -> bool:
     """Tell whether a file has been still for long enough, by its ctime or, if that is in the future, by observation.
 
-    The ctime is good enough here: a strict search has already seen the file stand still before it reads a hit, and a
-    search of a stale index must not wait for each file that was deleted long ago.
+    The ctime suffices: a strict search has already seen the file stay unchanged before it reads a hit, and a search
+    of a stale index must not wait for each file that was deleted long ago.
     """
     needed = stillness_needed(state, indexed_size)
     if needed == 0 or now >= until:

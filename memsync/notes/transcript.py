@@ -1,23 +1,82 @@
-"""Parse the message headings of threads, `## role @ time {attributes}`, and the speakers and times of list items."""
+"""Parse message headings, list items and attributes: `## role @ time {#id .class key=value key="two words"}`.
+
+As in Pandoc, an unquoted value ends at the next space. The parser of mdit-py-plugins cannot be used, because it refuses
+dots in unquoted values (`cost=0.0031`).
+"""
 
 from __future__ import annotations
 
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
 from memsync.model.note import Message, Note, Section
 from memsync.model.vocabulary import Trait
-from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import parse_moment
+
+_BRACES = re.compile(r"[ \t]*(?<!\\)\{([^{}]*)\}[ \t]*$")
+_ITEM = re.compile(
+    r"""\s*(?:
+        \#(?P<id>[^\s{}.#="]+)
+      | \.(?P<class>[^\s{}.#="]+)
+      | (?P<key>[A-Za-z_:][\w:.-]*)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s"{}]+))
+    )(?=\s|$)""",
+    re.VERBOSE,
+)
+ESCAPES = {"n": "\n", "r": "\r", "(": "{", ")": "}"}
+"""Letters that follow a backslash in a quoted value, and the characters they mean.
+
+`\\u0007` means the character of that code point; any other character after a backslash means itself.
+"""
+_ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)")
+MAX_BLOCK_CHARS = 2_000
+
+
+def cut_attributes(line: str) -> tuple[int, Mapping[str, str]]:
+    """Return the column where `line`'s attribute block (with the spaces before it) begins, and its attributes.
+
+    Returns `(len(line), {})` if the line does not end in a block that parses: its braces are then ordinary text. So are
+    braces after a backslash. Classes are joined under the key `class`; the last of two equal keys wins.
+    """
+    if not line.rstrip().endswith("}"):
+        return len(line), {}
+    braces = _BRACES.search(line, max(0, len(line) - MAX_BLOCK_CHARS))
+    attributes = _parse_attributes(braces.group(1)) if braces else {}
+    return (braces.start(), attributes) if braces and attributes else (len(line), {})
+
+
+def _parse_attributes(block: str) -> dict[str, str]:
+    attributes: dict[str, str] = {}
+    position, end = 0, len(block.rstrip())
+    while position < end:
+        item = _ITEM.match(block, position, end)
+        if item is None:
+            return {}
+        position = item.end()
+        if item["id"]:
+            attributes["id"] = item["id"]
+        elif item["class"]:
+            attributes["class"] = f"{attributes.get('class', '')} {item['class']}".strip()
+        else:
+            value = item["bare"] if item["bare"] is not None else _ESCAPED.sub(_unescaped, item["quoted"])
+            attributes[item["key"]] = value
+    return attributes
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    name = match[1]
+    if len(name) == 1:
+        return ESCAPES.get(name, name)
+    return chr(int(name[1:], 16)).encode("utf-8", "replace").decode()
+
 
 OPENING_WORDS = 12
 """A text's first words usually tell its subject."""
 
-_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
 _CLOCK = re.compile(
     r"(?:\*\*|__|\[|\()?(?:\d{4}-\d{2}-\d{2}[T ])?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\*\*|__|\]|\))?"
     r"(?:\s+[-–—])?\s+"
@@ -41,12 +100,12 @@ _TIME_WORDS = re.compile(
 
 
 def said(text: str) -> str:
-    """Return the lines of a log without list markers, check boxes and clock times, which do not tell its subject."""
+    """Return the lines of a log without list markers, check boxes and clock times: they do not tell its subject."""
     return "\n".join(_said(line) for line in text.split("\n"))
 
 
 def _said(line: str) -> str:
-    marker = _MARKER.match(line)
+    marker = ITEM_MARKER.match(line)
     if marker is None:
         return line
     line = line[marker.end() :]
@@ -61,7 +120,7 @@ def speaker_of(text: str) -> str:
 
 
 def traits_of(text: str) -> Trait:
-    """Return whether a text is a question and whether it names a time (not counting the time of a list item)."""
+    """Tell whether a text is a question, and whether it names a time other than that of its list item."""
     traits = Trait(0)
     if text.rstrip().endswith(("?", "？")):
         traits |= Trait.QUESTION
@@ -155,21 +214,14 @@ def find_headings(lines: Sequence[str], first_line: int) -> Iterator[tuple[Secti
 
 def messages_of(note: Note) -> Iterator[Message]:
     """Yield the messages of a thread, in order; any other note has none."""
-    open_message: Section | None = None
-    for section in note.sections:
-        if 0 < section.level <= MESSAGE_LEVEL:
-            if open_message is not None:
-                yield _message(note, open_message, section.start_line - 1)
-            open_message = section if section.role else None
-    if open_message is not None:
-        yield _message(note, open_message, len(note.lines))
-
-
-def _message(note: Note, section: Section, last: int) -> Message:
-    body = section.start_line + 1
-    while last >= body and not note.lines[last - 1].strip():
-        last -= 1
-    return Message(section.role, section.time, section.start_line, body, last, section.attributes)
+    borders = [section for section in note.sections if 0 < section.level <= MESSAGE_LEVEL]
+    ends = [*(section.start_line - 1 for section in borders[1:]), len(note.lines)]
+    for section, last in zip(borders, ends, strict=False):
+        if section.role:
+            body = section.start_line + 1
+            while last >= body and not note.lines[last - 1].strip():
+                last -= 1
+            yield Message(section.role, section.time, section.start_line, body, last, section.attributes)
 
 
 def written_time(note: Note, message: Message) -> str:

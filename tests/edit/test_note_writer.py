@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.edit import note_file, swap
+from memsync.edit import note_file
 from memsync.edit.addition import Addition, read_tail
 from memsync.edit.append import VERSION, KnownTails
 from memsync.edit.archive import move
@@ -119,7 +119,7 @@ def test_version_that_came_in_the_last_moment_is_put_back(
 ) -> None:
     """Between the last look and the swap, too: the two files are exchanged, looked at, and exchanged back."""
     file = put(root, b"one\n")
-    real = swap.exchange
+    real = note_file.exchange
     rushed: list[str] = []
 
     def exchange(folder: int, one: str, other: str) -> bool:

@@ -17,7 +17,7 @@ from memsync.daemon.keeper import Keeper
 from memsync.daemon.watch import Watcher
 from memsync.errors import RootError
 from memsync.model.vocabulary import WatcherState
-from memsync.notes.filesystem import FileSystem, file_system_of
+from memsync.notes.files import FileSystem, file_system_of
 from memsync.settings.load import load_settings
 from tests.support.daemon_process import until
 from tests.support.fake_daemon import connect

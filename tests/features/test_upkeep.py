@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsync.edit import archive as archive_moves
-from memsync.edit.swap import rename_new
+from memsync.edit.note_file import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.features import upkeep
 from memsync.features.upkeep import due, is_too_much, unused
