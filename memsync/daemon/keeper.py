@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
@@ -15,7 +16,6 @@ from memsync.model.vocabulary import WatcherState
 from memsync.notes.files import Places
 from memsync.notes.filesystem import file_system_of
 from memsync.ports import Clock
-from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.gate import Stopped
 from memsync.sync.indexer import TextReport
 
@@ -46,7 +46,7 @@ class Keeper:
         make_watcher: MakeWatcher,
         health: Health,
         on_text: Callable[[int], None],
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock = time,
     ) -> None:
         settings = memory.settings
         self._memory = memory
@@ -294,7 +294,7 @@ class Keeper:
         was_set = self._was_clock_set()  # if so, a file's timestamp does not show how long ago it changed
         if self._remote or not self._watches:
             return
-        unwatched = self._watcher.unwatched(self._memory.syncer.folder_inodes())
+        unwatched = self._watcher.unwatched(self._memory.syncer.lookout.scan.folder_inodes)
         judged = periodic.paths if periodic and not was_set else []
         missed = self._memory.syncer.unreported(judged, REPORT_SECONDS)
         if unwatched:

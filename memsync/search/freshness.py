@@ -200,13 +200,13 @@ class Answering:
             return self._refresh(deadline, LEAVE_TO_BACKGROUND)
         return self._refresh(deadline, float("inf"), words)
 
-    def _refresh(self, deadline: float, most: float, words: Sequence[str] = ()) -> TextReport:
+    def _refresh(self, deadline: float, max_changes: float, words: Sequence[str] = ()) -> TextReport:
         try:
-            report = self._syncer.refresh(deadline, most=most, for_search=True, words=words)
+            report = self._syncer.refresh(deadline, max_changes=max_changes, for_search=True, words=words)
         except (FilesystemError, IndexBusy, EmbedderError) as error:
             # Indexing is impossible now (disk full, a lock, a damaged tokenizer), but the index can still be searched.
             failed = [Failure("(index)", error.sentences())]
-            report = TextReport(pending=self._syncer.count_changes(), failed=failed)
+            report = TextReport(pending=self._syncer.lookout.look().pending, failed=failed)
         self._pending_text = report.pending
         if self.live is not None:
             self.live.pending_text = report.pending
@@ -239,7 +239,7 @@ class Answering:
             failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
             for failure in report.failed
         ]
-        files = max(self._syncer.file_count(), report.pending)
+        files = max(len(self._syncer.lookout.scan.files), report.pending)
         advice = "" if self.live else " Run: memsync sync"
         late = still_indexing(report.pending, files) + advice
         old_dates = f"Dates are those of an earlier commit.{advice}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Clock, Embedder
-from memsync.sync.clock import SYSTEM_CLOCK
 
 
 class EmbeddingModels:
@@ -18,7 +18,7 @@ class EmbeddingModels:
         self,
         configured: Callable[[], Embedder],
         of_space: Callable[[EmbeddingSpace], Embedder],
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock = time,
     ) -> None:
         self._clock = clock
         self._used_at = clock.monotonic()

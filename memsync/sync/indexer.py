@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
@@ -14,7 +14,7 @@ from memsync.model.note import FileStamp
 from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import FileScan, Identity, NoteFiles, Places
+from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git_files import head_state
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import stillness_needed
@@ -74,6 +74,11 @@ class _Parsed:
     stamp: FileStamp
     note: PreparedNote | None = None
     forget: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the note's text must leave the index."""
+        return self.forget or self.change.type is ChangeType.DELETED
 
 
 @dataclass(slots=True)
@@ -141,10 +146,10 @@ class Indexer:
 
     def refresh(
         self,
+        deadline_seconds: float = float("inf"),
         *,
         places: Places | None = None,
-        deadline_seconds: float = float("inf"),
-        most: float = float("inf"),
+        max_changes: float = float("inf"),
         for_search: bool = False,
         words: Sequence[str] = (),
         accept_root: bool = False,
@@ -154,7 +159,7 @@ class Indexer:
     ) -> TextReport:
         """Find the changed files (at `places`, or all) and commit their text.
 
-        `words`: the words of a question; files that contain them come first. If there are more than `most` changes, it
+        `words`: the words of a question; files that contain them come first. If there are more than `max_changes`, it
         indexes only those files, and nothing without `words`. It stops at the deadline. All changes that are left count
         as pending. `for_search`: do not pause for searches. `on_commit(files, changes left)` is called after each
         transaction.
@@ -172,7 +177,7 @@ class Indexer:
             outlook = self.lookout.look(places, accept_root=accept_root)
             report.pending = outlook.pending
             report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
-            is_too_much = outlook.new_changes > most
+            is_too_much = outlook.new_changes > max_changes
             if is_too_much and not words:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
@@ -180,7 +185,7 @@ class Indexer:
                     if not is_ours:
                         break
                     work = self._work(outlook.scan, report, deadline, progress, for_search=for_search)
-                    chosen = self._chosen(work, words, most if is_too_much else None)
+                    chosen = self._chosen(work, words, max_changes if is_too_much else None)
                     self._apply(chosen, work, on_commit)
             if is_too_much or not patience.awaits_another_look(report.pending, outlook):
                 break
@@ -216,13 +221,9 @@ class Indexer:
 
         A search that waits here does not pause background work, because it may wait for just that work.
         """
-        if for_search:
-            with self._gate.awaiting():
-                is_ours = self._writing.acquire(
-                    timeout=max(0.0, min(deadline - self._clock.monotonic(), MAX_TURN_SECONDS))
-                )
-        else:
-            is_ours = self._writing.acquire()
+        left = max(0.0, min(deadline - self._clock.monotonic(), MAX_TURN_SECONDS))
+        with self._gate.awaiting() if for_search else nullcontext():
+            is_ours = self._writing.acquire(timeout=left if for_search else -1)
         try:
             yield is_ours
         finally:
@@ -240,15 +241,15 @@ class Indexer:
             outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause, for_search=for_search
         )
 
-    def _chosen(self, work: _Round, words: Sequence[str], most: float | None) -> Sequence[Change]:
-        """Return all changes; or, with `most`, up to `most` changes of files relevant to the question, best first."""
+    def _chosen(self, work: _Round, words: Sequence[str], limit: float | None) -> Sequence[Change]:
+        """Return all changes; or, with `limit`, up to `limit` changes of files relevant to the question, best first."""
         changes = work.outlook.changes
-        if words and (most is not None or len(changes) > SEVERAL):
+        if words and (limit is not None or len(changes) > SEVERAL):
             work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
-        if most is None:
+        if limit is None:
             return changes
         relevant = [change for change in changes if change.path in work.relevance]
-        return sorted(relevant, key=work.order)[: int(most)]
+        return sorted(relevant, key=work.order)[: int(limit)]
 
     def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
         """Commit the text of changed files."""
@@ -281,25 +282,23 @@ class Indexer:
         """Read and parse the files in the order of `_Round.order`; yield small batches, so that each commits soon."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for opened in self._opened(sorted(changes, key=work.order), work, pool):
-            if batch and work.rank(opened.change) == LARGE:
-                yield batch
-                batch, started = [], self._clock.monotonic()
-            if self._clock.monotonic() >= work.deadline:
-                break
-            try:
+        with suppress(_OutOfTime):
+            for opened in self._opened(sorted(changes, key=work.order), work, pool):
+                if batch and work.rank(opened.change) == LARGE:
+                    yield batch
+                    batch, started = [], self._clock.monotonic()
                 parsed = self._parsed(opened, work, pool)
-            except _OutOfTime:
-                break
-            work.step()
-            if parsed is not None and work.is_heavy(parsed):
-                yield from ([batch, [parsed]] if batch else [[parsed]])
-                batch, started = [], self._clock.monotonic()
-            elif parsed is not None:
-                batch.append(parsed)
-            if batch and (len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS):
-                yield batch
-                batch, started = [], self._clock.monotonic()
+                work.step()
+                is_heavy = parsed is not None and work.is_heavy(parsed)
+                if is_heavy and batch:
+                    yield batch
+                    batch = []
+                if parsed is not None:
+                    batch.append(parsed)
+                is_full = len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS
+                if batch and (is_heavy or is_full):
+                    yield batch
+                    batch, started = [], self._clock.monotonic()
         if batch:
             yield batch
 
@@ -315,10 +314,7 @@ class Indexer:
                 ahead_bytes -= work.size(ahead[0].change)
                 yield ahead.popleft()
             opened = _Opened(change)
-            try:
-                work.breathe()
-            except _OutOfTime:
-                break
+            work.breathe()
             self._read(opened, work)
             if opened.content is not None:
                 opened.note = pool.submit(change.path, opened.content)
@@ -347,9 +343,11 @@ class Indexer:
         known = work.outlook.known.stamps.get(path)
         if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
             opened.done = _Parsed(change, stamp)
-        elif not (known and _lost_more(stamp, work.outlook.scan.files[path], known.size)):
+        elif not known or (
+            stillness_needed(stamp.identity, known.size) <= stillness_needed(work.outlook.scan.files[path], known.size)
+        ):
             opened.content, opened.stamp = content, stamp
-        # otherwise a save began after the scan; the next round waits for its end
+        # otherwise the file has lost more text since the scan: the next round waits for the end of this save
 
     def _parsed(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> _Parsed | None:
         """Return a file after parsing; None if it failed or disappeared, which the next round handles."""
@@ -385,10 +383,9 @@ class Indexer:
             work.count(parsed, reused)
 
     def _stamp(self, parsed: _Parsed) -> IndexedFile | None:
-        if parsed.change.type is ChangeType.DELETED or parsed.forget:
-            return None
         stamp = parsed.stamp
-        return IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
+        known = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
+        return None if parsed.is_gone else known
 
     def _still(self, batch: Sequence[_Parsed]) -> Sequence[_Parsed]:
         """Return the changes whose files have not changed since. A deleted note's file may exist if it is ignored."""
@@ -406,18 +403,13 @@ class Indexer:
     def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
         path = parsed.change.path
-        if parsed.change.type is ChangeType.DELETED or parsed.forget:
+        if parsed.is_gone:
             writer.delete_note(path, check)
-            return 0
-        if parsed.note is None:
+        elif parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
-            return 0
-        return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
-
-
-def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:
-    """Tell whether a file has lost more text since the scan."""
-    return stillness_needed(stamp.identity, indexed_size) > stillness_needed(seen, indexed_size)
+        else:
+            return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
+        return 0
 
 
 @dataclass(slots=True)
@@ -485,16 +477,12 @@ class _Round:
 
     def count(self, parsed: _Parsed, reused: int) -> None:
         """Count one committed change. A file with unchanged content does not count as a changed note."""
-        if parsed.note is not None or parsed.forget or parsed.change.type is ChangeType.DELETED:
+        if not parsed.forget:  # `fail` has counted a forgotten note
+            self.report.pending -= 1
+            self.failures.pop(parsed.change.path, None)
+        if parsed.note is not None or parsed.is_gone:
             self.report.paths.append(parsed.change.path)
-        if parsed.forget:
-            self.report.deleted += 1
-            return
-        self.report.pending -= 1
-        self.report.vectors_reused += reused
-        self.failures.pop(parsed.change.path, None)
-        if parsed.change.type is ChangeType.DELETED:
-            self.report.deleted += 1
-        elif parsed.note is not None:
-            self.report.added += parsed.change.type is ChangeType.ADDED
-            self.report.changed += parsed.change.type is ChangeType.MODIFIED
+            self.report.vectors_reused += reused
+            self.report.deleted += parsed.is_gone
+            self.report.added += parsed.change.type is ChangeType.ADDED and not parsed.is_gone
+            self.report.changed += parsed.change.type is ChangeType.MODIFIED and not parsed.is_gone

@@ -168,8 +168,8 @@ class Outlook:
 class Lookout:
     """Compares files and index. Safe to call from several threads; simultaneous calls share one scan.
 
-    `looked_at` is when the last full scan began (monotonic clock), `looked_at_ns` the same by the wall clock, and
-    `look_seconds` how long it took; all are 0 before the first.
+    `scan` is the last full scan. `looked_at` is when it began (monotonic clock), `looked_at_ns` the same by the wall
+    clock, and `look_seconds` how long it took; all are 0 before the first.
     """
 
     def __init__(self, files: NoteFiles, index: Index, parsed_by: str, clock: Clock) -> None:
@@ -181,7 +181,7 @@ class Lookout:
         self._looking = threading.Lock()
         self._guard = threading.RLock()
         self._known = Known(-1, {}, {}, "", KnownDates())
-        self._scan: FileScan | None = None
+        self.scan = FileScan()
         self.looked_at = 0.0
         self.looked_at_ns = 0
         self.look_seconds = 0.0
@@ -197,12 +197,12 @@ class Lookout:
             return self.plan(self._files.scan(places), accept_root=accept_root)
         called = self._clock.monotonic()
         with self._looking:
-            scan = self._scan
-            if scan is None or self.looked_at <= called:
+            if self.looked_at <= called:
                 began, began_ns = self._clock.monotonic(), self._clock.time_ns()
-                scan = self._files.scan()
-                self._scan, self.looked_at, self.looked_at_ns = scan, began, began_ns
+                self.scan = self._files.scan()
+                self.looked_at, self.looked_at_ns = began, began_ns
                 self.look_seconds = self._clock.monotonic() - began
+            scan = self.scan
         return self.plan(scan, accept_root=accept_root)
 
     def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:
@@ -254,14 +254,6 @@ class Lookout:
                 else:
                     self._known.stamps[path] = stamp
             self._known = replace(self._known, generation=after)
-
-    def folder_inodes(self) -> list[int]:
-        """Return the inodes of the folders in the last full scan."""
-        return self._scan.folder_inodes if self._scan is not None else []
-
-    def file_count(self) -> int:
-        """Return how many notes the last full scan found."""
-        return len(self._scan.files) if self._scan is not None else 0
 
     def _check_root(self, scan: FileScan, known: Known) -> None:
         """Raise RootError if no indexed note exists, so that an unmounted disk or a moved root deletes nothing."""

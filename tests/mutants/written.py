@@ -53,7 +53,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("plan_sync", "identity[2] % 1_000_000", "identity[1] % 1_000_000"),
     ("Indexer._still", "now[path] == parsed.stamp.identity", "now[path] is not None"),
     ("Indexer._read", "known.parsed_by == self._reader.parsed_by", "True"),
-    ("Lookout.look", "scan is None or self.looked_at <= called", "scan is None"),
+    ("Lookout.look", "self.looked_at <= called", "not self.looked_at"),
     ("Lookout._check_root", "not (known.stamps.keys() & scan.files.keys())", "False"),
     ("Stillness.seconds", "self.state, self.since = state, now", "self.state = state"),
     ("_with_heading", "tokens > limits.max_tokens", "first.tokens > limits.max_tokens"),
