@@ -47,6 +47,11 @@ def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> l
     return sorted(read, key=lambda hit: -hit.score)
 
 
+def instead(error: EmbedderError, consequence: str) -> str:
+    """Return the warning for an answer without a model that failed, for example `…; searched by words alone`."""
+    return sentences(f"{error.message.rstrip('.')}; {consequence}", error.hint)
+
+
 class Reranking:
     """The reranking model, made at its first use and asked with a timeout. Safe to call from several threads.
 
@@ -79,7 +84,7 @@ class Reranking:
         except UnknownModel:
             raise
         except EmbedderError as error:
-            warnings.append(sentences(f"{error.message.rstrip('.')}; hits are not reranked", error.hint))
+            warnings.append(instead(error, "hits are not reranked"))
             return None
 
     def _awaited(self, question: str, texts: Sequence[str], patience: float) -> list[float]:
@@ -91,14 +96,14 @@ class Reranking:
         with self._asking:
             if self._unanswered is not None and not self._unanswered.done():
                 raise EmbedderError("the reranking model has yet to answer an earlier question", hint=_LOADING)
-            asked = self._pool.submit(self._read, question, texts)
+            answer = self._pool.submit(self._read, question, texts)
             is_loading = not self._has_answered
             if is_loading:
-                self._unanswered, patience = asked, max(patience, LOAD_PATIENCE_SECONDS)
+                self._unanswered, patience = answer, max(patience, LOAD_PATIENCE_SECONDS)
         try:
-            return asked.result(patience)
+            return answer.result(patience)
         except FutureTimeout:
-            self._unanswered = asked
+            self._unanswered = answer
             message = f"the reranking model has not answered within {patience:g} s"
             raise EmbedderError(message, hint=_LOADING if is_loading else _TOO_SLOW) from None
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 FLUSH_SECONDS = 5.0
 KEEP_DAYS = 400
 """How long single searches are kept; counts of notes are kept forever."""
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 BUSY_SECONDS = 1.0
-MOST_QUERIES = 20
+MAX_QUERIES = 20
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS counted (since TEXT NOT NULL);
@@ -97,7 +97,7 @@ class UsageCounter:
         if not self._is_on:
             return
         with self._lock:
-            if len(self._searches) < MOST_WAITING:
+            if len(self._searches) < MAX_WAITING:
                 self._searches += searches
                 self._retrieved.update(paths)
             if self._timer is None:
@@ -128,7 +128,7 @@ class UsageCounter:
         except (sqlite3.Error, OSError, MemsyncError) as error:
             self.fault = f"{self.path} cannot be written, so retrievals are not counted: {error}"
             with self._lock:
-                self._searches = [*searches, *self._searches][-MOST_WAITING:]
+                self._searches = [*searches, *self._searches][-MAX_WAITING:]
                 self._retrieved.update(retrieved)
 
     def _set_aside(self, error: sqlite3.DatabaseError) -> bool:
@@ -224,7 +224,7 @@ def _read(database: sqlite3.Connection, since: str) -> Used:
     sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
     queries = database.execute(
         "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
-        (since, MOST_QUERIES),
+        (since, MAX_QUERIES),
     )
     return Used(
         counted_since,

@@ -18,7 +18,7 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.confidence import are_letters_only, likely_hits, probability
-from memsync.search.rank import Found, Pool, QuestionWords, Weights, age_in_days, entry_filter, in_order, rank
+from memsync.search.rank import Pool, QuestionWords, Scored, Weights, age_in_days, entry_filter, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
@@ -171,7 +171,7 @@ class Searcher:
         """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
         return max(self._ranking.candidates, query.limit)
 
-    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: QuestionWords) -> tuple[list[Found], float]:
+    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: QuestionWords) -> tuple[list[Scored], float]:
         """Return the entries, best first, and the probability that the answer is among them."""
         if not query.text:
             ranked = in_order(pool)
@@ -196,7 +196,7 @@ class Searcher:
     # --------------------------------------------------------------------------------------------- hits
 
     def _first(
-        self, ranked: Sequence[Found], limit: int, relevance: Relevance | None, timer: _Timer
+        self, ranked: Sequence[Scored], limit: int, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 

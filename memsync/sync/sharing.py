@@ -15,7 +15,7 @@ from memsync.ports import Index, Progress, VectorCache
 if TYPE_CHECKING:
     from memsync.ports import Vector
 
-LOOKED_UP = 1_000
+REQUEST_SIZE = 1_000
 """Number of passages or vectors in one request to the cache."""
 SHARED_WITH = "shared_with"
 """Key in the index for the identity of the cache that already has its vectors."""
@@ -51,7 +51,7 @@ class Sharing:
         while asked < total:
             self._pause()
             with self._index.reading() as reader:
-                waiting = reader.pending_hashes(space, last_id, LOOKED_UP)
+                waiting = reader.pending_hashes(space, last_id, REQUEST_SIZE)
             if not waiting:
                 break
             known = self._cache.get(space, [digest for _, digest in waiting])
@@ -88,7 +88,7 @@ class Sharing:
         while True:
             self._pause()
             with self._index.reading() as reader:
-                vectors = reader.vectors(space, after, LOOKED_UP)
+                vectors = reader.vectors(space, after, REQUEST_SIZE)
             if not vectors:
                 return True
             if not self._cache.put(space, vectors, replace=self._is_anew):
