@@ -25,8 +25,8 @@ from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.embedding_models import EmbeddingModels
-from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
+from memsync.sync.plan import read_failures
 from memsync.sync.syncer import Syncer
 
 LEAVE_TO_BACKGROUND = 64
@@ -49,33 +49,22 @@ class Limits:
     bound: float
 
 
+@dataclass(eq=False)
 class Answering:
     """Answers queries, with an index as fresh as `Fresh` requires."""
 
-    def __init__(
-        self,
-        index: Index,
-        syncer: Syncer,
-        searcher: Searcher,
-        models: EmbeddingModels,
-        reranking: Reranking,
-        limits: Limits,
-        clock: Clock,
-        pool: ThreadPoolExecutor,
-        usage: UsageCounter,
-    ) -> None:
-        self._index = index
-        self._syncer = syncer
-        self._searcher = searcher
-        self._models = models
-        self._reranking = reranking
-        self._limits = limits
-        self._clock = clock
-        self._pool = pool
-        self._usage = usage
-        self._unanswered: Future[Near | None] | None = None
-        self._pending_text = 0
-        self.live: Live | None = None
+    _index: Index
+    _syncer: Syncer
+    _searcher: Searcher
+    _models: EmbeddingModels
+    _reranking: Reranking
+    _limits: Limits
+    _clock: Clock
+    _pool: ThreadPoolExecutor
+    _usage: UsageCounter
+    _unanswered: Future[Near | None] | None = None
+    _pending_text: int = 0
+    live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """Answer a query and count it as a search; see Memory.search."""

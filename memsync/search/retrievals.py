@@ -46,13 +46,8 @@ DO UPDATE SET retrieved = retrieved + excluded.retrieved, last = max(last, exclu
 """
 
 
-class _Searched(NamedTuple):
-    """One search: its time, latency in milliseconds, number of hits, and its text if the settings allow it."""
-
-    at: str
-    ms: float
-    hits: int
-    query: str | None
+_Search = tuple[str, float, int, str | None]
+"""One search: its time, latency in milliseconds, number of hits, and its text if the settings allow it."""
 
 
 class Used(NamedTuple):
@@ -78,7 +73,7 @@ class UsageCounter:
         self._is_on = is_on
         self._keeps_queries = keeps_queries
         self._lock = threading.Lock()
-        self._searches: list[_Searched] = []
+        self._searches: list[_Search] = []
         self._retrieved: Counter[NotePath] = Counter()
         self._timer: threading.Timer | None = None
         self.fault = ""
@@ -87,13 +82,13 @@ class UsageCounter:
         """Count one search and the notes it returned."""
         notes = set(paths)
         text = query if self._keeps_queries else None
-        self._count(notes, [_Searched(_now(), milliseconds, len(notes), text)])
+        self._count(notes, [(_now(), milliseconds, len(notes), text)])
 
     def read(self, paths: Iterable[NotePath]) -> None:
         """Count notes that were read without a search."""
         self._count(set(paths), [])
 
-    def _count(self, paths: set[NotePath], searches: list[_Searched]) -> None:
+    def _count(self, paths: set[NotePath], searches: list[_Search]) -> None:
         if not self._is_on:
             return
         with self._lock:
@@ -144,7 +139,7 @@ class UsageCounter:
         self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting started again"
         return True
 
-    def _write(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
+    def _write(self, searches: list[_Search], retrieved: Counter[NotePath]) -> None:
         with self._writing() as database:
             now = _now()
             rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]

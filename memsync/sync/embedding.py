@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from memsync.errors import EmbedderError, NoteError
 from memsync.model.note import Chunk
@@ -52,26 +53,20 @@ class VectorReport:
         return self.error or self.unusable
 
 
+@dataclass(eq=False)
 class EmbeddingQueue:
-    """Embeds the passages of one index that have no vector."""
+    """Embeds the passages of one index that have no vector.
 
-    def __init__(
-        self,
-        files: NoteFiles,
-        index: Index,
-        reader: NoteReader,
-        sharing: Sharing,
-        clock: Clock,
-        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
-    ) -> None:
-        """Take the parts; `retrievals` returns how often searches retrieved each note."""
-        self._files = files
-        self._index = index
-        self._reader = reader
-        self._sharing = sharing
-        self._clock = clock
-        self._retrievals = retrievals
-        self._last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, {})
+    `_retrievals` returns how often searches retrieved each note.
+    """
+
+    _files: NoteFiles
+    _index: Index
+    _reader: NoteReader
+    _sharing: Sharing
+    _clock: Clock
+    _retrievals: Callable[[], Mapping[NotePath, int]]
+    _last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, MappingProxyType({}))
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None

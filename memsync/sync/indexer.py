@@ -19,11 +19,10 @@ from memsync.notes.git_files import head_state
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
-from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.order import relevance
-from memsync.sync.plan import Lookout, Outlook
+from memsync.sync.plan import FailedFile, Lookout, Outlook, write_failures
 from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
 
 BATCH_SECONDS = 0.25
@@ -97,26 +96,26 @@ class _Opened:
     done: _Parsed | None = None
 
 
+@dataclass(slots=True)
 class _Patience:
     """Limits how long one refresh waits for files that change while it reads them or that are just being saved."""
 
-    def __init__(self, clock: Clock, deadline: float) -> None:
-        self._clock = clock
-        self._deadline = deadline
-        self._rounds = 0
-        self._seconds = LONGEST_WAIT_SECONDS
+    clock: Clock
+    deadline: float
+    rounds: int = 0
+    seconds: float = LONGEST_WAIT_SECONDS
 
     def awaits_another_look(self, pending: int, outlook: Outlook) -> bool:
         """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
-        left = min(self._deadline - self._clock.monotonic(), self._seconds)
+        left = min(self.deadline - self.clock.monotonic(), self.seconds)
         if pending == 0 or left <= 0:
             return False
         if pending > outlook.put_off:  # a file changed while it was read
-            self._rounds += 1
-            return self._rounds < MAX_ROUNDS
+            self.rounds += 1
+            return self.rounds < MAX_ROUNDS
         wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
-        self._seconds -= wait
-        self._clock.sleep(wait)
+        self.seconds -= wait
+        self.clock.sleep(wait)
         return True
 
 
@@ -200,7 +199,6 @@ class Indexer:
         return self.lookout.known().dates.are_of(head_state(self._files.root))
 
     def _date(self, report: TextReport, deadline: float, *, for_search: bool, retry: bool) -> None:
-        """Date the notes by HEAD's history if HEAD has changed since the index got its dates."""
         head, known = head_state(self._files.root), self.lookout.known().dates
         left = deadline - self._clock.monotonic()
         seconds = max(SEARCH_SECONDS, left) if for_search else SYNC_SECONDS
@@ -252,7 +250,6 @@ class Indexer:
         return sorted(relevant, key=work.order)[: int(limit)]
 
     def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
-        """Commit the text of changed files."""
         with suppress(_OutOfTime), self._pool(changes, work) as pool:
             for batch in self._batches(changes, work, pool):
                 self._commit(batch, work)
@@ -428,7 +425,6 @@ class _Round:
     read: int = 0
 
     def rank(self, change: Change) -> int:
-        """Return SMALL, LARGE or GONE."""
         if change.type is ChangeType.DELETED:
             return GONE
         return LARGE if self.size(change) > LARGE_BYTES else SMALL
@@ -443,7 +439,6 @@ class _Round:
         self.check()
 
     def check(self) -> None:
-        """Raise _OutOfTime at the deadline."""
         if self.clock.monotonic() >= self.deadline:
             raise _OutOfTime
 
@@ -465,7 +460,6 @@ class _Round:
         return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self.size(change)
 
     def step(self) -> None:
-        """Count one file and report the progress."""
         self.read += 1
         if self.progress is not None:
             self.progress("reading notes", self.read, len(self.outlook.changes))

@@ -1,24 +1,29 @@
-"""Plans a sync: compares the files with the index, sorts the changes, and delays those of files still being saved."""
+"""Plans a sync: compares the files with the index, sorts the changes, and delays those of files still being saved.
+
+It also stores which files could not be indexed and their state then, so that each is retried only after it changes.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsync.errors import RootError
-from memsync.model.status import Change, ChangeType, IndexedFile
+from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import FileScan, NoteFiles, Places
+from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.stillness import State, Stillness, stillness_needed
-from memsync.ports import Clock, Index
-from memsync.sync.failures import FailedFile, read_failures
+from memsync.ports import Clock, Index, IndexReader, IndexWriter
 from memsync.sync.git_dates import KnownDates, read_dates
 
 RACY_NS = 2_000_000_000
 """Two writes can get the same mtime or ctime, so a file that was younger than this when stamped is read again."""
 FINE_RACY_NS = 100_000_000
 """The same for a local disk that uses this machine's clock, with ticks of at most ten milliseconds."""
+_FAILURES = "failures"
+"""Key in the index for the failed files."""
 
 
 def plan_sync(
@@ -123,6 +128,34 @@ class Settling:
         if folder not in folders:
             folders[folder] = self._files.last_touched_ns(NotePath(folder))
         return folders[folder]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFile:
+    """A file that could not be indexed: the reason, its `stat` identity then, and the parser's version and settings."""
+
+    path: NotePath
+    reason: str
+    identity: Identity
+    parsed_by: str
+
+    @property
+    def failure(self) -> Failure:
+        """The failure as shown to the user."""
+        return Failure(self.path, self.reason)
+
+
+def read_failures(reader: IndexReader) -> dict[NotePath, FailedFile]:
+    """Return the failures of earlier syncs by path."""
+    rows = json.loads(reader.meta(_FAILURES) or "[]")
+    failed = (FailedFile(NotePath(path), reason, tuple(identity), by) for path, reason, identity, by in rows)
+    return {file.path: file for file in failed}
+
+
+def write_failures(writer: IndexWriter, failures: Iterable[FailedFile]) -> None:
+    """Replace the stored failures."""
+    rows = sorted((file.path, file.reason, file.identity, file.parsed_by) for file in failures)
+    writer.set_meta(_FAILURES, json.dumps(rows))
 
 
 @dataclass(frozen=True, slots=True)

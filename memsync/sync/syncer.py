@@ -24,7 +24,7 @@ from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
-from memsync.sync.sharing import Sharing
+from memsync.sync.sharing import Sharing, remember
 from memsync.sync.workers import NoteWorkers
 from memsync.system.file_lock import file_lock
 
@@ -92,8 +92,8 @@ class Syncer:
         lock_folder: Path,
         clock: Clock,
         workers: NoteWorkers,
-        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
-        cache: VectorCache | None = None,
+        retrievals: Callable[[], Mapping[NotePath, int]],
+        cache: VectorCache | None,
     ) -> None:
         """Take the parts. `retrievals` returns how often searches retrieved each note; these are embedded first."""
         self._retrievals = retrievals
@@ -173,14 +173,14 @@ class Syncer:
         self._stand_aside()
 
     def _stand_aside(self) -> None:
-        self.stepped_at = self._clock.monotonic()
-        self.gate.pause()
-        while self._indexer.is_loading and not self._claims:  # text first: it takes seconds, vectors take minutes
-            self._clock.sleep(LOADING_SECONDS)
+        while True:
             self.stepped_at = self._clock.monotonic()
             self.gate.pause()
-        if self._claims:
-            raise _Claimed
+            if self._claims:
+                raise _Claimed
+            if not self._indexer.is_loading:  # text first: it takes seconds, vectors take minutes
+                return
+            self._clock.sleep(LOADING_SECONDS)
 
     @contextmanager
     def _alone(self, wait_seconds: float, on_wait: Callable[[str], None]) -> Iterator[None]:
@@ -204,11 +204,7 @@ class Syncer:
 
     def remember_model_failure(self, failure: str) -> None:
         """Store why the model failed, for `status`; empty if it works."""
-        with self._index.reading() as reader:
-            known = reader.meta(MODEL_FAILURE)
-        if failure != known:
-            with self._index.writing() as writer:
-                writer.set_meta(MODEL_FAILURE, failure)
+        remember(self._index, MODEL_FAILURE, failure)
 
     def sync(
         self, *, wait_seconds: float, on_wait: Callable[[str], None], accept_root: bool, progress: Progress | None
