@@ -247,7 +247,7 @@ class Keeper:
             retry = self._health.fault("index", error, longest_retry=60.0)
         else:
             self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
-            pause = SHORTEST_PAUSE_IN_LOOKS * report.look_seconds
+            pause = SHORTEST_PAUSE_IN_LOOKS * self._memory.syncer.lookout.look_seconds
             self._on_text(0)  # a search or another process may have committed passages without vectors
             self._health.mended("index")
             self._health.mended("root")

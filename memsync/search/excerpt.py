@@ -54,7 +54,7 @@ def read_excerpt(
     """Return the lines that `location` names, from the file as it is now.
 
     Tries the whole text as a path first, because a path may contain a colon or a hash; then the parsed path; then a
-    title, for which `titled` returns the notes. Raises NoteError, UsageError when several notes have that title.
+    title. `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
     """
     places = (Location(NotePath(location)), parse_location(location))
     fault: NoteError | None = None

@@ -32,7 +32,7 @@ from memsync.sync.syncer import Syncer
 LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
 BACKLOG_SECONDS = 0.5
-"""How long a search without a match by word may look for its words in files that wait to be indexed."""
+"""How long a search whose words match nothing may look for them in files that are not indexed yet."""
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
@@ -43,7 +43,7 @@ NO_ANSWER = f"the embedding model does not answer; {SEARCHED_BY_WORDS}"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds: `deadline` for indexing before a search, `bound` for the age of a comparison that `bounded` accepts."""
+    """Seconds: `deadline` to index files before a search, `bound`: maximum age of a scan for `Fresh.BOUNDED`."""
 
     deadline: float
     bound: float
@@ -85,7 +85,7 @@ class Answering:
             return self._answer(query, tokens, fresh, generation)
 
     def compare(self) -> TextReport:
-        """Index changed files, as a strict search does first, and report those that are still missing."""
+        """Index changed files, as a strict search does first, and report how many are still pending."""
         with self._syncer.gate.searching():
             return self._freshen(Fresh.STRICT)
 
@@ -205,7 +205,7 @@ class Answering:
         return report
 
     def _known_to_be_missing(self) -> TextReport:
-        """Report what the last comparison left out, and what cannot be read. Raises RootError if the root is lost."""
+        """Report what the last scan left pending, and unreadable files. Raises RootError if the root is lost."""
         self._syncer.check_root()
         with self._index.reading() as reader:
             failed = [failed_file.failure for failed_file in read_failures(reader).values()]
@@ -246,7 +246,7 @@ class Answering:
             return Freshness(self._syncer.scanned_at, pending_text, pending, watcher, reason, reader.generation())
 
     def silence(self) -> str:
-        """Return a complaint if the model has not answered an earlier question yet, otherwise empty text."""
+        """Return a complaint while the model has not answered an earlier question; otherwise empty."""
         is_silent = self._unanswered is not None and not self._unanswered.done()
         return "model: it does not answer a question" if is_silent else ""
 

@@ -3,7 +3,7 @@
     words "a phrase" -excluded -"excluded phrase" kind:daily tag:work in:projects/ path:*.md role:user session:s1
     after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived where:emotion=fear
 
-Anything else is text to search for, whatever its punctuation; but `word:value` must be a filter if it looks like one.
+Anything else is text to search for, with any punctuation. Only `word:value` that looks like a filter must be one.
 """
 
 from __future__ import annotations

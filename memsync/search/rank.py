@@ -1,8 +1,8 @@
 """Merge the candidates of both retrievers into scored entries. Pure.
 
 The scores of both retrievers mean the same for every query (model.Candidate), so they are added without scaling.
-Scaling each list to its own best and worst ranked as well, but then the best hit of a hopeless query looked as good as
-that of a good query. Small bonuses for properties of an entry are added; each was kept only because it helps on several
+Scaling each list by its best and worst score would rank equally well, but would make the best hit of a hopeless query
+look as good as that of a good one. Small bonuses for properties of an entry are added; each of them helps on several
 kinds of notes (docs/benchmarks.md).
 """
 
@@ -54,8 +54,8 @@ def entry_filter(
 
 def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
     """Tell whether an entry matches a pair that its chunk matches: by itself, or by the note's front matter."""
-    having = [other for other in chunk.entries if _matches(other, key, value)]
-    return not having or entry in having
+    matching = [candidate for candidate in chunk.entries if _matches(candidate, key, value)]
+    return not matching or entry in matching
 
 
 def _matches(entry: Entry, key: str, value: str) -> bool:
@@ -247,7 +247,6 @@ def _best_first(entries: Iterable[Scored]) -> list[Scored]:
 
 
 def _collect(pool: Pool) -> dict[_Key, Scored]:
-    """Return the entries of the chunks that contribute, each with its scores."""
     keyword_scores = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
     cosines = {candidate.chunk_id: candidate.score for candidate in pool.near[: pool.contributed]}
     contributing = dict.fromkeys(
@@ -307,7 +306,7 @@ def _words_nearby(key: _Key, by_key: Mapping[_Key, Scored]) -> float:
 
 
 def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float) -> tuple[float, ...]:
-    """Return the bonuses and penalties of an entry, an amount for each of REASONS."""
+    """Return the bonuses and penalties of an entry, one for each of REASONS."""
     entry = scored.entry
     length = math.log(min(entry.token_count, MAX_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
     named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0

@@ -55,7 +55,7 @@ def instead(error: EmbedderError, consequence: str) -> str:
 class Reranking:
     """The reranking model, made at its first use and asked with a timeout. Safe to call from several threads.
 
-    `is_loaded`: it was used since it was made or unloaded.
+    `is_loaded` is True from its first use until `unload`.
     """
 
     def __init__(self, make: Callable[[], Reranker] | None, pool: ThreadPoolExecutor, clock: Clock) -> None:
@@ -76,8 +76,8 @@ class Reranking:
     ) -> list[float] | None:
         """Return how relevant each text is to a question, from 0 to 1; None, with a warning, if the model fails.
 
-        `patience` is the timeout in seconds, after which it also returns None. Without it, it waits as long as it
-        takes, even for the model to be fetched. Raises UnknownModel.
+        It also returns None after the timeout of `patience` seconds. Without a timeout it waits as long as the model
+        takes, even while that is downloaded. Raises UnknownModel.
         """
         try:
             return self._read(question, texts) if patience is None else self._awaited(question, texts, patience)

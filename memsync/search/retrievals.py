@@ -153,9 +153,9 @@ class UsageCounter:
                 database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
 
     def used(self, since: str) -> Used:
-        """Return the counts, and the searches since a moment, after writing those that wait.
+        """Write the waiting counts, then return all counts and the searches since a moment.
 
-        Raises FilesystemError when there is a database that cannot be read.
+        Raises FilesystemError if the database exists but cannot be read.
         """
         self.flush()
         if not self._has_begun():
@@ -185,7 +185,7 @@ class UsageCounter:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in one transaction, which is committed unless an error is raised; make it if missing."""
+        """Yield the database in one transaction, committed unless an error is raised; create a missing database."""
         own_folder(self.path.parent)
         if not self.path.exists():
             self.path.touch(0o600)

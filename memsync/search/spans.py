@@ -46,7 +46,7 @@ class Span:
 
     @property
     def parts(self) -> dict[str, float]:
-        """The summands of the best entry's score: that of the retrievers, and the amount for each reason."""
+        """What the best entry's score is the sum of: the retrievers' score, and the amount for each reason."""
         best = self.best
         if not best.added:
             return {}

@@ -1,6 +1,6 @@
 """Find the times that a question names: "last week", "in March 2024", "before the move in 2024", "letzte Woche".
 
-They are hints: entries dated then get a small bonus, and no entry is left out; only filters (`after:`) do that. A
+They are hints: entries of these dates get a small bonus, and no entry is left out, as a filter (`after:`) would do. A
 question that asks for nothing else ("what happened yesterday") is answered with the entries dated then, if there are
 any. It understands English and German; a time that it does not understand only misses the bonus. Pure.
 """
@@ -22,7 +22,7 @@ from memsync.search.stop_words import STOP_WORDS
 MAX_CHARS = 1_000
 """How many characters of a question are searched for times."""
 MIN_WORDS = 3
-"""How many words a question must have left without its times."""
+"""Minimum words of a question without its times; if fewer are left, the times stay in its text."""
 MAX_CHARS_BEFORE = 80
 """How many characters before a time are searched for words such as "before" and "after"."""
 
@@ -105,7 +105,7 @@ _WORD = re.compile(r"[^\W_]+")
 # re.IGNORECASE matches these characters as s, i and k, but str.lower does not map them to those.
 _LETTERS = str.maketrans("ſıİ\u212a", "siik")
 _MONTH_LENGTH = timedelta(days=31)
-# A question of only these words, stop words and a time asks for nothing but what happened then.
+# A question that consists of these words, stop words and a time only asks what happened then.
 _EMPTY = """
     happen happened happens happening doing done go going went gone new news note notes noted log logged logs entry
     entries write wrote written all anything everything something show list we us
@@ -124,8 +124,8 @@ _ASKS_WHEN = re.compile(
 class _Time(NamedTuple):
     """A time in a question: the position of its words, its first and last day.
 
-    `is_exact`: it is a day, not a week, month or year. `is_named`: it is a date, not relative to now; without a year
-    (`has_year`) it means the latest such date. `may_be_number`: it may be a number instead of a year.
+    `is_exact`: it is a day, not a week, month or year. `is_named`: it is a date and not relative to now; a date without
+    a year (`has_year` is False) means the latest such date. `may_be_number`: it may be a number instead of a year.
     """
 
     start: int
@@ -139,7 +139,6 @@ class _Time(NamedTuple):
 
     @property
     def lacks_year(self) -> bool:
-        """Whether it is a date without a year."""
         return self.is_named and not self.has_year
 
     def in_year(self, year: int) -> _Time:

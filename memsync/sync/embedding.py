@@ -184,7 +184,7 @@ class _Run:
         return len(self.tried) + len(self._order) - self._position
 
     def take_stock(self, reader: IndexReader, retrievals: Callable[[], Mapping[NotePath, int]]) -> None:
-        """Sort the passages that have no vector now and were not tried yet."""
+        """Make the queue again: the passages that have no vector now and were not tried yet, in order."""
         started = self._now()
         generation = reader.notes_generation()
         if generation == self._notes_generation:

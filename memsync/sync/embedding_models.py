@@ -45,7 +45,7 @@ class EmbeddingModels:
     def complaint(self, space: EmbeddingSpace) -> str:
         """Return why searches use `space` instead of the configured model's space; empty if they do not.
 
-        The answer is known only after a call of `of_space`.
+        Call `of_space` first: only that finds out.
         """
         with self._lock:
             if self._failure:
@@ -96,7 +96,7 @@ class EmbeddingModels:
         self.is_loaded = False
 
     def close(self) -> None:
-        """Free every model for good and end all waiting for one."""
+        """Free every model for good; threads that wait for a model stop waiting."""
         self._is_closed = True
         for embedder in list(self._made):
             embedder.close()

@@ -29,12 +29,11 @@ BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
 LARGE_BYTES = 100_000
 HEAVY_CHUNKS = 2_000
-"""A note of LARGE_BYTES takes a tenth of a second to parse, forty times as long as usual. A note that is or was so
-large, or has more than HEAVY_CHUNKS chunks, is committed alone, so that a search that runs out of time over it loses no
-other note."""
+"""A note of LARGE_BYTES takes a tenth of a second to parse, forty times as long as usual. A note that was so large, or
+has more than HEAVY_CHUNKS chunks, is committed alone. So a search that runs out of time over it loses no other note."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. Deletions come last, so that moved text keeps its passages."""
-SEVERAL = 64
+MAX_UNSORTED_CHANGES = 64
 """With more changes than this, a search first indexes the files that are most relevant to its question."""
 MAX_ROUNDS = 3
 """How often one refresh scans because files changed while it read them."""
@@ -48,8 +47,7 @@ LONGEST_WAIT_SECONDS = 5.0
 class TextReport:
     """The result of one refresh. `paths` are the changed notes; `pending` counts the changes still to be indexed.
 
-    `look_seconds` is how long a full scan takes. `dated`: notes got new dates from git's HEAD; `has_old_dates`: notes
-    still have the dates of an earlier HEAD.
+    `dated`: notes got new dates from git's HEAD; `has_old_dates`: notes still have the dates of an earlier HEAD.
     """
 
     added: int = 0
@@ -60,14 +58,14 @@ class TextReport:
     vectors_reused: int = 0
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
-    look_seconds: float = 0.0
+
     dated: bool = False
     has_old_dates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A changed file after reading. `note` is None if only the stamp is new or the file is now binary (`forget`)."""
+    """A changed file after reading. `note` is None if only the stamp is new; with `forget` the file is now binary."""
 
     change: Change
     stamp: FileStamp
@@ -190,7 +188,7 @@ class Indexer:
                 break
         if places is None:  # last, so that a slow git does not keep a search from indexing text
             self._date(report, deadline, for_search=for_search, retry=retry_dates)
-        report.look_seconds = self.lookout.look_seconds
+
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 
@@ -242,7 +240,7 @@ class Indexer:
     def _chosen(self, work: _Round, words: Sequence[str], limit: float | None) -> Sequence[Change]:
         """Return all changes; or, with `limit`, up to `limit` changes of files relevant to the question, best first."""
         changes = work.outlook.changes
-        if words and (limit is not None or len(changes) > SEVERAL):
+        if words and (limit is not None or len(changes) > MAX_UNSORTED_CHANGES):
             work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
         if limit is None:
             return changes

@@ -109,10 +109,7 @@ class _Move:
     def _read(self, folder: str) -> Iterator[IndexReader]:
         from pathlib import Path
 
-        with (
-            closing(self._open_index(Path(folder) / self._index_file)) as index,
-            index.reading() as reader,
-        ):
+        with closing(self._open_index(Path(folder) / self._index_file)) as index, index.reading() as reader:
             yield reader
 
     def is_of_this_root(self) -> bool:
@@ -158,7 +155,7 @@ class _Move:
 
     @contextmanager
     def _without_daemon(self) -> Iterator[bool]:
-        """Keep daemons from using the old index; stop one that still does. Yields whether one was stopped."""
+        """Keep daemons away from the old index; stop one that still uses it. Yields whether it stopped one."""
         from memsync.client import connection, wire
         from memsync.errors import DaemonUnavailable, IndexBusy
 

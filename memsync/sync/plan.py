@@ -185,7 +185,7 @@ class Outlook:
 
     @property
     def new_changes(self) -> int:
-        """How many changes there are without those of files that failed before and have not changed since."""
+        """How many changes there are, not counting files that failed before and have not changed since."""
         failed, files = self.known.failures, self.scan.files
         return sum(
             change.path not in failed or failed[change.path].identity != files.get(change.path)

@@ -39,10 +39,10 @@ class Sharing:
         """Copy cached vectors to the passages that have none in `space`; return how many got one."""
         if self.cache is None or self.is_anew:
             return 0
-        taken = asked = last_id = 0
+        taken = looked_up = last_id = 0
         with self.index.reading() as reader:
             total = reader.pending(space)
-        while asked < total:
+        while looked_up < total:
             self.pause()
             with self.index.reading() as reader:
                 waiting = reader.pending_hashes(space, last_id, REQUEST_SIZE)
@@ -53,9 +53,9 @@ class Sharing:
                 vectors = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
                 with self.index.writing() as writer:
                     taken += writer.put_known_vectors(space, vectors)
-            asked, last_id = asked + len(waiting), waiting[-1][0]
+            looked_up, last_id = looked_up + len(waiting), waiting[-1][0]
             if progress is not None and taken:
-                progress("reusing vectors", min(asked, total), total)
+                progress("reusing vectors", min(looked_up, total), total)
         return taken
 
     def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector]]) -> None:

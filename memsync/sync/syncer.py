@@ -54,7 +54,7 @@ def first_difference(index: Index, other: Index) -> Difference | None:
 
 
 def _with_note(difference: Difference, mine: IndexReader, theirs: IndexReader) -> Difference:
-    """Return the difference at a single place and note, if the dump's line is a sum over many places."""
+    """Return the first different place if the dump's line is a sum over many places, otherwise the difference."""
     word = min(filter(None, (difference.indexed, difference.rebuilt)), key=lambda line: str(json.loads(line)[1]))
     places = zip_longest(mine.dump_word(word), theirs.dump_word(word), fillvalue="")
     return next((Difference(difference.line, a, b) for a, b in places if a != b), difference)
@@ -298,7 +298,7 @@ class Syncer:
             other.discard()
 
     def _fill(self, other: Index, progress: Progress | None, *, recompute: bool) -> None:
-        """Build an index from the files; its vectors were copied or are recomputed."""
+        """Index all files in `other`. Its vectors were copied already; with `recompute` the model computes them."""
         with self._index.reading() as reader:
             space = reader.active_space()
         self._indexer_of(other).refresh(accept_root=True, progress=progress)
