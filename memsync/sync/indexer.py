@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from memsync.errors import NoteError, NoteTooLarge
@@ -94,29 +94,6 @@ class _Opened:
     done: _Parsed | None = None
 
 
-@dataclass(slots=True)
-class _Patience:
-    """Limits how long one refresh waits for files that change while it reads them or that are just being saved."""
-
-    clock: Clock
-    deadline: float
-    rounds: int = 0
-    seconds: float = LONGEST_WAIT_SECONDS
-
-    def awaits_another_look(self, pending: int, outlook: Outlook) -> bool:
-        """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
-        left = min(self.deadline - self.clock.monotonic(), self.seconds)
-        if pending == 0 or left <= 0:
-            return False
-        if pending > outlook.put_off:  # a file changed while it was read
-            self.rounds += 1
-            return self.rounds < MAX_ROUNDS
-        wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
-        self.seconds -= wait
-        self.clock.sleep(wait)
-        return True
-
-
 class _OutOfTime(Exception):
     """Ends work on a note when a search has no time left; the note's rows stay unchanged."""
 
@@ -167,28 +144,27 @@ class Indexer:
         Raises RootError if the root is missing, or if it is another folder without any indexed note; Stopped if the
         gate was stopped.
         """
-        deadline = self._clock.monotonic() + deadline_seconds
-        report = TextReport()
-        patience = _Patience(self._clock, deadline)
+        pause = (lambda: None) if for_search else self._gate.pause
+        work = _Refresh(self._clock, self._clock.monotonic() + deadline_seconds, for_search, progress, pause)
+        report = work.report
         while True:
             outlook = self.lookout.look(places, accept_root=accept_root)
-            report.pending = outlook.pending
-            report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
+            work.begin(outlook)
             is_too_much = outlook.new_changes > max_changes
             if is_too_much and not words:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
-                with self._turn(deadline, for_search=for_search) as is_ours:
+                with self._turn(work) as is_ours:
                     if not is_ours:
                         break
-                    work = self._work(outlook.scan, report, deadline, progress, for_search=for_search)
+                    # Plan again, because another thread may have indexed some of the files meanwhile.
+                    work.begin(self.lookout.plan(outlook.scan, accept_root=True))
                     chosen = self._chosen(work, words, max_changes if is_too_much else None)
                     self._apply(chosen, work, on_commit)
-            if is_too_much or not patience.awaits_another_look(report.pending, outlook):
+            if is_too_much or not work.awaits_another_look(outlook):
                 break
         if places is None:  # last, so that a slow git does not keep a search from indexing text
-            self._date(report, deadline, for_search=for_search, retry=retry_dates)
-
+            self._date(work, retry=retry_dates)
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 
@@ -196,48 +172,38 @@ class Indexer:
         """Tell whether the notes have the dates of git's current HEAD."""
         return self.lookout.known().dates.are_of(head_state(self._files.root))
 
-    def _date(self, report: TextReport, deadline: float, *, for_search: bool, retry: bool) -> None:
+    def _date(self, work: _Refresh, *, retry: bool) -> None:
         head, known = head_state(self._files.root), self.lookout.known().dates
-        left = deadline - self._clock.monotonic()
-        seconds = max(SEARCH_SECONDS, left) if for_search else SYNC_SECONDS
+        seconds = max(SEARCH_SECONDS, work.seconds_left()) if work.for_search else SYNC_SECONDS
         if known.are_of(head) and not (known.reason and (retry or known.are_worth_another_try(seconds))):
             return
-        report.has_old_dates = True
-        if for_search and left <= 0:
+        work.report.has_old_dates = True
+        if work.for_search and work.seconds_left() <= 0:
             return
-        with self._turn(deadline, for_search=for_search) as is_ours:
+        with self._turn(work) as is_ours:
             if is_ours and self.lookout.known().dates == known:
                 bring_up_to_date(self._index, self._files.root, head, min(seconds, SYNC_SECONDS))
-                report.dated = True
-            report.has_old_dates = not is_ours
+                work.report.dated = True
+            work.report.has_old_dates = not is_ours
 
     @contextmanager
-    def _turn(self, deadline: float, *, for_search: bool) -> Iterator[bool]:
+    def _turn(self, work: _Refresh) -> Iterator[bool]:
         """Let one thread at a time apply changes; yield False if the deadline passes first.
 
         A search that waits here does not pause background work, because it may wait for just that work.
         """
-        left = max(0.0, min(deadline - self._clock.monotonic(), MAX_TURN_SECONDS))
-        with self._gate.awaiting() if for_search else nullcontext():
-            is_ours = self._writing.acquire(timeout=left if for_search else -1)
+        if work.for_search:
+            with self._gate.awaiting():
+                is_ours = self._writing.acquire(timeout=max(0.0, min(work.seconds_left(), MAX_TURN_SECONDS)))
+        else:
+            is_ours = self._writing.acquire()
         try:
             yield is_ours
         finally:
             if is_ours:
                 self._writing.release()
 
-    def _work(
-        self, scan: FileScan, report: TextReport, deadline: float, progress: Progress | None, *, for_search: bool
-    ) -> _Round:
-        """Return the changes of a scan, without those that another thread has indexed meanwhile."""
-        outlook = self.lookout.plan(scan, accept_root=True)
-        pause = (lambda: None) if for_search else self._gate.pause
-        report.pending = outlook.pending
-        return _Round(
-            outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause, for_search=for_search
-        )
-
-    def _chosen(self, work: _Round, words: Sequence[str], limit: float | None) -> Sequence[Change]:
+    def _chosen(self, work: _Refresh, words: Sequence[str], limit: float | None) -> Sequence[Change]:
         """Return all changes; or, with `limit`, up to `limit` changes of files relevant to the question, best first."""
         changes = work.outlook.changes
         if words and (limit is not None or len(changes) > MAX_UNSORTED_CHANGES):
@@ -247,12 +213,12 @@ class Indexer:
         relevant = [change for change in changes if change.path in work.relevance]
         return sorted(relevant, key=work.order)[: int(limit)]
 
-    def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
-        with suppress(_OutOfTime), self._pool(changes, work) as pool:
-            for batch in self._batches(changes, work, pool):
+    def _apply(self, changes: Sequence[Change], work: _Refresh, on_commit: Callable[[int, int], None]) -> None:
+        with suppress(_OutOfTime), self._pool(changes, work):
+            for batch in self._batches(changes, work):
                 self._commit(batch, work)
                 on_commit(len(batch), work.report.pending)
-        work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
+        work.report_failures()
         if work.failures != work.outlook.known.failures:
             with self._index.writing() as writer:
                 write_failures(writer, work.failures.values())
@@ -260,29 +226,27 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     @contextmanager
-    def _pool(self, changes: Sequence[Change], work: _Round) -> Iterator[WorkerPool | None]:
-        """Yield worker processes if there is much to parse and no search waits; otherwise None."""
-        pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
-        if pool is None:
-            yield None
-            return
-        self.is_loading = True
+    def _pool(self, changes: Sequence[Change], work: _Refresh) -> Iterator[None]:
+        """Use worker processes if there is much to parse and no search waits."""
+        work.pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
+        self.is_loading = work.pool is not None
         try:
-            yield pool
+            yield
         finally:
-            pool.close()
+            if work.pool is not None:
+                work.pool.close()
             self.is_loading = False
 
-    def _batches(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[Sequence[_Parsed]]:
-        """Read and parse the files in the order of `_Round.order`; yield small batches, so that each commits soon."""
+    def _batches(self, changes: Sequence[Change], work: _Refresh) -> Iterator[Sequence[_Parsed]]:
+        """Read and parse the files in the order of `_Refresh.order`; yield small batches, so that each commits soon."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
         with suppress(_OutOfTime):
-            for opened in self._opened(sorted(changes, key=work.order), work, pool):
+            for opened in self._opened(sorted(changes, key=work.order), work):
                 if batch and work.rank(opened.change) == LARGE:
                     yield batch
                     batch, started = [], self._clock.monotonic()
-                parsed = self._parsed(opened, work, pool)
+                parsed = self._parsed(opened, work)
                 work.step()
                 is_heavy = parsed is not None and work.is_heavy(parsed)
                 if is_heavy and batch:
@@ -297,9 +261,9 @@ class Indexer:
         if batch:
             yield batch
 
-    def _opened(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[_Opened]:
+    def _opened(self, changes: Sequence[Change], work: _Refresh) -> Iterator[_Opened]:
         """Yield the files in order; with worker processes, read files ahead and pass them to the workers."""
-        if pool is None:
+        if work.pool is None:
             yield from (_Opened(change) for change in changes)
             return
         ahead: deque[_Opened] = deque()
@@ -312,12 +276,12 @@ class Indexer:
             work.breathe()
             self._read(opened, work)
             if opened.content is not None:
-                opened.note = pool.submit(change.path, opened.content)
+                opened.note = work.pool.submit(change.path, opened.content)
             ahead.append(opened)
             ahead_bytes += work.size(change)
         yield from ahead
 
-    def _read(self, opened: _Opened, work: _Round) -> None:
+    def _read(self, opened: _Opened, work: _Refresh) -> None:
         """Read a file unless it was read already, and set the fields of `opened`."""
         if opened.is_read:
             return
@@ -344,7 +308,7 @@ class Indexer:
             opened.content, opened.stamp = content, stamp
         # otherwise the file has lost more text since the scan: the next round waits for the end of this save
 
-    def _parsed(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> _Parsed | None:
+    def _parsed(self, opened: _Opened, work: _Refresh) -> _Parsed | None:
         """Return a file after parsing; None if it failed or disappeared, which the next round handles."""
         work.breathe()
         self._read(opened, work)
@@ -352,22 +316,22 @@ class Indexer:
             return opened.done
         change, path = opened.change, opened.change.path
         try:
-            return _Parsed(change, opened.stamp, self._note(opened, work, pool))
+            return _Parsed(change, opened.stamp, self._note(opened, work))
         except BinaryFileError as error:
             # Remove its old text: unlike with an unreadable file, it is certain that the text no longer exists.
             work.fail(path, error, self._reader.parsed_by)
             return _Parsed(change, opened.stamp, forget=True) if path in work.outlook.known.stamps else None
 
-    def _note(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> PreparedNote:
+    def _note(self, opened: _Opened, work: _Refresh) -> PreparedNote:
         """Return a note in the form that the index stores, parsed by a worker process or here."""
-        if pool is not None and opened.note is not None:
+        if work.pool is not None and opened.note is not None:
             with suppress(WorkerLost):
-                return pool.result(opened.note, work.breathe)
+                return work.pool.result(opened.note, work.breathe)
         assert opened.content is not None
         note, chunks = self._reader.read(opened.change.path, opened.content, work.breathe)
         return self._index.prepare(note, chunks)
 
-    def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
+    def _commit(self, batch: Sequence[_Parsed], work: _Refresh) -> None:
         """Write one batch; files that changed since they were read are left for the next round."""
         check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
@@ -408,19 +372,51 @@ class Indexer:
 
 
 @dataclass(slots=True)
-class _Round:
-    """One pass of `refresh` over the files."""
+class _Refresh:
+    """One call of `refresh`: its limits, its report, and the changes that its latest scan found.
 
-    outlook: Outlook
-    failures: dict[NotePath, FailedFile]
-    report: TextReport
+    `rounds` and `patience_seconds` limit how often and how long it waits for files that are being saved.
+    """
+
     clock: Clock
     deadline: float
+    for_search: bool
     progress: Progress | None
     pause: Callable[[], None]
-    for_search: bool
-    relevance: Mapping[NotePath, int] = field(default_factory=dict)
+    report: TextReport = field(default_factory=TextReport)
+    outlook: Outlook = field(init=False)
+    failures: dict[NotePath, FailedFile] = field(init=False)
+    relevance: Mapping[NotePath, int] = field(init=False)
+    pool: WorkerPool | None = None
     read: int = 0
+    rounds: int = 0
+    patience_seconds: float = LONGEST_WAIT_SECONDS
+
+    def begin(self, outlook: Outlook) -> None:
+        """Begin to work on the changes of a scan."""
+        self.outlook, self.failures, self.relevance, self.read = outlook, dict(outlook.known_failures), {}, 0
+        self.report.pending = outlook.pending
+        self.report_failures()
+
+    def report_failures(self) -> None:
+        failures = (file.failure for file in self.failures.values())
+        self.report.failed = [*self.outlook.scan.failures, *failures]
+
+    def seconds_left(self) -> float:
+        return self.deadline - self.clock.monotonic()
+
+    def awaits_another_look(self, outlook: Outlook) -> bool:
+        """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
+        left = min(self.seconds_left(), self.patience_seconds)
+        if self.report.pending == 0 or left <= 0:
+            return False
+        if self.report.pending > outlook.put_off:  # a file changed while it was read
+            self.rounds += 1
+            return self.rounds < MAX_ROUNDS
+        wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
+        self.patience_seconds -= wait
+        self.clock.sleep(wait)
+        return True
 
     def rank(self, change: Change) -> int:
         if change.type is ChangeType.DELETED:
@@ -437,7 +433,7 @@ class _Round:
         self.check()
 
     def check(self) -> None:
-        if self.clock.monotonic() >= self.deadline:
+        if self.seconds_left() <= 0:
             raise _OutOfTime
 
     def is_heavy(self, parsed: _Parsed) -> bool:
