@@ -126,7 +126,7 @@ class UsageCounter:
                 self._searches = [*searches, *self._searches][-MAX_WAITING:]
                 self._retrieved.update(retrieved)
 
-    def _set_aside(self, error: sqlite3.DatabaseError) -> bool:
+    def _set_aside(self, error: Exception) -> bool:
         """Rename a damaged database, so that counting starts again; return False for any other fault."""
         import sqlite3
 
@@ -166,11 +166,9 @@ class UsageCounter:
             with self._opened() as database:
                 database.execute("BEGIN")
                 return _read(database, since)
-        except sqlite3.DatabaseError as error:
+        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
             if self._set_aside(error):
                 return Used("", {}, (), 0, (), ())
-            raise self._unreadable(error) from error
-        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
             raise self._unreadable(error) from error
 
     def retrievals(self) -> dict[NotePath, int]:

@@ -233,7 +233,10 @@ class Syncer:
                 self._models.configured().embed_query("Does the model answer?")
             with suppress(IndexFailure):  # a failing index may be the reason to rebuild; also raises for a wrong root
                 self.refresh(progress=progress)
-            space = self._active_space() if keep_vectors else None
+            space = None
+            if keep_vectors:
+                with suppress(IndexFailure), self._index.reading() as reader:
+                    space = reader.active_space()
             with self._beside(keep_vectors=keep_vectors) as other:
                 if space is not None:  # searches use the old space until the vectors of a new model are complete
                     _prepare_space(other, space)
@@ -263,11 +266,10 @@ class Syncer:
                     difference = first_difference(self._index, other)
                     again = self.refresh(progress=progress)
                     if difference is None:
+                        self._index.check()
                         break
                     if not (again.added or again.changed or again.deleted or again.dated):
                         return self._mended(difference, other)
-            if difference is None:
-                self._index.check()
             return difference
 
     def _mended(self, difference: Difference, other: Index) -> Difference:
@@ -308,12 +310,6 @@ class Syncer:
                 raise error  # otherwise the missing vectors would be reported as a difference
         elif space is not None:
             _prepare_space(other, space)
-
-    def _active_space(self) -> EmbeddingSpace | None:
-        """Return the active space; None if there is none or the index cannot be read."""
-        with suppress(IndexFailure), self._index.reading() as reader:
-            return reader.active_space()
-        return None
 
     def _begin_space(self, index: Index) -> None:
         """Create the space of an index without vectors before its text, so that the text is queued for the model.
