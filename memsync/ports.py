@@ -48,7 +48,7 @@ def for_agent() -> Iterator[None]:
 
 
 class Clock(Protocol):
-    """A source of time; tests replace it."""
+    """A source of time: the module `time`, or what a test replaces it by."""
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
@@ -58,7 +58,7 @@ class Clock(Protocol):
         """Return the wall clock in nanoseconds, as file systems stamp files."""
         ...
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, /) -> None:
         """Wait."""
         ...
 

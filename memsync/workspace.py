@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -30,7 +31,6 @@ from memsync.search.reranking import Reranking
 from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Ranking, Searcher
 from memsync.settings.load import Settings
-from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.syncer import Syncer
 from memsync.sync.workers import NoteWorkers
@@ -67,7 +67,7 @@ class Workspace:
         *,
         make_reranker: Callable[[], Reranker] | None = None,
         files: NoteFiles | None = None,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock = time,
         cache: VectorCache | None = None,
         processes: int = 1,
     ) -> None:
@@ -219,7 +219,7 @@ class Workspace:
                 return 0, ()
             with self.syncer.gate.searching():
                 report = self.syncer.refresh(INDEX_SECONDS, places=Places([path]), for_search=True)
-            if not self.syncer.holds(path):
+            if path not in self.syncer.lookout.known().stamps:
                 if report.pending:
                     return 0, (f"{path} is written, but not indexed yet: indexing takes too long for a write",)
                 return 0, (f"searches do not find {path}: .gitignore or [files] exclude leaves it out",)

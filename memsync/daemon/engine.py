@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -21,7 +22,6 @@ from memsync.memory import Memory
 from memsync.model.answer import Freshness
 from memsync.model.status import DaemonStatus, Status
 from memsync.ports import Clock
-from memsync.sync.clock import SYSTEM_CLOCK
 
 STOP_SECONDS = 1.5
 
@@ -35,7 +35,7 @@ class Engine:
         make_watcher: MakeWatcher,
         socket: str,
         on_change: Callable[[], None] = lambda: None,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock = time,
     ) -> None:
         self.memory = memory
         self.health = Health()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 
 from memsync.daemon.health import Health
@@ -14,7 +15,6 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import WatcherState
 from memsync.notes.files import Places, file_system_of
 from memsync.ports import Clock
-from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.gate import Stopped
 from memsync.sync.indexer import TextReport
 
@@ -45,7 +45,7 @@ class Keeper:
         make_watcher: MakeWatcher,
         health: Health,
         on_text: Callable[[int], None],
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock = time,
     ) -> None:
         settings = memory.settings
         self._memory = memory
@@ -246,7 +246,7 @@ class Keeper:
             retry = self._health.fault("index", error, longest_retry=60.0)
         else:
             self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
-            pause = SHORTEST_PAUSE_IN_LOOKS * report.look_seconds
+            pause = SHORTEST_PAUSE_IN_LOOKS * self._memory.syncer.lookout.look_seconds
             self._on_text(0)  # a search or another process may have committed passages without vectors
             self._health.mended("index")
             self._health.mended("root")
@@ -293,7 +293,7 @@ class Keeper:
         was_set = self._was_clock_set()  # if so, a file's timestamp does not show how long ago it changed
         if self._remote or not self._watches:
             return
-        unwatched = self._watcher.unwatched(self._memory.syncer.folder_inodes())
+        unwatched = self._watcher.unwatched(self._memory.syncer.lookout.scan.folder_inodes)
         judged = periodic.paths if periodic and not was_set else []
         missed = self._memory.syncer.unreported(judged, REPORT_SECONDS)
         if unwatched:

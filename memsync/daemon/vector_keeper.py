@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from contextlib import suppress
 
 from memsync.daemon.footprint import give_memory_back
@@ -11,7 +12,6 @@ from memsync.daemon.health import Health
 from memsync.errors import IndexBusy, IndexDamaged, MemsyncError
 from memsync.memory import Memory
 from memsync.ports import Clock
-from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.gate import Stopped
 
 log = logging.getLogger("memsync.daemon")
@@ -31,7 +31,7 @@ class VectorKeeper:
     `has_warmed` is True once the model is loaded or has failed to load.
     """
 
-    def __init__(self, memory: Memory, health: Health, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, memory: Memory, health: Health, clock: Clock = time) -> None:
         self._memory = memory
         self._health = health
         self._clock = clock

@@ -11,9 +11,9 @@ from memsync.model.status import Difference, Failure, Status, SyncReport
 from memsync.notes.git_files import commit_in
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
-from memsync.sync.failures import read_failures
 from memsync.sync.git_dates import read_dates
 from memsync.sync.order import pending_seconds
+from memsync.sync.plan import read_failures
 from memsync.sync.syncer import MODEL_FAILURE
 
 if TYPE_CHECKING:

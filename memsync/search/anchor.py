@@ -35,8 +35,6 @@ class Anchored:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file as it is now."""
-
     lines: Sequence[str]
     identity: tuple[int, int, int, int]
     content: bytes
@@ -56,8 +54,8 @@ class Anchor:
     def anchor(self, span: Span) -> Anchored | None:
         """Return the span's lines as they are now, or None when its text is gone.
 
-        If the file is unchanged since it was indexed, the indexed lines are right. Otherwise parse it again and look
-        for the span's best chunk by its passage: text that moved is found in its new place, edited text is not shown.
+        If the file has not changed since it was indexed, its indexed lines are right. Otherwise parse it again and look
+        up the text of the span's best chunk: text that moved is found at its new lines, edited text is not shown.
         """
         chunk = span.shown
         file = self._file(chunk.path, chunk.identity[0])

@@ -15,26 +15,26 @@ from memsync.model.answer import Hit
 from memsync.model.query import Query
 from memsync.model.vocabulary import Mode
 from memsync.notes.chunk import CountTokens
-from memsync.search.rank import Found, QuestionWords
+from memsync.search.rank import QuestionWords, Scored
 from memsync.search.snippet import holds_all, stems_of
 
 FIRST = 3
 LETTERS_A_PIECE = 2.0
 """A word with at most this many letters for each of its tokens is not a word that the model knows."""
 _BASE, _BEST, _COMPARED = 11.8, 4.5, -1.4
-_LEAST_SCORE = 0.02
+_MIN_SCORE = 0.02
 _FEW, _MANY = 30, 300
 """The number of entries compared counts as min(number, _MANY) + _FEW."""
 _NAMES_A_SPEAKER, _BEST_THEN, _FIRST_FEW_THEN = -4.3, 15.4, 11.7
 _BY_OTHERS, _BY_NAMED, _FIRST_BY_NAMED = -9.5, -20.1, 1.8
 
 
-def probability(ranked: Sequence[Found], question: QuestionWords) -> float:
+def probability(ranked: Sequence[Scored], question: QuestionWords) -> float:
     """Return the probability that the entries, best first, contain the answer to a question."""
     if not ranked:
         return 0.0
     first = [scored.undated_score for scored in ranked[:FIRST]]
-    logit = _BASE + _BEST * math.log(max(first[0], _LEAST_SCORE)) + _COMPARED * math.log(min(len(ranked), _MANY) + _FEW)
+    logit = _BASE + _BEST * math.log(max(first[0], _MIN_SCORE)) + _COMPARED * math.log(min(len(ranked), _MANY) + _FEW)
     named, others = question.speakers(ranked)
     if named:
         by_named = max(scored.plain for scored in ranked if scored.entry.speaker in named)

@@ -6,12 +6,11 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import takewhile
 
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
-from memsync.model.note import Note, Section
+from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
@@ -55,7 +54,7 @@ def read_excerpt(
     """Return the lines that `location` names, from the file as it is now.
 
     Tries the whole text as a path first, because a path may contain a colon or a hash; then the parsed path; then a
-    title, for which `titled` returns the notes. Raises NoteError, UsageError when several notes have that title.
+    title. `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
     """
     places = (Location(NotePath(location)), parse_location(location))
     fault: NoteError | None = None
@@ -109,19 +108,15 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:
     """Return the lines of the first section with this heading, including its subsections."""
     slug = _slug(heading)
-    for section in note.sections:
-        path = section.heading_path
-        if path and (_slug(path[-1]) == slug or section.attributes.get("id") == heading):
-            later = (other for other in note.sections if other.start_line > section.start_line)
-            under = takewhile(partial(_is_beneath, above=path), later)
-            return section.start_line, max([section.end_line, *(other.end_line for other in under)])
-    names = [section.heading_path[-1] for section in note.sections if section.heading_path]
-    close = difflib.get_close_matches(heading, names, n=1)
-    raise NoteError(f"{note.path} has no heading {heading!r}", hint=f"Did you mean #{close[0]}?" if close else "")
-
-
-def _is_beneath(section: Section, above: tuple[str, ...]) -> bool:
-    return section.heading_path[: len(above)] == above and section.heading_path != above
+    headed = [section for section in note.sections if section.heading_path]
+    chosen = next((s for s in headed if _slug(s.heading_path[-1]) == slug or s.attributes.get("id") == heading), None)
+    if chosen is None:
+        close = difflib.get_close_matches(heading, [section.heading_path[-1] for section in headed], n=1)
+        raise NoteError(f"{note.path} has no heading {heading!r}", hint=f"Did you mean #{close[0]}?" if close else "")
+    path = chosen.heading_path
+    later = (section for section in note.sections if section.start_line > chosen.start_line)
+    under = takewhile(lambda section: section.heading_path[: len(path)] == path != section.heading_path, later)
+    return chosen.start_line, max([chosen.end_line, *(section.end_line for section in under)])
 
 
 def _slug(heading: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, sentences
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel
 from memsync.model.answer import Freshness, SearchResult
 from memsync.model.query import Query
 from memsync.model.status import Failure
@@ -20,61 +20,51 @@ from memsync.model.text import still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
-from memsync.search.reranking import Relevance, Reranking
+from memsync.search.reranking import Relevance, Reranking, instead
 from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.embedding_models import EmbeddingModels
-from memsync.sync.failures import read_failures
 from memsync.sync.indexer import TextReport
+from memsync.sync.plan import read_failures
 from memsync.sync.syncer import Syncer
 
 LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
 BACKLOG_SECONDS = 0.5
-"""How long a search without a match by word may look for its words in files that wait to be indexed."""
+"""How long a search whose words match nothing may look for them in files that are not indexed yet."""
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
 NOTHING_TO_RERANK = "reranking has no effect without a question: hits are ordered by date"
-NO_ANSWER = "the embedding model does not answer; searched by words alone"
+SEARCHED_BY_WORDS = "searched by words alone"
+NO_ANSWER = f"the embedding model does not answer; {SEARCHED_BY_WORDS}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds: `deadline` for indexing before a search, `bound` for the age of a comparison that `bounded` accepts."""
+    """Seconds: `deadline` to index files before a search, `bound`: maximum age of a scan for `Fresh.BOUNDED`."""
 
     deadline: float
     bound: float
 
 
+@dataclass(eq=False)
 class Answering:
     """Answers queries, with an index as fresh as `Fresh` requires."""
 
-    def __init__(
-        self,
-        index: Index,
-        syncer: Syncer,
-        searcher: Searcher,
-        models: EmbeddingModels,
-        reranking: Reranking,
-        limits: Limits,
-        clock: Clock,
-        pool: ThreadPoolExecutor,
-        usage: UsageCounter,
-    ) -> None:
-        self._index = index
-        self._syncer = syncer
-        self._searcher = searcher
-        self._models = models
-        self._reranking = reranking
-        self._limits = limits
-        self._clock = clock
-        self._pool = pool
-        self._usage = usage
-        self._unanswered: Future[Near | None] | None = None
-        self._pending_text = 0
-        self.live: Live | None = None
+    _index: Index
+    _syncer: Syncer
+    _searcher: Searcher
+    _models: EmbeddingModels
+    _reranking: Reranking
+    _limits: Limits
+    _clock: Clock
+    _pool: ThreadPoolExecutor
+    _usage: UsageCounter
+    _unanswered: Future[Near | None] | None = None
+    _pending_text: int = 0
+    live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """Answer a query and count it as a search; see Memory.search."""
@@ -95,7 +85,7 @@ class Answering:
             return self._answer(query, tokens, fresh, generation)
 
     def compare(self) -> TextReport:
-        """Index changed files, as a strict search does first, and report those that are still missing."""
+        """Index changed files, as a strict search does first, and report how many are still pending."""
         with self._syncer.gate.searching():
             return self._freshen(Fresh.STRICT)
 
@@ -130,7 +120,8 @@ class Answering:
         await_near = self._ask_model(query, warnings) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
-            self._embed_leftovers()
+            with suppress(EmbedderError):  # the model then fails at the question, too, and `await_near` reports that
+                self._syncer.embed_leftovers()
         warnings += self._await_generation(generation)
         timings = {"scan": (time.perf_counter() - started) * 1000}
         result = self._search(query, await_near, tokens, warnings)
@@ -163,11 +154,10 @@ class Answering:
         except UnknownModel:  # it is the reranking model, so a search by words would fail as well
             raise
         except EmbedderError as error:
-            warnings.append(_by_words(error))
+            warnings.append(instead(error, SEARCHED_BY_WORDS))
             return self._searcher.search(query, None, relevance, tokens=tokens)
 
     def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
-        """Return the function that rates the first hits, None unless the query asks for reranking."""
         if not query.rerank:
             return None
         if not query.text:
@@ -200,13 +190,13 @@ class Answering:
             return self._refresh(deadline, LEAVE_TO_BACKGROUND)
         return self._refresh(deadline, float("inf"), words)
 
-    def _refresh(self, deadline: float, most: float, words: Sequence[str] = ()) -> TextReport:
+    def _refresh(self, deadline: float, max_changes: float, words: Sequence[str] = ()) -> TextReport:
         try:
-            report = self._syncer.refresh(deadline, most=most, for_search=True, words=words)
+            report = self._syncer.refresh(deadline, max_changes=max_changes, for_search=True, words=words)
         except (FilesystemError, IndexBusy, EmbedderError) as error:
             # Indexing is impossible now (disk full, a lock, a damaged tokenizer), but the index can still be searched.
             failed = [Failure("(index)", error.sentences())]
-            report = TextReport(pending=self._syncer.count_changes(), failed=failed)
+            report = TextReport(pending=self._syncer.lookout.look().pending, failed=failed)
         self._pending_text = report.pending
         if self.live is not None:
             self.live.pending_text = report.pending
@@ -215,7 +205,7 @@ class Answering:
         return report
 
     def _known_to_be_missing(self) -> TextReport:
-        """Report what the last comparison left out, and what cannot be read. Raises RootError if the root is lost."""
+        """Report what the last scan left pending, and unreadable files. Raises RootError if the root is lost."""
         self._syncer.check_root()
         with self._index.reading() as reader:
             failed = [failed_file.failure for failed_file in read_failures(reader).values()]
@@ -235,15 +225,17 @@ class Answering:
             self._clock.sleep(GENERATION_POLL_SECONDS)
 
     def _stale(self, report: TextReport) -> list[str]:
-        failed = [
+        warnings = [
             failure.reason if failure.reason.startswith(failure.path) else f"{failure.path}: {failure.reason}"
             for failure in report.failed
         ]
-        files = max(self._syncer.file_count(), report.pending)
         advice = "" if self.live else " Run: memsync sync"
-        late = still_indexing(report.pending, files) + advice
-        old_dates = f"Dates are those of an earlier commit.{advice}"
-        return [*failed, *([late] if report.pending else []), *([old_dates] if report.has_old_dates else [])]
+        if report.pending:
+            files = max(len(self._syncer.lookout.scan.files), report.pending)
+            warnings.append(still_indexing(report.pending, files) + advice)
+        if report.has_old_dates:
+            warnings.append(f"Dates are those of an earlier commit.{advice}")
+        return warnings
 
     def freshness(self, pending_text: int) -> Freshness:
         """Return how current the index is; `pending_text` is the known number of changed files it lacks."""
@@ -254,7 +246,7 @@ class Answering:
             return Freshness(self._syncer.scanned_at, pending_text, pending, watcher, reason, reader.generation())
 
     def silence(self) -> str:
-        """Return a complaint if the model has not answered an earlier question yet, otherwise empty text."""
+        """Return a complaint while the model has not answered an earlier question; otherwise empty."""
         is_silent = self._unanswered is not None and not self._unanswered.done()
         return "model: it does not answer a question" if is_silent else ""
 
@@ -265,24 +257,24 @@ class Answering:
 
         Returns a function that waits for the result, or None if the model still has not answered an earlier question.
         """
-        if self._unanswered is not None and not self._unanswered.done():
+        if self.silence():
             warnings.append(NO_ANSWER)
             return None
-        asked = self._pool.submit(self._near, query)
+        answer = self._pool.submit(self._near, query)
 
         def await_near() -> Near | None:
             try:
-                near = asked.result(MODEL_PATIENCE_SECONDS if self.live else None)
+                near = answer.result(MODEL_PATIENCE_SECONDS if self.live else None)
             except FutureTimeout:
-                self._unanswered = asked
+                self._unanswered = answer
                 warnings.append(NO_ANSWER)
                 return None
             except EmbedderError as error:
-                warnings.append(_by_words(error))
+                warnings.append(instead(error, SEARCHED_BY_WORDS))
                 return None
             if near is None:
                 advice = "the first are being computed" if self.live else "run memsync sync"
-                warnings.append(f"no vectors yet: searched by words alone; {advice}")
+                warnings.append(f"no vectors yet: {SEARCHED_BY_WORDS}; {advice}")
             else:
                 warnings.append(self._models.complaint(near.space))
             return near
@@ -298,16 +290,3 @@ class Answering:
         self._models.note_use()
         vector = self._models.of_space(space).embed_query(without_times(query.text, query.times))
         return self._searcher.near(query, vector, space)
-
-    def _embed_leftovers(self) -> None:
-        """Embed the few passages that recent edits left without a vector.
-
-        A model that fails here also fails at the question, and `await_near` reports that.
-        """
-        with suppress(EmbedderError):
-            self._syncer.embed_leftovers()
-
-
-def _by_words(error: EmbedderError) -> str:
-    """Return the warning for an answer whose embedding model failed."""
-    return sentences(f"{error.message.rstrip('.')}; searched by words alone", error.hint)

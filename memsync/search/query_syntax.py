@@ -3,7 +3,7 @@
     words "a phrase" -excluded -"excluded phrase" kind:daily tag:work in:projects/ path:*.md role:user session:s1
     after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived where:emotion=fear
 
-Anything else is text to search for, whatever its punctuation; but `word:value` must be a filter if it looks like one.
+Anything else is text to search for, with any punctuation. Only `word:value` that looks like a filter must be one.
 """
 
 from __future__ import annotations
@@ -134,19 +134,18 @@ def _refuse_unknown_filter(text: str) -> None:
     double colon, a colon before a space, and a number after the colon (`localhost:8080`) if no filter has a similar
     name.
     """
-    found = _LOOKS_LIKE_FILTER.fullmatch(text)
-    if found is None or found["name"] in FILTERS or found["name"] in _SCHEMES:
+    match = _LOOKS_LIKE_FILTER.fullmatch(text)
+    if match is None or match["name"] in FILTERS or match["name"] in _SCHEMES:
         return
     import difflib
 
-    name = found["name"]
-    near = [
-        FILTER_ALIASES.get(one, one)
-        for one in difflib.get_close_matches(name, (*FILTERS, *FILTER_ALIASES), n=1, cutoff=0.7)
-    ]
-    if found["value"].isdigit() and not near:
+    name = match["name"]
+    similar = difflib.get_close_matches(name, (*FILTERS, *FILTER_ALIASES), n=1, cutoff=0.7)
+    if match["value"].isdigit() and not similar:
         return
-    meant = f'Did you mean "{near[0]}:"?' if near else f"Filters are {', '.join(FILTERS)}."
+    meant = f"Filters are {', '.join(FILTERS)}."
+    if similar:
+        meant = f'Did you mean "{FILTER_ALIASES.get(similar[0], similar[0])}:"?'
     raise UsageError(f'Unknown filter "{name}:".', hint=f'{meant} To find the text itself, quote it: "{text}"')
 
 
@@ -155,14 +154,14 @@ def _words(text: str) -> tuple[str, ...]:
 
     Leaves out stop words, unless there are no other words.
     """
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     phrases: dict[str, None] = {}
     for token in text.lower().split():
         parts = _WORD.findall(_ENGLISH_ENDING.sub("", token))
-        found.update(dict.fromkeys(parts))
+        words.update(dict.fromkeys(parts))
         if len(parts) > 1:
             phrases[" ".join(parts)] = None
-    return (*([word for word in found if word not in STOP_WORDS] or found), *phrases)
+    return (*([word for word in words if word not in STOP_WORDS] or words), *phrases)
 
 
 def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filters:

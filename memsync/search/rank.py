@@ -1,8 +1,8 @@
 """Merge the candidates of both retrievers into scored entries. Pure.
 
 The scores of both retrievers mean the same for every query (model.Candidate), so they are added without scaling.
-Scaling each list to its own best and worst ranked as well, but then the best hit of a hopeless query looked as good as
-that of a good query. Small bonuses for properties of an entry are added; each was kept only because it helps on several
+Scaling each list by its best and worst score would rank equally well, but would make the best hit of a hopeless query
+look as good as that of a good one. Small bonuses for properties of an entry are added; each of them helps on several
 kinds of notes (docs/benchmarks.md).
 """
 
@@ -54,8 +54,8 @@ def entry_filter(
 
 def _has(chunk: IndexedChunk, entry: Entry, key: str, value: str) -> bool:
     """Tell whether an entry matches a pair that its chunk matches: by itself, or by the note's front matter."""
-    having = [other for other in chunk.entries if _matches(other, key, value)]
-    return not having or entry in having
+    matching = [candidate for candidate in chunk.entries if _matches(candidate, key, value)]
+    return not matching or entry in matching
 
 
 def _matches(entry: Entry, key: str, value: str) -> bool:
@@ -103,7 +103,7 @@ DATED_THEN = 0.04
 FACT_LENGTH = 0.08
 LINE_LENGTH = 0.03
 """Bonus for each factor of e in the length of a fact, or of a line of a conversation: a longer one says more."""
-USUAL_TOKENS, MOST_TOKENS = 11, 40
+USUAL_TOKENS, MAX_TOKENS = 11, 40
 QUESTION = 0.04
 """Penalty for a line of a conversation, or a message, that asks a question: it answers less."""
 OWN_SHARE = 0.3
@@ -112,7 +112,7 @@ NEARBY_LINES = 5
 """Distance in lines within which the words of a conversation count for each other; nearer lines count more."""
 
 REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "prior")
-"""The reasons for the amounts in Found.added, in the same order."""
+"""The reasons for the amounts in Scored.added, in the same order."""
 _DATED_THEN = REASONS.index("dated then")
 
 # Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
@@ -157,7 +157,7 @@ class QuestionWords:
         present = self.stems.keys() & set(numbers)
         return sum(self.stems[number] for number in present) / sum(self.stems.values()) if present else 0.0
 
-    def speakers(self, entries: Iterable[Found]) -> tuple[set[str], set[str]]:
+    def speakers(self, entries: Iterable[Scored]) -> tuple[set[str], set[str]]:
         """Return the speakers that the question names, by any part of their names, and all other speakers.
 
         Both are empty if it names none of them or all of them.
@@ -168,7 +168,7 @@ class QuestionWords:
 
 
 @dataclass(slots=True)
-class Found:
+class Scored:
     """One entry that was found, with the chunk to show and all parts of its score.
 
     `is_fact`: it is an item of a log or of a list of facts. `cosine` is None if its own vector was not among the
@@ -219,7 +219,7 @@ class Pool(NamedTuple):
     allows: Callable[[IndexedChunk, Entry, int], bool]
 
 
-def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Found]:
+def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Scored]:
     """Return the scored entries of the candidates, best first; ties go to path, then line."""
     by_key = _collect(pool)
     farthest = pool.near[: pool.contributed][-1].score if pool.near else None
@@ -234,7 +234,7 @@ def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[
     return _best_first(by_key.values())
 
 
-def in_order(pool: Pool) -> list[Found]:
+def in_order(pool: Pool) -> list[Scored]:
     """Return the entries for a query of filters alone, whose candidates have an order but no scores."""
     by_key = _collect(pool)
     for scored in by_key.values():
@@ -242,18 +242,17 @@ def in_order(pool: Pool) -> list[Found]:
     return _best_first(by_key.values())
 
 
-def _best_first(entries: Iterable[Found]) -> list[Found]:
+def _best_first(entries: Iterable[Scored]) -> list[Scored]:
     return sorted(entries, key=lambda scored: (-round(scored.score, 9), scored.chunk.path, scored.entry.start_line))
 
 
-def _collect(pool: Pool) -> dict[_Key, Found]:
-    """Return the entries of the chunks that contribute, each with its scores."""
+def _collect(pool: Pool) -> dict[_Key, Scored]:
     keyword_scores = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
     cosines = {candidate.chunk_id: candidate.score for candidate in pool.near[: pool.contributed]}
     contributing = dict.fromkeys(
         [candidate.chunk_id for candidate in (*pool.keyword[: pool.contributed], *pool.near[: pool.contributed])]
     )
-    by_key: dict[_Key, Found] = {}
+    by_key: dict[_Key, Scored] = {}
     for chunk in (pool.chunks[number] for number in contributing if number in pool.chunks):
         cosine = cosines.get(chunk.chunk_id)
         records = is_remembered(chunk.kind, chunk.tier)
@@ -263,7 +262,7 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
             key = (chunk.path, chunk.section, entry.position)
             scored = by_key.get(key)
             if scored is None:
-                scored = by_key[key] = Found(entry, chunk, records and entry.traits & _ITEM > 0)
+                scored = by_key[key] = Scored(entry, chunk, records and entry.traits & _ITEM > 0)
             scored.chunks.append(chunk)
             if chunk.form == Form.WINDOW:
                 scored.windows.append(cosine or 0.0)
@@ -276,7 +275,7 @@ def _collect(pool: Pool) -> dict[_Key, Found]:
     return by_key
 
 
-def _plain(key: _Key, scored: Found, by_key: Mapping[_Key, Found], weights: Weights, farthest: float | None) -> float:
+def _plain(key: _Key, scored: Scored, by_key: Mapping[_Key, Scored], weights: Weights, farthest: float | None) -> float:
     """Return an entry's score by the retrievers; for a line of a conversation, blended with that of its windows.
 
     `farthest` is the cosine assumed for a vector that is not among the nearest, None if vectors were not searched.
@@ -295,7 +294,7 @@ def _plain(key: _Key, scored: Found, by_key: Mapping[_Key, Found], weights: Weig
     return 0.5 * max(own, both) + 0.5 * both
 
 
-def _words_nearby(key: _Key, by_key: Mapping[_Key, Found]) -> float:
+def _words_nearby(key: _Key, by_key: Mapping[_Key, Scored]) -> float:
     """Estimate the keyword score that an entry and the lines around it would have as one text."""
     path, section, position = key
     total = 0.0
@@ -306,10 +305,10 @@ def _words_nearby(key: _Key, by_key: Mapping[_Key, Found]) -> float:
     return math.sqrt(total)
 
 
-def _added(scored: Found, question: QuestionWords, speaker: float, prior: float) -> tuple[float, ...]:
-    """Return the bonuses and penalties of an entry, an amount for each of REASONS."""
+def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float) -> tuple[float, ...]:
+    """Return the bonuses and penalties of an entry, one for each of REASONS."""
     entry = scored.entry
-    length = math.log(min(entry.token_count, MOST_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
+    length = math.log(min(entry.token_count, MAX_TOKENS) + 1) - math.log(USUAL_TOKENS + 1)
     named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0
     dated = DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0
     asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
@@ -319,14 +318,14 @@ def _added(scored: Found, question: QuestionWords, speaker: float, prior: float)
     return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, prior)
 
 
-def _is_dated(scored: Found, times: Sequence[TimeHint]) -> bool:
+def _is_dated(scored: Scored, times: Sequence[TimeHint]) -> bool:
     moments = (scored.entry.time or scored.chunk.date, *scored.entry.later)
     return any(time.covers(moment) for time in times for moment in moments)
 
 
-def _add_note_bonus(entries: Iterable[Found]) -> None:
+def _add_note_bonus(entries: Iterable[Scored]) -> None:
     """Add a share of the scores of the note's second and third best entries to each of its entries."""
-    by_note: dict[NotePath, list[Found]] = defaultdict(list)
+    by_note: dict[NotePath, list[Scored]] = defaultdict(list)
     for scored in entries:
         by_note[scored.chunk.path].append(scored)
     for of_note in by_note.values():
@@ -336,7 +335,7 @@ def _add_note_bonus(entries: Iterable[Found]) -> None:
             scored.score += scored.by_note
 
 
-def _lower_headings(entries: Iterable[Found]) -> None:
+def _lower_headings(entries: Iterable[Scored]) -> None:
     """Rank a heading without text after every text with its words; without such a text, after the best text."""
     texts = [scored for scored in entries if scored.chunk.form != Form.HEADING]
     for heading in (scored for scored in entries if scored.chunk.form == Form.HEADING):

@@ -47,10 +47,15 @@ def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> l
     return sorted(read, key=lambda hit: -hit.score)
 
 
+def instead(error: EmbedderError, consequence: str) -> str:
+    """Return the warning for an answer without a model that failed, for example `…; searched by words alone`."""
+    return sentences(f"{error.message.rstrip('.')}; {consequence}", error.hint)
+
+
 class Reranking:
     """The reranking model, made at its first use and asked with a timeout. Safe to call from several threads.
 
-    `is_loaded`: it was used since it was made or unloaded.
+    `is_loaded` is True from its first use until `unload`.
     """
 
     def __init__(self, make: Callable[[], Reranker] | None, pool: ThreadPoolExecutor, clock: Clock) -> None:
@@ -71,15 +76,15 @@ class Reranking:
     ) -> list[float] | None:
         """Return how relevant each text is to a question, from 0 to 1; None, with a warning, if the model fails.
 
-        `patience` is the timeout in seconds, after which it also returns None. Without it, it waits as long as it
-        takes, even for the model to be fetched. Raises UnknownModel.
+        It also returns None after the timeout of `patience` seconds. Without a timeout it waits as long as the model
+        takes, even while that is downloaded. Raises UnknownModel.
         """
         try:
             return self._read(question, texts) if patience is None else self._awaited(question, texts, patience)
         except UnknownModel:
             raise
         except EmbedderError as error:
-            warnings.append(sentences(f"{error.message.rstrip('.')}; hits are not reranked", error.hint))
+            warnings.append(instead(error, "hits are not reranked"))
             return None
 
     def _awaited(self, question: str, texts: Sequence[str], patience: float) -> list[float]:
@@ -91,14 +96,14 @@ class Reranking:
         with self._asking:
             if self._unanswered is not None and not self._unanswered.done():
                 raise EmbedderError("the reranking model has yet to answer an earlier question", hint=_LOADING)
-            asked = self._pool.submit(self._read, question, texts)
+            answer = self._pool.submit(self._read, question, texts)
             is_loading = not self._has_answered
             if is_loading:
-                self._unanswered, patience = asked, max(patience, LOAD_PATIENCE_SECONDS)
+                self._unanswered, patience = answer, max(patience, LOAD_PATIENCE_SECONDS)
         try:
-            return asked.result(patience)
+            return answer.result(patience)
         except FutureTimeout:
-            self._unanswered = asked
+            self._unanswered = answer
             message = f"the reranking model has not answered within {patience:g} s"
             raise EmbedderError(message, hint=_LOADING if is_loading else _TOO_SLOW) from None
 

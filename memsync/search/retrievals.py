@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 FLUSH_SECONDS = 5.0
 KEEP_DAYS = 400
 """How long single searches are kept; counts of notes are kept forever."""
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 BUSY_SECONDS = 1.0
-MOST_QUERIES = 20
+MAX_QUERIES = 20
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS counted (since TEXT NOT NULL);
@@ -46,13 +46,8 @@ DO UPDATE SET retrieved = retrieved + excluded.retrieved, last = max(last, exclu
 """
 
 
-class _Searched(NamedTuple):
-    """One search: its time, latency in milliseconds, number of hits, and its text if the settings allow it."""
-
-    at: str
-    ms: float
-    hits: int
-    query: str | None
+_Search = tuple[str, float, int, str | None]
+"""One search: its time, latency in milliseconds, number of hits, and its text if the settings allow it."""
 
 
 class Used(NamedTuple):
@@ -78,7 +73,7 @@ class UsageCounter:
         self._is_on = is_on
         self._keeps_queries = keeps_queries
         self._lock = threading.Lock()
-        self._searches: list[_Searched] = []
+        self._searches: list[_Search] = []
         self._retrieved: Counter[NotePath] = Counter()
         self._timer: threading.Timer | None = None
         self.fault = ""
@@ -87,17 +82,17 @@ class UsageCounter:
         """Count one search and the notes it returned."""
         notes = set(paths)
         text = query if self._keeps_queries else None
-        self._count(notes, [_Searched(_now(), milliseconds, len(notes), text)])
+        self._count(notes, [(_now(), milliseconds, len(notes), text)])
 
     def read(self, paths: Iterable[NotePath]) -> None:
         """Count notes that were read without a search."""
         self._count(set(paths), [])
 
-    def _count(self, paths: set[NotePath], searches: list[_Searched]) -> None:
+    def _count(self, paths: set[NotePath], searches: list[_Search]) -> None:
         if not self._is_on:
             return
         with self._lock:
-            if len(self._searches) < MOST_WAITING:
+            if len(self._searches) < MAX_WAITING:
                 self._searches += searches
                 self._retrieved.update(paths)
             if self._timer is None:
@@ -128,10 +123,10 @@ class UsageCounter:
         except (sqlite3.Error, OSError, MemsyncError) as error:
             self.fault = f"{self.path} cannot be written, so retrievals are not counted: {error}"
             with self._lock:
-                self._searches = [*searches, *self._searches][-MOST_WAITING:]
+                self._searches = [*searches, *self._searches][-MAX_WAITING:]
                 self._retrieved.update(retrieved)
 
-    def _set_aside(self, error: sqlite3.DatabaseError) -> bool:
+    def _set_aside(self, error: Exception) -> bool:
         """Rename a damaged database, so that counting starts again; return False for any other fault."""
         import sqlite3
 
@@ -144,7 +139,7 @@ class UsageCounter:
         self.fault = f"{self.path} was damaged ({error}): it was set aside as {aside.name}, and counting started again"
         return True
 
-    def _write(self, searches: list[_Searched], retrieved: Counter[NotePath]) -> None:
+    def _write(self, searches: list[_Search], retrieved: Counter[NotePath]) -> None:
         with self._writing() as database:
             now = _now()
             rows = [(path.encode("utf-8", "replace").decode(), times, now) for path, times in retrieved.items()]
@@ -158,9 +153,9 @@ class UsageCounter:
                 database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
 
     def used(self, since: str) -> Used:
-        """Return the counts, and the searches since a moment, after writing those that wait.
+        """Write the waiting counts, then return all counts and the searches since a moment.
 
-        Raises FilesystemError when there is a database that cannot be read.
+        Raises FilesystemError if the database exists but cannot be read.
         """
         self.flush()
         if not self._has_begun():
@@ -171,11 +166,9 @@ class UsageCounter:
             with self._opened() as database:
                 database.execute("BEGIN")
                 return _read(database, since)
-        except sqlite3.DatabaseError as error:
+        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
             if self._set_aside(error):
                 return Used("", {}, (), 0, (), ())
-            raise self._unreadable(error) from error
-        except (OSError, sqlite3.Error, TypeError, ValueError) as error:
             raise self._unreadable(error) from error
 
     def retrievals(self) -> dict[NotePath, int]:
@@ -190,7 +183,7 @@ class UsageCounter:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the database in one transaction, which is committed unless an error is raised; make it if missing."""
+        """Yield the database in one transaction, committed unless an error is raised; create a missing database."""
         own_folder(self.path.parent)
         if not self.path.exists():
             self.path.touch(0o600)
@@ -224,7 +217,7 @@ def _read(database: sqlite3.Connection, since: str) -> Used:
     sizes = database.execute("SELECT day, notes, passages, bytes FROM size WHERE day >= ? ORDER BY day", (since[:10],))
     queries = database.execute(
         "SELECT at, query, hits FROM search WHERE at >= ? AND query IS NOT NULL ORDER BY at DESC LIMIT ?",
-        (since, MOST_QUERIES),
+        (since, MAX_QUERIES),
     )
     return Used(
         counted_since,

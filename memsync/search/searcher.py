@@ -18,7 +18,7 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.confidence import are_letters_only, likely_hits, probability
-from memsync.search.rank import Found, Pool, QuestionWords, Weights, age_in_days, entry_filter, in_order, rank
+from memsync.search.rank import Pool, QuestionWords, Scored, Weights, age_in_days, entry_filter, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 KEYWORD_DEPTH = 3
-"""Read this many times more keyword candidates than contribute, so that chunks found by meaning have both scores."""
+"""Read so many times more keyword candidates than contribute. Then most chunks found by meaning have both scores."""
 CITATION_TOKENS = 12
 
 
@@ -69,22 +69,20 @@ class _Timer:
         self.started = now
 
 
+@dataclass(eq=False)
 class Searcher:
-    """Answers queries from the index of one memory root; the caller sees to freshness."""
+    """Answers queries from the index of one memory root. The caller brings the index up to date first."""
 
-    def __init__(
-        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
-    ) -> None:
-        self._files = files
-        self._index = index
-        self._reader = reader
-        self._count_tokens = count_tokens
-        self._ranking = ranking
+    _files: NoteFiles
+    _index: Index
+    _reader: NoteReader
+    _count_tokens: CountTokens
+    _ranking: Ranking
 
     def near(self, query: Query, vector: Vector, space: EmbeddingSpace) -> Near:
-        """Return the chunks nearest to a question's vector now; it may run while files are still compared.
+        """Return the chunks nearest to a question's vector. It may run while files are still being compared.
 
-        Raises EmbedderError when the vector is unusable.
+        Raises EmbedderError if the vector is unusable.
         """
         with self._index.reading() as index:
             candidates = index.vector_candidates(query, vector, self._contributed(query))
@@ -100,10 +98,10 @@ class Searcher:
     ) -> SearchResult:
         """Answer `query`.
 
-        `await_near` returns the result of `near`, or None to search by words alone. It is called after the look-up of
-        words, so that `near` can run in parallel with that. `relevance` rates the first hits; None from it means no
-        reranking. With `tokens`, hits are taken in order if they fit into the rest of the budget; others are skipped.
-        Raises EmbedderError when another space has become active meanwhile.
+        `await_near` returns the result of `near`, or None to search by words alone. It is called after the words were
+        looked up, so that `near` can run in parallel. `relevance` rates the first hits; if it returns None, they keep
+        their order. With `tokens`, a hit that does not fit into the rest of the budget is skipped. Raises EmbedderError
+        if another space has become active meanwhile.
         """
         timer = _Timer()
         with self._index.reading() as index:
@@ -112,7 +110,7 @@ class Searcher:
         ranked, chance = self._ranked(query, mode, pool, question)
         timer.lap("rank")
         anchored, read = self._first(ranked, query.limit, relevance, timer)
-        if read is not None and mode is Mode.KEYWORD:  # scores are not probabilities there: use the share of the best
+        if read is not None and mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
             chance = 1.0
         hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
         if read is not None:
@@ -130,7 +128,7 @@ class Searcher:
     def _candidates(
         self, index: IndexReader, query: Query, await_near: Callable[[], Near | None] | None, timer: _Timer
     ) -> tuple[Mode, Pool]:
-        """Return the mode that is actually used, and the candidates of both retrievers with the chunks they need."""
+        """Return the mode in which the search runs, and the candidates of both retrievers with their chunks."""
         mode = query.mode if await_near is not None or not query.text else Mode.KEYWORD
         keyword = self._by_words(index, query) if mode is not Mode.VECTOR else ()
         timer.lap("keyword")
@@ -171,7 +169,7 @@ class Searcher:
         """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
         return max(self._ranking.candidates, query.limit)
 
-    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: QuestionWords) -> tuple[list[Found], float]:
+    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: QuestionWords) -> tuple[list[Scored], float]:
         """Return the entries, best first, and the probability that the answer is among them."""
         if not query.text:
             ranked = in_order(pool)
@@ -196,11 +194,11 @@ class Searcher:
     # --------------------------------------------------------------------------------------------- hits
 
     def _first(
-        self, ranked: Sequence[Found], limit: int, relevance: Relevance | None, timer: _Timer
+        self, ranked: Sequence[Scored], limit: int, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 
-        With reranking these may be more than `limit`; the caller cuts them after blending the scores.
+        With reranking there may be more than `limit`; the caller keeps the best ones after blending the scores.
         """
         spans = self._anchored(form_spans(ranked))
         if relevance is None:
@@ -247,7 +245,6 @@ class Searcher:
 
 
 def _why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
-    """Return a warning if there were hits but none is shown."""
     if likely:
         return (f"none of {len(likely)} hits fits into {tokens} tokens",)
     if hits:

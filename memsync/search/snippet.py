@@ -1,4 +1,4 @@
-"""Make the snippet of a hit: the part around the matched words, with these marked. Pure."""
+"""Make the snippet of a hit: the lines around the matched words, and where the matches are. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class Marked:
 
 def mark(text: str, stems: frozenset[str]) -> Marked:
     """Find every word of `text` whose stem is one of `stems`; in scripts without spaces, find stems anywhere."""
-    places = [
-        (match.start(), match.end(), own) for match in _WORD.finditer(text) if (own := stem(match.group())) in stems
-    ]
+    words = ((match.start(), match.end(), stem(match.group())) for match in _WORD.finditer(text))
+    places = [place for place in words if place[2] in stems]
     for part in stems:
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
@@ -39,24 +38,24 @@ def stems_of(words: Sequence[str]) -> frozenset[str]:
 
 def holds_all(text: str, stems: frozenset[str]) -> bool:
     """Tell whether a text has words with all these stems; False without stems."""
-    return bool(stems) and {own for _, _, own in mark(text, stems).words} == stems
+    return bool(stems) and {word_stem for _, _, word_stem in mark(text, stems).words} == stems
 
 
-def best_line(marked: Marked) -> tuple[int, int]:
-    """Return (line number from 0, number of different stems) of the first line with the most different stems."""
+def _best_line(marked: Marked) -> int:
+    """Return the number, from 0, of the first line with the most different stems."""
     stems: dict[int, set[str]] = {}
     line, position = 0, 0
-    for start, _, own in marked.words:
+    for start, _, word_stem in marked.words:
         line += marked.text.count("\n", position, start)
         position = start
-        stems.setdefault(line, set()).add(own)
-    return max(((line, len(own)) for line, own in stems.items()), key=lambda pair: pair[1], default=(0, 0))
+        stems.setdefault(line, set()).add(word_stem)
+    return max(stems, key=lambda line: len(stems[line]), default=0)
 
 
 def make_snippet(marked: Marked, stems: frozenset[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return up to MAX_SNIPPET_CHARS around the best line, and the (start, end) of matched words in it."""
     lines = marked.text.split("\n")
-    first = last = best_line(marked)[0]
+    first = last = _best_line(marked)
     size = len(lines[first])
     while True:
         if last + 1 < len(lines) and size + len(lines[last + 1]) < MAX_SNIPPET_CHARS:
@@ -85,9 +84,9 @@ def _around_first_match(text: str, stems: frozenset[str]) -> str:
     return "… " * (start > 0) + text[start:end] + " …" * (end < len(text))
 
 
-def _disjoint(found: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+def _disjoint(places: Sequence[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
     reached = 0
-    for start, end, own in found:
+    for start, end, word_stem in places:
         if start >= reached:
-            yield start, end, own
+            yield start, end, word_stem
             reached = end

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
-from memsync.search.rank import REASONS, Found
+from memsync.search.rank import REASONS, Scored
 
 TIER_ENTRIES = 25
 MAX_SPAN_TOKENS = 600
@@ -31,7 +31,7 @@ class Span:
     """
 
     entries: tuple[Entry, ...]
-    best: Found
+    best: Scored
     chunks: tuple[IndexedChunk, ...]
 
     @property
@@ -46,7 +46,7 @@ class Span:
 
     @property
     def parts(self) -> dict[str, float]:
-        """The summands of the best entry's score: that of the retrievers, and the amount for each reason."""
+        """What the best entry's score is the sum of: the retrievers' score, and the amount for each reason."""
         best = self.best
         if not best.added:
             return {}
@@ -64,20 +64,20 @@ class Span:
         return self.entries[-1].end_line
 
 
-def form_spans(ranked: Sequence[Found]) -> Iterator[Span]:
+def form_spans(ranked: Sequence[Scored]) -> Iterator[Span]:
     """Yield the spans of ranked entries, best first within each tier, tiers in order; ties go to path, then line."""
     for start in range(0, len(ranked), TIER_ENTRIES):
         spans = [_span(run) for run in _neighbours(ranked[start : start + TIER_ENTRIES])]
         yield from sorted(spans, key=lambda span: (-round(span.score, 9), span.shown.path, span.start_line))
 
 
-def _place(scored: Found) -> tuple[NotePath, int, int]:
+def _place(scored: Scored) -> tuple[NotePath, int, int]:
     return scored.chunk.path, scored.chunk.section, scored.entry.position
 
 
-def _neighbours(tier: Sequence[Found]) -> Iterator[list[Found]]:
+def _neighbours(tier: Sequence[Scored]) -> Iterator[list[Scored]]:
     """Yield runs of neighbouring entries, each of at most MAX_SPAN_TOKENS (or one entry)."""
-    run: list[Found] = []
+    run: list[Scored] = []
     total = 0
     for scored in sorted(tier, key=_place):
         tokens = scored.entry.token_count
@@ -91,7 +91,7 @@ def _neighbours(tier: Sequence[Found]) -> Iterator[list[Found]]:
         yield run
 
 
-def _continues(left: Found, right: Found) -> bool:
+def _continues(left: Scored, right: Scored) -> bool:
     """Tell whether `right` is the next entry of the same section with nearly the same score.
 
     A piece of a line is always a span of its own, and so is a heading.
@@ -102,7 +102,7 @@ def _continues(left: Found, right: Found) -> bool:
     return _alike(left, right, LINE_SHARE if left.in_conversation else ENTRY_SHARE)
 
 
-def _follows(left: Found, right: Found) -> bool:
+def _follows(left: Scored, right: Scored) -> bool:
     """Tell whether `right` begins the next section of the same text with about the same score.
 
     List items are not joined across sections, and messages not across speakers.
@@ -116,15 +116,15 @@ def _follows(left: Found, right: Found) -> bool:
     return near and _alike(left, right, ENTRY_SHARE)
 
 
-def _stands_alone(scored: Found) -> bool:
+def _stands_alone(scored: Scored) -> bool:
     return scored.chunk.end_column > 0 or scored.chunk.form == Form.HEADING
 
 
-def _alike(left: Found, right: Found, share: float) -> bool:
+def _alike(left: Scored, right: Scored, share: float) -> bool:
     return min(left.score, right.score) >= share * max(left.score, right.score)
 
 
-def _span(run: Sequence[Found]) -> Span:
+def _span(run: Sequence[Scored]) -> Span:
     best = max(run, key=lambda scored: scored.score)
     chunks: Mapping[int, IndexedChunk] = {chunk.chunk_id: chunk for scored in run for chunk in scored.chunks}
     return Span(tuple(scored.entry for scored in run), best, tuple(chunks.values()))

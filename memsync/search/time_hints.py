@@ -1,6 +1,6 @@
 """Find the times that a question names: "last week", "in March 2024", "before the move in 2024", "letzte Woche".
 
-They are hints: entries dated then get a small bonus, and no entry is left out; only filters (`after:`) do that. A
+They are hints: entries of these dates get a small bonus, and no entry is left out, as a filter (`after:`) would do. A
 question that asks for nothing else ("what happened yesterday") is answered with the entries dated then, if there are
 any. It understands English and German; a time that it does not understand only misses the bonus. Pure.
 """
@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from memsync.model.query import Query, TimeHint
 from memsync.search.stop_words import STOP_WORDS
 
-MOST_CHARS = 1_000
+MAX_CHARS = 1_000
 """How many characters of a question are searched for times."""
-LEAST_WORDS = 3
-"""How many words a question must have left without its times."""
-MOST_CHARS_BEFORE = 80
+MIN_WORDS = 3
+"""Minimum words of a question without its times; if fewer are left, the times stay in its text."""
+MAX_CHARS_BEFORE = 80
 """How many characters before a time are searched for words such as "before" and "after"."""
 
 
@@ -53,7 +53,7 @@ _COUNTS = {
     "einer": 1,
     "a couple of": 2,
 }
-_LEAST_FEW, _MOST_FEW = 2, 6
+_FEW = (2, 6)
 """The range of numbers that `a few` and `ein paar` mean."""
 _UNITS = {"tag": "day", "wochenende": "weekend", "woche": "week", "monat": "month", "jahr": "year"}
 _DAYS = {"day": 1, "weekend": 2, "week": 7, "month": 30.44, "year": 365.25}
@@ -105,7 +105,7 @@ _WORD = re.compile(r"[^\W_]+")
 # re.IGNORECASE matches these characters as s, i and k, but str.lower does not map them to those.
 _LETTERS = str.maketrans("ſıİ\u212a", "siik")
 _MONTH_LENGTH = timedelta(days=31)
-# A question of only these words, stop words and a time asks for nothing but what happened then.
+# A question that consists of these words, stop words and a time only asks what happened then.
 _EMPTY = """
     happen happened happens happening doing done go going went gone new news note notes noted log logged logs entry
     entries write wrote written all anything everything something show list we us
@@ -124,8 +124,8 @@ _ASKS_WHEN = re.compile(
 class _Time(NamedTuple):
     """A time in a question: the position of its words, its first and last day.
 
-    `is_exact`: it is a day, not a week, month or year. `is_named`: it is a date, not relative to now; without a year
-    (`has_year`) it means the latest such date. `may_be_number`: it may be a number instead of a year.
+    `is_exact`: it is a day, not a week, month or year. `is_named`: it is a date and not relative to now; a date without
+    a year (`has_year` is False) means the latest such date. `may_be_number`: it may be a number instead of a year.
     """
 
     start: int
@@ -139,7 +139,6 @@ class _Time(NamedTuple):
 
     @property
     def lacks_year(self) -> bool:
-        """Whether it is a date without a year."""
         return self.is_named and not self.has_year
 
     def in_year(self, year: int) -> _Time:
@@ -159,18 +158,18 @@ def time_hints(text: str, today: date) -> tuple[TimeHint, ...]:
 
     If a question has a date with a year, its other times (`last week`) are ignored.
     """
-    text = " ".join(text[:MOST_CHARS].split())
+    text = " ".join(text[:MAX_CHARS].split())
     letters = text.translate(_LETTERS)
     if not _HINTS_AT_TIME.search(letters):
         return ()
     times = list(_joined(letters, sorted(_times(letters, today))))
-    if any(one.has_year and not one.may_be_number for one in times):
-        times = [one for one in times if one.has_year]
-    return tuple(_hint(text, one) for one in times)
+    if any(time.has_year and not time.may_be_number for time in times):
+        times = [time for time in times if time.has_year]
+    return tuple(_hint(text, time) for time in times)
 
 
 def without_times(text: str, times: Iterable[TimeHint]) -> str:
-    """Return a question without the days, weeks and months that it names, unless fewer than LEAST_WORDS are left.
+    """Return a question without the days, weeks and months that it names, unless fewer than MIN_WORDS are left.
 
     This text is embedded, because the text of entries does not contain their dates. A year stays, because it is often
     part of a name.
@@ -181,7 +180,7 @@ def without_times(text: str, times: Iterable[TimeHint]) -> str:
             words = re.escape(time.words)
             left = re.sub(rf"(?:\b(?:{_AT})(?: the)? )?{words},?", "", left, count=1, flags=re.IGNORECASE)
     left = " ".join(left.split())
-    return left if len(_WORD.findall(left)) >= LEAST_WORDS else text
+    return left if len(_WORD.findall(left)) >= MIN_WORDS else text
 
 
 def asks_only_when(text: str, times: Sequence[TimeHint]) -> bool:
@@ -245,36 +244,38 @@ def _joined(text: str, times: list[_Time]) -> Iterator[_Time]:
         times = times[1:] if both else times
 
 
-def _both(text: str, one: _Time, other: _Time) -> _Time | None:
+def _both(text: str, left: _Time, right: _Time) -> _Time | None:
     """Return the time that two neighbouring times name together; None if they are separate."""
-    between = text[one.end : other.start]
-    if date.min in (one.first, other.first) or date.max in (one.last, other.last):
+    between = text[left.end : right.start]
+    if date.min in (left.first, right.first) or date.max in (left.last, right.last):
         return None
-    within, year = (other, one) if other.lacks_year else (one, other)
+    within, year = (right, left) if right.lacks_year else (left, right)
     if within.lacks_year and _OF.fullmatch(between) and year.last - year.first in _LENGTHS_OF_YEARS:
-        return within.in_year(year.first.year)._replace(start=one.start, end=other.end)
-    if not (_FIRST_OF_TWO.search(text[: one.start]) and _SECOND_OF_TWO.fullmatch(between)):
+        return within.in_year(year.first.year)._replace(start=left.start, end=right.end)
+    if not (_FIRST_OF_TWO.search(text[: left.start]) and _SECOND_OF_TWO.fullmatch(between)):
         return None
-    first = one.first
-    if one.lacks_year and other.is_named:
-        first = one.in_year(other.first.year).first
-        first = first if first <= other.first else one.in_year(other.first.year - 1).first
-    return other._replace(start=one.start, first=min(first, other.first))
+    first = left.first
+    if left.lacks_year and right.is_named:
+        first = left.in_year(right.first.year).first
+        first = first if first <= right.first else left.in_year(right.first.year - 1).first
+    return right._replace(start=left.start, first=min(first, right.first))
 
 
 def _widened(text: str, time: _Time) -> _Time:
     """Return a time as changed by the words before it: `before …`, `since …`, `two weeks before …`."""
-    start = max(0, time.start - MOST_CHARS_BEFORE)
+    start = max(0, time.start - MAX_CHARS_BEFORE)
     before = text[start : time.start]
-    if time.is_named and (found := _APART.search(before)):
-        days = timedelta(days=round(_DAYS[_unit(found)] * (_MOST_FEW if found["few"] else _count(found))))
-        wider = time._replace(start=start + found.start())
-        return wider._replace(first=time.first - days) if found["before"] else wider._replace(last=time.last + days)
+    if time.is_named and (match := _APART.search(before)):
+        _, distance = _distances(match)
+        wider = time._replace(start=start + match.start())
+        if match["before"]:
+            return wider._replace(first=time.first - distance)
+        return wider._replace(last=time.last + distance)
     after_event = time.is_named and not time.is_exact
-    if found := _UP_TO.search(before) or (_UP_TO_EVENT.search(before) if after_event else None):
-        return time._replace(start=start + found.start(), first=date.min)
-    if found := _FROM.search(before) or (_FROM_EVENT.search(before) if after_event else None):
-        return time._replace(start=start + found.start(), last=date.max)
+    if match := _UP_TO.search(before) or (_UP_TO_EVENT.search(before) if after_event else None):
+        return time._replace(start=start + match.start(), first=date.min)
+    if match := _FROM.search(before) or (_FROM_EVENT.search(before) if after_event else None):
+        return time._replace(start=start + match.start(), last=date.max)
     return time
 
 
@@ -326,15 +327,14 @@ def _distant_day(match: re.Match[str], today: date) -> _Time:
 
 def _ago(match: re.Match[str], today: date) -> _Time:
     """Read `three weeks ago` as the seven days around that day."""
-    days, half = _DAYS[_unit(match)], timedelta(days=int(_DAYS[_unit(match)] / 2))
-    least, most = (_LEAST_FEW, _MOST_FEW) if match["few"] else (_count(match), _count(match))
-    first, last = (today - timedelta(days=round(days * count)) for count in (most, least))
-    return _Time(match.start(), match.end(), first - half, min(last + half, today))
+    half = timedelta(days=int(_DAYS[_unit(match)] / 2))
+    shortest, longest = _distances(match)
+    return _Time(match.start(), match.end(), today - longest - half, min(today - shortest + half, today))
 
 
 def _lately(match: re.Match[str], today: date) -> _Time:
-    count = _MOST_FEW if match["few"] else _count(match)
-    return _Time(match.start(), match.end(), today - timedelta(days=round(_DAYS[_unit(match)] * count)), today)
+    _, longest = _distances(match)
+    return _Time(match.start(), match.end(), today - longest, today)
 
 
 def _of_calendar(match: re.Match[str], today: date) -> _Time:
@@ -389,9 +389,13 @@ def _unit(match: re.Match[str]) -> str:
     return _UNITS.get(name, name)
 
 
-def _count(match: re.Match[str]) -> int:
+def _distances(match: re.Match[str]) -> tuple[timedelta, timedelta]:
+    """Return the shortest and the longest time that a count and a unit mean, such as `two weeks` or `a few days`."""
     name = (match["count"] or "one").lower()
-    return int(name) if name.isdigit() else _COUNTS[name]
+    count = int(name) if name.isdigit() else _COUNTS[name]
+    shortest, longest = _FEW if match["few"] else (count, count)
+    days = _DAYS[_unit(match)]
+    return timedelta(days=round(days * shortest)), timedelta(days=round(days * longest))
 
 
 _Read = Callable[[re.Match[str], date], _Time]

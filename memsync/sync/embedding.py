@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from memsync.errors import EmbedderError, NoteError
+from memsync.model.note import Chunk
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import PendingPassage
+from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.ports import Clock, Embedder, Index, IndexReader, Progress
-from memsync.sync.order import RATE_PASSAGES, RATES, announcement, embedding_order, known_rate, rates_with
+from memsync.sync.order import RATE_PASSAGES, RATES, embedding_order, known_rate, rates_with
 from memsync.sync.sharing import Sharing
 
 BATCH_PASSAGES = 32
 """Passages of the first batch."""
-MOST_AT_ONCE = 256
+MAX_BATCH_PASSAGES = 256
 BATCH_SECONDS = 0.5
 """Time between two commits: an interruption loses at most this much work, and the cost of commits stays small."""
 ORDER_SECONDS = 2.0
@@ -49,26 +53,20 @@ class VectorReport:
         return self.error or self.unusable
 
 
+@dataclass(eq=False)
 class EmbeddingQueue:
-    """Embeds the passages of one index that have no vector."""
+    """Embeds the passages of one index that have no vector.
 
-    def __init__(
-        self,
-        files: NoteFiles,
-        index: Index,
-        reader: NoteReader,
-        sharing: Sharing,
-        clock: Clock,
-        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
-    ) -> None:
-        """Take the parts; `retrievals` returns how often searches retrieved each note."""
-        self._files = files
-        self._index = index
-        self._reader = reader
-        self._sharing = sharing
-        self._clock = clock
-        self._retrievals = retrievals
-        self._last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, {})
+    `_retrievals` returns how often searches retrieved each note.
+    """
+
+    _files: NoteFiles
+    _index: Index
+    _reader: NoteReader
+    _sharing: Sharing
+    _clock: Clock
+    _retrievals: Callable[[], Mapping[NotePath, int]]
+    _last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, MappingProxyType({}))
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
@@ -131,7 +129,6 @@ class EmbeddingQueue:
             return VectorReport(run.computed, reused, reader.pending(run.space), error, run.unusable)
 
     def _keep_rate(self, run: _Run) -> None:
-        """Store the embedding rate for the estimates of later runs and of `status`."""
         with self._index.writing() as writer:
             writer.set_meta(RATES, rates_with(writer, run.space, run.rate))
         run.has_first_rate = False
@@ -140,31 +137,25 @@ class EmbeddingQueue:
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
     ) -> tuple[int, list[EmbedderError]]:
         """Embed and commit one batch; return how many vectors were stored, and an error for each unusable one."""
-        known = [(passage, text) for passage, text in self._texts(batch) if text is not None]
+        texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
+        # A passage without a text is of a note that has changed; the next sync will index it.
+        known = [(passage, text) for passage, text in zip(batch, texts, strict=True) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known], pause)
-        self._sharing.put(space, [(p.content_hash, vector) for (p, _), vector in zip(known, vectors, strict=True)])
+        pairs = [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)]
+        self._sharing.put(space, [(passage.content_hash, vector) for passage, vector in pairs])
         with self._index.writing() as writer:
-            pairs = [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)]
             unusable = writer.put_vectors(space, pairs)
         return len(known) - len(unusable), unusable
-
-    def _texts(self, batch: Sequence[PendingPassage]) -> list[tuple[PendingPassage, str | None]]:
-        """Return each passage with its text; None if its note has changed, which the next sync will index."""
-        return [(p, p.text if p.text is not None else self._read(p.path).get(p.content_hash)) for p in batch]
 
     def _read(self, path: NotePath) -> Mapping[bytes, str]:
         """Return the texts of a note by their hash. Caches the last note, because the next batch may continue it."""
         if self._last_read[0] != path:
-            self._last_read = path, self._texts_of(path)
+            chunks: Sequence[Chunk] = ()
+            with suppress(FileNotFoundError, NoteError, BinaryFileError):
+                content, _ = self._files.read(path)
+                _, chunks = self._reader.read(path, content)
+            self._last_read = path, {chunk.content_hash: chunk.text for chunk in chunks}
         return self._last_read[1]
-
-    def _texts_of(self, path: NotePath) -> dict[bytes, str]:
-        try:
-            content, _ = self._files.read(path)
-            _, chunks = self._reader.read(path, content)
-        except (FileNotFoundError, NoteError, BinaryFileError):
-            return {}
-        return {chunk.content_hash: chunk.text for chunk in chunks}
 
 
 class _Run:
@@ -193,7 +184,7 @@ class _Run:
         return len(self.tried) + len(self._order) - self._position
 
     def take_stock(self, reader: IndexReader, retrievals: Callable[[], Mapping[NotePath, int]]) -> None:
-        """Sort the passages that have no vector now and were not tried yet."""
+        """Make the queue again: the passages that have no vector now and were not tried yet, in order."""
         started = self._now()
         generation = reader.notes_generation()
         if generation == self._notes_generation:
@@ -226,7 +217,7 @@ class _Run:
             self.has_first_rate = not self.rate
             self.rate = self.computed / max(self._seconds, 1e-3)
         fits = self._size * BATCH_SECONDS / max(seconds, 1e-3)
-        self._size = int(min(max(fits, BATCH_PASSAGES / 2, self._size / 2), self._size * 2, MOST_AT_ONCE))
+        self._size = int(min(max(fits, BATCH_PASSAGES / 2, self._size / 2), self._size * 2, MAX_BATCH_PASSAGES))
 
     def announce(self, progress: Progress | None) -> None:
         """Announce once, as soon as the rate is known, how many passages are left and how long they will take."""
@@ -234,4 +225,4 @@ class _Run:
         if progress is not None and self.rate and not self._is_announced:
             self._is_announced = True
             if left / self.rate >= WORTH_ANNOUNCING_SECONDS:
-                progress(announcement(left, self.rate), 0, 0)
+                progress(f"{left:,} passages to embed, about {duration(left / self.rate)}", 0, 0)

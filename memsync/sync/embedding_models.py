@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Clock, Embedder
-from memsync.sync.clock import SYSTEM_CLOCK
 
 
 class EmbeddingModels:
@@ -18,7 +18,7 @@ class EmbeddingModels:
         self,
         configured: Callable[[], Embedder],
         of_space: Callable[[EmbeddingSpace], Embedder],
-        clock: Clock = SYSTEM_CLOCK,
+        clock: Clock = time,
     ) -> None:
         self._clock = clock
         self._used_at = clock.monotonic()
@@ -45,7 +45,7 @@ class EmbeddingModels:
     def complaint(self, space: EmbeddingSpace) -> str:
         """Return why searches use `space` instead of the configured model's space; empty if they do not.
 
-        The answer is known only after a call of `of_space`.
+        Call `of_space` first: only that finds out.
         """
         with self._lock:
             if self._failure:
@@ -96,7 +96,7 @@ class EmbeddingModels:
         self.is_loaded = False
 
     def close(self) -> None:
-        """Free every model for good and end all waiting for one."""
+        """Free every model for good; threads that wait for a model stop waiting."""
         self._is_closed = True
         for embedder in list(self._made):
             embedder.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 LONGEST_PAUSE_SECONDS = 0.1
 WORK_SECONDS = 0.05
@@ -17,7 +17,7 @@ class Stopped(Exception):
 
 
 class Gate:
-    """Lets background work run while no search does. Safe to use from any thread."""
+    """Lets background work run while no search runs. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -26,29 +26,26 @@ class Gate:
         self._stood_aside = 0.0
         self._free_until = 0.0
 
-    @contextmanager
-    def searching(self) -> Iterator[None]:
+    def searching(self) -> AbstractContextManager[None]:
         """Pause background work during one search."""
-        with self._condition:
-            self._searches += 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._searches -= 1
-                self._condition.notify_all()
+        return self._counting(1)
+
+    def awaiting(self) -> AbstractContextManager[None]:
+        """Let background work continue while a search waits for it. Use only within `searching`."""
+        return self._counting(-1)
 
     @contextmanager
-    def awaiting(self) -> Iterator[None]:
-        """Let background work continue while a search waits for it. Use only within `searching`."""
-        with self._condition:
-            self._searches -= 1
-            self._condition.notify_all()
+    def _counting(self, searches: int) -> Iterator[None]:
+        self._add(searches)
         try:
             yield
         finally:
-            with self._condition:
-                self._searches += 1
+            self._add(-searches)
+
+    def _add(self, searches: int) -> None:
+        with self._condition:
+            self._searches += searches
+            self._condition.notify_all()
 
     def pause(self) -> None:
         """Wait briefly while searches run. Background work calls this before each step. Raises Stopped."""

@@ -42,10 +42,8 @@ def read_dates(reader: IndexReader) -> KnownDates:
 
 def bring_up_to_date(index: Index, root: Path, head: HeadState, seconds: float) -> None:
     """Read the history of a HEAD and store the notes' dates. Parses and embeds nothing."""
-    from memsync.notes.history import (  # here, because it imports subprocess, which most searches do not need
-        History,
-        read_history,
-    )
+    # Imported here, because it imports subprocess, which most searches do not need.
+    from memsync.notes.history import History, read_history
 
     with index.reading() as reader:
         dates = read_dates(reader)

@@ -14,28 +14,26 @@ from memsync.model.note import FileStamp
 from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import FileScan, Identity, NoteFiles, Places
+from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.git_files import head_state
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import stillness_needed
 from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
-from memsync.sync.failures import FailedFile, write_failures
 from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.order import relevance
-from memsync.sync.plan import Lookout, Outlook
+from memsync.sync.plan import FailedFile, Lookout, Outlook, write_failures
 from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
 
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
 LARGE_BYTES = 100_000
 HEAVY_CHUNKS = 2_000
-"""A note of LARGE_BYTES takes a tenth of a second to parse, forty times as long as usual. A note that is or was so
-large, or has more than HEAVY_CHUNKS chunks, is committed alone, so that a search that runs out of time over it loses no
-other note."""
+"""A note of LARGE_BYTES takes a tenth of a second to parse, forty times as long as usual. A note that was so large, or
+has more than HEAVY_CHUNKS chunks, is committed alone. So a search that runs out of time over it loses no other note."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. Deletions come last, so that moved text keeps its passages."""
-SEVERAL = 64
+MAX_UNSORTED_CHANGES = 64
 """With more changes than this, a search first indexes the files that are most relevant to its question."""
 MAX_ROUNDS = 3
 """How often one refresh scans because files changed while it read them."""
@@ -49,8 +47,7 @@ LONGEST_WAIT_SECONDS = 5.0
 class TextReport:
     """The result of one refresh. `paths` are the changed notes; `pending` counts the changes still to be indexed.
 
-    `look_seconds` is how long a full scan takes. `dated`: notes got new dates from git's HEAD; `has_old_dates`: notes
-    still have the dates of an earlier HEAD.
+    `dated`: notes got new dates from git's HEAD; `has_old_dates`: notes still have the dates of an earlier HEAD.
     """
 
     added: int = 0
@@ -61,19 +58,24 @@ class TextReport:
     vectors_reused: int = 0
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
-    look_seconds: float = 0.0
+
     dated: bool = False
     has_old_dates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """A changed file after reading. `note` is None if only the stamp is new or the file is now binary (`forget`)."""
+    """A changed file after reading. `note` is None if only the stamp is new; with `forget` the file is now binary."""
 
     change: Change
     stamp: FileStamp
     note: PreparedNote | None = None
     forget: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the note's text must leave the index."""
+        return self.forget or self.change.type is ChangeType.DELETED
 
 
 @dataclass(slots=True)
@@ -90,29 +92,6 @@ class _Opened:
     stamp: FileStamp | None = None
     note: Future[PreparedNote] | None = None
     done: _Parsed | None = None
-
-
-class _Patience:
-    """Limits how long one refresh waits for files that change while it reads them or that are just being saved."""
-
-    def __init__(self, clock: Clock, deadline: float) -> None:
-        self._clock = clock
-        self._deadline = deadline
-        self._rounds = 0
-        self._seconds = LONGEST_WAIT_SECONDS
-
-    def awaits_another_look(self, pending: int, outlook: Outlook) -> bool:
-        """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
-        left = min(self._deadline - self._clock.monotonic(), self._seconds)
-        if pending == 0 or left <= 0:
-            return False
-        if pending > outlook.put_off:  # a file changed while it was read
-            self._rounds += 1
-            return self._rounds < MAX_ROUNDS
-        wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
-        self._seconds -= wait
-        self._clock.sleep(wait)
-        return True
 
 
 class _OutOfTime(Exception):
@@ -141,10 +120,10 @@ class Indexer:
 
     def refresh(
         self,
+        deadline_seconds: float = float("inf"),
         *,
         places: Places | None = None,
-        deadline_seconds: float = float("inf"),
-        most: float = float("inf"),
+        max_changes: float = float("inf"),
         for_search: bool = False,
         words: Sequence[str] = (),
         accept_root: bool = False,
@@ -154,7 +133,7 @@ class Indexer:
     ) -> TextReport:
         """Find the changed files (at `places`, or all) and commit their text.
 
-        `words`: the words of a question; files that contain them come first. If there are more than `most` changes, it
+        `words`: the words of a question; files that contain them come first. If there are more than `max_changes`, it
         indexes only those files, and nothing without `words`. It stops at the deadline. All changes that are left count
         as pending. `for_search`: do not pause for searches. `on_commit(files, changes left)` is called after each
         transaction.
@@ -165,28 +144,27 @@ class Indexer:
         Raises RootError if the root is missing, or if it is another folder without any indexed note; Stopped if the
         gate was stopped.
         """
-        deadline = self._clock.monotonic() + deadline_seconds
-        report = TextReport()
-        patience = _Patience(self._clock, deadline)
+        pause = (lambda: None) if for_search else self._gate.pause
+        work = _Refresh(self._clock, self._clock.monotonic() + deadline_seconds, for_search, progress, pause)
+        report = work.report
         while True:
             outlook = self.lookout.look(places, accept_root=accept_root)
-            report.pending = outlook.pending
-            report.failed = [*outlook.scan.failures, *(f.failure for f in outlook.known_failures.values())]
-            is_too_much = outlook.new_changes > most
+            work.begin(outlook)
+            is_too_much = outlook.new_changes > max_changes
             if is_too_much and not words:
                 break
             if outlook.changes or outlook.known_failures != outlook.known.failures:
-                with self._turn(deadline, for_search=for_search) as is_ours:
+                with self._turn(work) as is_ours:
                     if not is_ours:
                         break
-                    work = self._work(outlook.scan, report, deadline, progress, for_search=for_search)
-                    chosen = self._chosen(work, words, most if is_too_much else None)
+                    # Plan again, because another thread may have indexed some of the files meanwhile.
+                    work.begin(self.lookout.plan(outlook.scan, accept_root=True))
+                    chosen = self._chosen(work, words, max_changes if is_too_much else None)
                     self._apply(chosen, work, on_commit)
-            if is_too_much or not patience.awaits_another_look(report.pending, outlook):
+            if is_too_much or not work.awaits_another_look(outlook):
                 break
         if places is None:  # last, so that a slow git does not keep a search from indexing text
-            self._date(report, deadline, for_search=for_search, retry=retry_dates)
-        report.look_seconds = self.lookout.look_seconds
+            self._date(work, retry=retry_dates)
         report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
         return report
 
@@ -194,33 +172,29 @@ class Indexer:
         """Tell whether the notes have the dates of git's current HEAD."""
         return self.lookout.known().dates.are_of(head_state(self._files.root))
 
-    def _date(self, report: TextReport, deadline: float, *, for_search: bool, retry: bool) -> None:
-        """Date the notes by HEAD's history if HEAD has changed since the index got its dates."""
+    def _date(self, work: _Refresh, *, retry: bool) -> None:
         head, known = head_state(self._files.root), self.lookout.known().dates
-        left = deadline - self._clock.monotonic()
-        seconds = max(SEARCH_SECONDS, left) if for_search else SYNC_SECONDS
+        seconds = max(SEARCH_SECONDS, work.seconds_left()) if work.for_search else SYNC_SECONDS
         if known.are_of(head) and not (known.reason and (retry or known.are_worth_another_try(seconds))):
             return
-        report.has_old_dates = True
-        if for_search and left <= 0:
+        work.report.has_old_dates = True
+        if work.for_search and work.seconds_left() <= 0:
             return
-        with self._turn(deadline, for_search=for_search) as is_ours:
+        with self._turn(work) as is_ours:
             if is_ours and self.lookout.known().dates == known:
                 bring_up_to_date(self._index, self._files.root, head, min(seconds, SYNC_SECONDS))
-                report.dated = True
-            report.has_old_dates = not is_ours
+                work.report.dated = True
+            work.report.has_old_dates = not is_ours
 
     @contextmanager
-    def _turn(self, deadline: float, *, for_search: bool) -> Iterator[bool]:
+    def _turn(self, work: _Refresh) -> Iterator[bool]:
         """Let one thread at a time apply changes; yield False if the deadline passes first.
 
         A search that waits here does not pause background work, because it may wait for just that work.
         """
-        if for_search:
+        if work.for_search:
             with self._gate.awaiting():
-                is_ours = self._writing.acquire(
-                    timeout=max(0.0, min(deadline - self._clock.monotonic(), MAX_TURN_SECONDS))
-                )
+                is_ours = self._writing.acquire(timeout=max(0.0, min(work.seconds_left(), MAX_TURN_SECONDS)))
         else:
             is_ours = self._writing.acquire()
         try:
@@ -229,34 +203,22 @@ class Indexer:
             if is_ours:
                 self._writing.release()
 
-    def _work(
-        self, scan: FileScan, report: TextReport, deadline: float, progress: Progress | None, *, for_search: bool
-    ) -> _Round:
-        """Return the changes of a scan, without those that another thread has indexed meanwhile."""
-        outlook = self.lookout.plan(scan, accept_root=True)
-        pause = (lambda: None) if for_search else self._gate.pause
-        report.pending = outlook.pending
-        return _Round(
-            outlook, dict(outlook.known_failures), report, self._clock, deadline, progress, pause, for_search=for_search
-        )
-
-    def _chosen(self, work: _Round, words: Sequence[str], most: float | None) -> Sequence[Change]:
-        """Return all changes; or, with `most`, up to `most` changes of files relevant to the question, best first."""
+    def _chosen(self, work: _Refresh, words: Sequence[str], limit: float | None) -> Sequence[Change]:
+        """Return all changes; or, with `limit`, up to `limit` changes of files relevant to the question, best first."""
         changes = work.outlook.changes
-        if words and (most is not None or len(changes) > SEVERAL):
+        if words and (limit is not None or len(changes) > MAX_UNSORTED_CHANGES):
             work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
-        if most is None:
+        if limit is None:
             return changes
         relevant = [change for change in changes if change.path in work.relevance]
-        return sorted(relevant, key=work.order)[: int(most)]
+        return sorted(relevant, key=work.order)[: int(limit)]
 
-    def _apply(self, changes: Sequence[Change], work: _Round, on_commit: Callable[[int, int], None]) -> None:
-        """Commit the text of changed files."""
-        with suppress(_OutOfTime), self._pool(changes, work) as pool:
-            for batch in self._batches(changes, work, pool):
+    def _apply(self, changes: Sequence[Change], work: _Refresh, on_commit: Callable[[int, int], None]) -> None:
+        with suppress(_OutOfTime), self._pool(changes, work):
+            for batch in self._batches(changes, work):
                 self._commit(batch, work)
                 on_commit(len(batch), work.report.pending)
-        work.report.failed = [*work.outlook.scan.failures, *(f.failure for f in work.failures.values())]
+        work.report_failures()
         if work.failures != work.outlook.known.failures:
             with self._index.writing() as writer:
                 write_failures(writer, work.failures.values())
@@ -264,48 +226,44 @@ class Indexer:
     # ------------------------------------------------------------------------------------------ batches
 
     @contextmanager
-    def _pool(self, changes: Sequence[Change], work: _Round) -> Iterator[WorkerPool | None]:
-        """Yield worker processes if there is much to parse and no search waits; otherwise None."""
-        pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
-        if pool is None:
-            yield None
-            return
-        self.is_loading = True
+    def _pool(self, changes: Sequence[Change], work: _Refresh) -> Iterator[None]:
+        """Use worker processes if there is much to parse and no search waits."""
+        work.pool = None if work.for_search else self._workers.pool(sum(map(work.size, changes)))
+        self.is_loading = work.pool is not None
         try:
-            yield pool
+            yield
         finally:
-            pool.close()
+            if work.pool is not None:
+                work.pool.close()
             self.is_loading = False
 
-    def _batches(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[Sequence[_Parsed]]:
-        """Read and parse the files in the order of `_Round.order`; yield small batches, so that each commits soon."""
+    def _batches(self, changes: Sequence[Change], work: _Refresh) -> Iterator[Sequence[_Parsed]]:
+        """Read and parse the files in the order of `_Refresh.order`; yield small batches, so that each commits soon."""
         batch: list[_Parsed] = []
         started = self._clock.monotonic()
-        for opened in self._opened(sorted(changes, key=work.order), work, pool):
-            if batch and work.rank(opened.change) == LARGE:
-                yield batch
-                batch, started = [], self._clock.monotonic()
-            if self._clock.monotonic() >= work.deadline:
-                break
-            try:
-                parsed = self._parsed(opened, work, pool)
-            except _OutOfTime:
-                break
-            work.step()
-            if parsed is not None and work.is_heavy(parsed):
-                yield from ([batch, [parsed]] if batch else [[parsed]])
-                batch, started = [], self._clock.monotonic()
-            elif parsed is not None:
-                batch.append(parsed)
-            if batch and (len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS):
-                yield batch
-                batch, started = [], self._clock.monotonic()
+        with suppress(_OutOfTime):
+            for opened in self._opened(sorted(changes, key=work.order), work):
+                if batch and work.rank(opened.change) == LARGE:
+                    yield batch
+                    batch, started = [], self._clock.monotonic()
+                parsed = self._parsed(opened, work)
+                work.step()
+                is_heavy = parsed is not None and work.is_heavy(parsed)
+                if is_heavy and batch:
+                    yield batch
+                    batch = []
+                if parsed is not None:
+                    batch.append(parsed)
+                is_full = len(batch) >= BATCH_NOTES or self._clock.monotonic() - started > BATCH_SECONDS
+                if batch and (is_heavy or is_full):
+                    yield batch
+                    batch, started = [], self._clock.monotonic()
         if batch:
             yield batch
 
-    def _opened(self, changes: Sequence[Change], work: _Round, pool: WorkerPool | None) -> Iterator[_Opened]:
+    def _opened(self, changes: Sequence[Change], work: _Refresh) -> Iterator[_Opened]:
         """Yield the files in order; with worker processes, read files ahead and pass them to the workers."""
-        if pool is None:
+        if work.pool is None:
             yield from (_Opened(change) for change in changes)
             return
         ahead: deque[_Opened] = deque()
@@ -315,18 +273,15 @@ class Indexer:
                 ahead_bytes -= work.size(ahead[0].change)
                 yield ahead.popleft()
             opened = _Opened(change)
-            try:
-                work.breathe()
-            except _OutOfTime:
-                break
+            work.breathe()
             self._read(opened, work)
             if opened.content is not None:
-                opened.note = pool.submit(change.path, opened.content)
+                opened.note = work.pool.submit(change.path, opened.content)
             ahead.append(opened)
             ahead_bytes += work.size(change)
         yield from ahead
 
-    def _read(self, opened: _Opened, work: _Round) -> None:
+    def _read(self, opened: _Opened, work: _Refresh) -> None:
         """Read a file unless it was read already, and set the fields of `opened`."""
         if opened.is_read:
             return
@@ -347,11 +302,13 @@ class Indexer:
         known = work.outlook.known.stamps.get(path)
         if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
             opened.done = _Parsed(change, stamp)
-        elif not (known and _lost_more(stamp, work.outlook.scan.files[path], known.size)):
+        elif not known or (
+            stillness_needed(stamp.identity, known.size) <= stillness_needed(work.outlook.scan.files[path], known.size)
+        ):
             opened.content, opened.stamp = content, stamp
-        # otherwise a save began after the scan; the next round waits for its end
+        # otherwise the file has lost more text since the scan: the next round waits for the end of this save
 
-    def _parsed(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> _Parsed | None:
+    def _parsed(self, opened: _Opened, work: _Refresh) -> _Parsed | None:
         """Return a file after parsing; None if it failed or disappeared, which the next round handles."""
         work.breathe()
         self._read(opened, work)
@@ -359,22 +316,22 @@ class Indexer:
             return opened.done
         change, path = opened.change, opened.change.path
         try:
-            return _Parsed(change, opened.stamp, self._note(opened, work, pool))
+            return _Parsed(change, opened.stamp, self._note(opened, work))
         except BinaryFileError as error:
             # Remove its old text: unlike with an unreadable file, it is certain that the text no longer exists.
             work.fail(path, error, self._reader.parsed_by)
             return _Parsed(change, opened.stamp, forget=True) if path in work.outlook.known.stamps else None
 
-    def _note(self, opened: _Opened, work: _Round, pool: WorkerPool | None) -> PreparedNote:
+    def _note(self, opened: _Opened, work: _Refresh) -> PreparedNote:
         """Return a note in the form that the index stores, parsed by a worker process or here."""
-        if pool is not None and opened.note is not None:
+        if work.pool is not None and opened.note is not None:
             with suppress(WorkerLost):
-                return pool.result(opened.note, work.breathe)
+                return work.pool.result(opened.note, work.breathe)
         assert opened.content is not None
         note, chunks = self._reader.read(opened.change.path, opened.content, work.breathe)
         return self._index.prepare(note, chunks)
 
-    def _commit(self, batch: Sequence[_Parsed], work: _Round) -> None:
+    def _commit(self, batch: Sequence[_Parsed], work: _Refresh) -> None:
         """Write one batch; files that changed since they were read are left for the next round."""
         check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
@@ -385,10 +342,9 @@ class Indexer:
             work.count(parsed, reused)
 
     def _stamp(self, parsed: _Parsed) -> IndexedFile | None:
-        if parsed.change.type is ChangeType.DELETED or parsed.forget:
-            return None
         stamp = parsed.stamp
-        return IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
+        known = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, self._reader.parsed_by)
+        return None if parsed.is_gone else known
 
     def _still(self, batch: Sequence[_Parsed]) -> Sequence[_Parsed]:
         """Return the changes whose files have not changed since. A deleted note's file may exist if it is ignored."""
@@ -406,37 +362,63 @@ class Indexer:
     def _write(self, writer: IndexWriter, parsed: _Parsed, check: Callable[[], None]) -> int:
         """Write one file's rows and return how many vectors came from the cache."""
         path = parsed.change.path
-        if parsed.change.type is ChangeType.DELETED or parsed.forget:
+        if parsed.is_gone:
             writer.delete_note(path, check)
-            return 0
-        if parsed.note is None:
+        elif parsed.note is None:
             writer.put_stamp(path, parsed.stamp)
-            return 0
-        return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
-
-
-def _lost_more(stamp: FileStamp, seen: Identity, indexed_size: int) -> bool:
-    """Tell whether a file has lost more text since the scan."""
-    return stillness_needed(stamp.identity, indexed_size) > stillness_needed(seen, indexed_size)
+        else:
+            return writer.put_note(parsed.note, parsed.stamp, self._reader.parsed_by, check).reused
+        return 0
 
 
 @dataclass(slots=True)
-class _Round:
-    """One pass of `refresh` over the files."""
+class _Refresh:
+    """One call of `refresh`: its limits, its report, and the changes that its latest scan found.
 
-    outlook: Outlook
-    failures: dict[NotePath, FailedFile]
-    report: TextReport
+    `rounds` and `patience_seconds` limit how often and how long it waits for files that are being saved.
+    """
+
     clock: Clock
     deadline: float
+    for_search: bool
     progress: Progress | None
     pause: Callable[[], None]
-    for_search: bool
-    relevance: Mapping[NotePath, int] = field(default_factory=dict)
+    report: TextReport = field(default_factory=TextReport)
+    outlook: Outlook = field(init=False)
+    failures: dict[NotePath, FailedFile] = field(init=False)
+    relevance: Mapping[NotePath, int] = field(init=False)
+    pool: WorkerPool | None = None
     read: int = 0
+    rounds: int = 0
+    patience_seconds: float = LONGEST_WAIT_SECONDS
+
+    def begin(self, outlook: Outlook) -> None:
+        """Begin to work on the changes of a scan."""
+        self.outlook, self.failures, self.relevance, self.read = outlook, dict(outlook.known_failures), {}, 0
+        self.report.pending = outlook.pending
+        self.report_failures()
+
+    def report_failures(self) -> None:
+        failures = (file.failure for file in self.failures.values())
+        self.report.failed = [*self.outlook.scan.failures, *failures]
+
+    def seconds_left(self) -> float:
+        return self.deadline - self.clock.monotonic()
+
+    def awaits_another_look(self, outlook: Outlook) -> bool:
+        """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
+        left = min(self.seconds_left(), self.patience_seconds)
+        if self.report.pending == 0 or left <= 0:
+            return False
+        if self.report.pending > outlook.put_off:  # a file changed while it was read
+            self.rounds += 1
+            return self.rounds < MAX_ROUNDS
+        wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
+        self.patience_seconds -= wait
+        self.clock.sleep(wait)
+        return True
 
     def rank(self, change: Change) -> int:
-        """Return SMALL, LARGE or GONE."""
         if change.type is ChangeType.DELETED:
             return GONE
         return LARGE if self.size(change) > LARGE_BYTES else SMALL
@@ -451,8 +433,7 @@ class _Round:
         self.check()
 
     def check(self) -> None:
-        """Raise _OutOfTime at the deadline."""
-        if self.clock.monotonic() >= self.deadline:
+        if self.seconds_left() <= 0:
             raise _OutOfTime
 
     def is_heavy(self, parsed: _Parsed) -> bool:
@@ -473,7 +454,6 @@ class _Round:
         return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self.size(change)
 
     def step(self) -> None:
-        """Count one file and report the progress."""
         self.read += 1
         if self.progress is not None:
             self.progress("reading notes", self.read, len(self.outlook.changes))
@@ -485,16 +465,12 @@ class _Round:
 
     def count(self, parsed: _Parsed, reused: int) -> None:
         """Count one committed change. A file with unchanged content does not count as a changed note."""
-        if parsed.note is not None or parsed.forget or parsed.change.type is ChangeType.DELETED:
+        if not parsed.forget:  # `fail` has counted a forgotten note
+            self.report.pending -= 1
+            self.failures.pop(parsed.change.path, None)
+        if parsed.note is not None or parsed.is_gone:
             self.report.paths.append(parsed.change.path)
-        if parsed.forget:
-            self.report.deleted += 1
-            return
-        self.report.pending -= 1
-        self.report.vectors_reused += reused
-        self.failures.pop(parsed.change.path, None)
-        if parsed.change.type is ChangeType.DELETED:
-            self.report.deleted += 1
-        elif parsed.note is not None:
-            self.report.added += parsed.change.type is ChangeType.ADDED
-            self.report.changed += parsed.change.type is ChangeType.MODIFIED
+            self.report.vectors_reused += reused
+            self.report.deleted += parsed.is_gone
+            self.report.added += parsed.change.type is ChangeType.ADDED and not parsed.is_gone
+            self.report.changed += parsed.change.type is ChangeType.MODIFIED and not parsed.is_gone

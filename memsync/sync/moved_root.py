@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 COMPARED_NOTES = 1_000
-MOST_PATH_BYTES = 16_384
+MAX_PATH_BYTES = 16_384
 
 
 class MovedRoot(NamedTuple):
@@ -72,14 +72,19 @@ class _Move:
         *,
         is_placed: bool,
     ) -> None:
+        from pathlib import Path
+
+        from memsync.notes.files import NoteFiles
+
         self._before = before
         self._root = root
         self._index_file = index_file
         self._open_index = open_index
-        own = self._identity()
-        self._old_index = index_dir if is_placed else _left(default_index_dir(before), own)
+        self._files = NoteFiles(Path(root))
+        self._identity = self._files.root_identity()
+        self._old_index = index_dir if is_placed else _left(default_index_dir(before), self._identity)
         self._new_index = index_dir
-        self._old_keep = _left(keep_dir(before), own)
+        self._old_keep = _left(keep_dir(before), self._identity)
         self._new_keep = keep_dir(root)
         self._displaced = ""
         """The identity of the root that was at this path before; empty if its index is gone."""
@@ -95,46 +100,30 @@ class _Move:
         if not is_placed and os.path.exists(f"{self._new_index}/{self._index_file}"):
             with self._read(self._new_index) as reader:
                 self._displaced = reader.meta("root")
-            if self._displaced in ("", self._identity()):
+            if self._displaced in ("", self._identity):
                 return []
         kept = [(self._old_keep, self._new_keep)] if os.path.isdir(self._old_keep) else []
-        return [*kept, *([] if is_placed else [(self._old_index, self._new_index)])]
+        return kept if is_placed else [*kept, (self._old_index, self._new_index)]
 
     @contextmanager
     def _read(self, folder: str) -> Iterator[IndexReader]:
-        """Open the index in a folder and yield a view of it."""
         from pathlib import Path
 
-        index = self._open_index(Path(folder) / self._index_file)
-        try:
-            with index.reading() as reader:
-                yield reader
-        finally:
-            index.close()
-
-    def _identity(self) -> str:
-        from pathlib import Path
-
-        from memsync.notes.files import NoteFiles
-
-        return NoteFiles(Path(self._root)).root_identity()
+        with closing(self._open_index(Path(folder) / self._index_file)) as index, index.reading() as reader:
+            yield reader
 
     def is_of_this_root(self) -> bool:
         """Tell whether the old index belongs to this folder: at least one note must be as it was indexed."""
-        from pathlib import Path
-
         from memsync.errors import NoteError
-        from memsync.notes.files import NoteFiles
 
-        files = NoteFiles(Path(self._root))
         with self._read(self._old_index) as reader:
-            if reader.meta("root") != files.root_identity():
+            if reader.meta("root") != self._identity:
                 return False
             known = list(islice(reader.stamps().items(), COMPARED_NOTES))
         for path, stamp in known:
-            if files.identity(path) == tuple(stamp[:4]):
+            if self._files.identity(path) == tuple(stamp[:4]):
                 with suppress(FileNotFoundError, NoteError):  # `read` follows no links, unlike `identity`
-                    current = files.read(path)[1]
+                    current = self._files.read(path)[1]
                     if current.identity == tuple(stamp[:4]) and current.digest == stamp.digest:
                         return True
         return False
@@ -166,27 +155,26 @@ class _Move:
 
     @contextmanager
     def _without_daemon(self) -> Iterator[bool]:
-        """Keep daemons from using the old index; stop one that still does. Yields whether one was stopped."""
+        """Keep daemons away from the old index; stop one that still uses it. Yields whether it stopped one."""
         from memsync.client import connection, wire
-        from memsync.errors import DaemonUnavailable
+        from memsync.errors import DaemonUnavailable, IndexBusy
 
         path = f"{self._old_index}/daemon.lock"
+        was_served = False
         with ExitStack() as held:
             try:
                 held.enter_context(self._held(path, 0.0))
-            except BlockingIOError:
+            except IndexBusy:
+                was_served = True
                 with suppress(DaemonUnavailable):
                     connection.end(wire.socket_path(self._old_index))
                 held.enter_context(self._held(path))
-                yield True
-            else:
-                yield False
+            yield was_served
 
     @contextmanager
     def _held(self, path: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
         """Hold a kernel lock on an existing file. Without the file, hold nothing and do not create it."""
-        import fcntl
-        import time
+        from memsync.system.file_lock import acquire
 
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -194,17 +182,7 @@ class _Move:
             yield
             return
         try:
-            limit = time.monotonic() + wait_seconds
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if not wait_seconds:
-                        raise
-                    if time.monotonic() >= limit:
-                        raise self._busy("another process") from None
-                    time.sleep(POLL_SECONDS)
+            acquire(descriptor, wait_seconds, lambda holder: self._busy("another process"), POLL_SECONDS)
             yield
         finally:
             os.close(descriptor)
@@ -300,7 +278,7 @@ def _recorded(place: str) -> str:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             return ""
-        path = os.fsdecode(os.read(descriptor, MOST_PATH_BYTES))
+        path = os.fsdecode(os.read(descriptor, MAX_PATH_BYTES))
     except OSError:
         return ""
     finally:
@@ -308,6 +286,6 @@ def _recorded(place: str) -> str:
     return path if os.path.isabs(path) and "\0" not in path else ""
 
 
-def _place(found: os.stat_result) -> str:
+def _place(status: os.stat_result) -> str:
     """Return the file that stores a folder's path. Files are spread over 256 folders to keep each folder small."""
-    return os.path.join(state_folder(), "roots", f"{found.st_ino & 0xFF:02x}", f"{found.st_dev}-{found.st_ino}")
+    return os.path.join(state_folder(), "roots", f"{status.st_ino & 0xFF:02x}", f"{status.st_dev}-{status.st_ino}")

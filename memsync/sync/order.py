@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from memsync.errors import NoteError
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import Change, ChangeType, IndexCounts, WaitingNote
-from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.ports import Clock, IndexReader
@@ -36,7 +36,10 @@ def relevance(
     for change in newest_first([change for change in changes if change.type is not ChangeType.DELETED], scan):
         if clock.monotonic() >= until:
             break
-        text = f"{change.path}\n{_beginning(files, change.path)}".casefold()
+        beginning = b""
+        with suppress(FileNotFoundError, NoteError):
+            beginning = files.beginning(change.path, LOOK_BYTES)
+        text = f"{change.path}\n{beginning.decode('utf-8', 'ignore')}".casefold()
         count = sum(any(stem in text for stem in forms) for forms in stems)
         if count:
             counts[change.path] = count
@@ -53,13 +56,6 @@ def _stems(word: str) -> set[str]:
     folded = word.casefold()
     stem = folded[: max(SHORTEST_STEM, len(folded) - LONGEST_ENDING)]
     return {unicodedata.normalize("NFC", stem), unicodedata.normalize("NFD", stem)}
-
-
-def _beginning(files: NoteFiles, path: NotePath) -> str:
-    try:
-        return files.beginning(path, LOOK_BYTES).decode("utf-8", "ignore")
-    except (FileNotFoundError, NoteError):
-        return ""
 
 
 RATES = "embedding_rates"
@@ -103,8 +99,3 @@ def pending_seconds(reader: IndexReader, counts: IndexCounts) -> float:
     waiting, space = building if counts.building_space else (counts.pending, counts.active_space)
     rate = known_rate(reader, space)
     return round(waiting / rate, 1) if rate else 0.0
-
-
-def announcement(passages: int, rate: float) -> str:
-    """Return the sentence that announces how many passages are to be embedded and how long that will take."""
-    return f"{passages:,} passages to embed, about {duration(passages / rate)}"

@@ -1,24 +1,29 @@
-"""Plans a sync: compares the files with the index, sorts the changes, and delays those of files still being saved."""
+"""Plans a sync: compares the files with the index, sorts the changes, and delays those of files still being saved.
+
+It also stores which files could not be indexed and their state then, so that each is retried only after it changes.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsync.errors import RootError
-from memsync.model.status import Change, ChangeType, IndexedFile
+from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import FileScan, NoteFiles, Places
+from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.stillness import State, Stillness, stillness_needed
-from memsync.ports import Clock, Index
-from memsync.sync.failures import FailedFile, read_failures
+from memsync.ports import Clock, Index, IndexReader, IndexWriter
 from memsync.sync.git_dates import KnownDates, read_dates
 
 RACY_NS = 2_000_000_000
 """Two writes can get the same mtime or ctime, so a file that was younger than this when stamped is read again."""
 FINE_RACY_NS = 100_000_000
 """The same for a local disk that uses this machine's clock, with ticks of at most ten milliseconds."""
+_FAILURES = "failures"
+"""Key in the index for the failed files."""
 
 
 def plan_sync(
@@ -126,6 +131,34 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedFile:
+    """A file that could not be indexed: the reason, its `stat` identity then, and the parser's version and settings."""
+
+    path: NotePath
+    reason: str
+    identity: Identity
+    parsed_by: str
+
+    @property
+    def failure(self) -> Failure:
+        """The failure as shown to the user."""
+        return Failure(self.path, self.reason)
+
+
+def read_failures(reader: IndexReader) -> dict[NotePath, FailedFile]:
+    """Return the failures of earlier syncs by path."""
+    rows = json.loads(reader.meta(_FAILURES) or "[]")
+    failed = (FailedFile(NotePath(path), reason, tuple(identity), by) for path, reason, identity, by in rows)
+    return {file.path: file for file in failed}
+
+
+def write_failures(writer: IndexWriter, failures: Iterable[FailedFile]) -> None:
+    """Replace the stored failures."""
+    rows = sorted((file.path, file.reason, file.identity, file.parsed_by) for file in failures)
+    writer.set_meta(_FAILURES, json.dumps(rows))
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """The state of the files according to the index, as of one notes generation."""
 
@@ -152,7 +185,7 @@ class Outlook:
 
     @property
     def new_changes(self) -> int:
-        """How many changes there are without those of files that failed before and have not changed since."""
+        """How many changes there are, not counting files that failed before and have not changed since."""
         failed, files = self.known.failures, self.scan.files
         return sum(
             change.path not in failed or failed[change.path].identity != files.get(change.path)
@@ -168,8 +201,8 @@ class Outlook:
 class Lookout:
     """Compares files and index. Safe to call from several threads; simultaneous calls share one scan.
 
-    `looked_at` is when the last full scan began (monotonic clock), `looked_at_ns` the same by the wall clock, and
-    `look_seconds` how long it took; all are 0 before the first.
+    `scan` is the last full scan. `looked_at` is when it began (monotonic clock), `looked_at_ns` the same by the wall
+    clock, and `look_seconds` how long it took; all are 0 before the first.
     """
 
     def __init__(self, files: NoteFiles, index: Index, parsed_by: str, clock: Clock) -> None:
@@ -181,7 +214,7 @@ class Lookout:
         self._looking = threading.Lock()
         self._guard = threading.RLock()
         self._known = Known(-1, {}, {}, "", KnownDates())
-        self._scan: FileScan | None = None
+        self.scan = FileScan()
         self.looked_at = 0.0
         self.looked_at_ns = 0
         self.look_seconds = 0.0
@@ -197,12 +230,12 @@ class Lookout:
             return self.plan(self._files.scan(places), accept_root=accept_root)
         called = self._clock.monotonic()
         with self._looking:
-            scan = self._scan
-            if scan is None or self.looked_at <= called:
+            if self.looked_at <= called:
                 began, began_ns = self._clock.monotonic(), self._clock.time_ns()
-                scan = self._files.scan()
-                self._scan, self.looked_at, self.looked_at_ns = scan, began, began_ns
+                self.scan = self._files.scan()
+                self.looked_at, self.looked_at_ns = began, began_ns
                 self.look_seconds = self._clock.monotonic() - began
+            scan = self.scan
         return self.plan(scan, accept_root=accept_root)
 
     def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:
@@ -254,14 +287,6 @@ class Lookout:
                 else:
                     self._known.stamps[path] = stamp
             self._known = replace(self._known, generation=after)
-
-    def folder_inodes(self) -> list[int]:
-        """Return the inodes of the folders in the last full scan."""
-        return self._scan.folder_inodes if self._scan is not None else []
-
-    def file_count(self) -> int:
-        """Return how many notes the last full scan found."""
-        return len(self._scan.files) if self._scan is not None else 0
 
     def _check_root(self, scan: FileScan, known: Known) -> None:
         """Raise RootError if no indexed note exists, so that an unmounted disk or a moved root deletes nothing."""

@@ -7,6 +7,7 @@ transactions, so that a process that waits for the index never waits for the cac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memsync.model.query import EmbeddingSpace
@@ -15,12 +16,13 @@ from memsync.ports import Index, Progress, VectorCache
 if TYPE_CHECKING:
     from memsync.ports import Vector
 
-LOOKED_UP = 1_000
+REQUEST_SIZE = 1_000
 """Number of passages or vectors in one request to the cache."""
 SHARED_WITH = "shared_with"
 """Key in the index for the identity of the cache that already has its vectors."""
 
 
+@dataclass(eq=False)
 class Sharing:
     """Exchanges vectors between one index and the cache; `cache` may be None.
 
@@ -28,76 +30,69 @@ class Sharing:
     again: `take` does nothing, and `put` overwrites vectors in the cache.
     """
 
-    def __init__(
-        self,
-        index: Index,
-        cache: VectorCache | None,
-        pause: Callable[[], None] = lambda: None,
-        *,
-        is_anew: bool = False,
-    ) -> None:
-        self._index = index
-        self._cache = cache
-        self._pause = pause
-        self._is_anew = is_anew
+    index: Index
+    cache: VectorCache | None
+    pause: Callable[[], None] = lambda: None
+    is_anew: bool = False
 
     def take(self, space: EmbeddingSpace, progress: Progress | None = None) -> int:
         """Copy cached vectors to the passages that have none in `space`; return how many got one."""
-        if self._cache is None or self._is_anew:
+        if self.cache is None or self.is_anew:
             return 0
-        taken = asked = last_id = 0
-        with self._index.reading() as reader:
+        taken = looked_up = last_id = 0
+        with self.index.reading() as reader:
             total = reader.pending(space)
-        while asked < total:
-            self._pause()
-            with self._index.reading() as reader:
-                waiting = reader.pending_hashes(space, last_id, LOOKED_UP)
+        while looked_up < total:
+            self.pause()
+            with self.index.reading() as reader:
+                waiting = reader.pending_hashes(space, last_id, REQUEST_SIZE)
             if not waiting:
                 break
-            known = self._cache.get(space, [digest for _, digest in waiting])
+            known = self.cache.get(space, [digest for _, digest in waiting])
             if known:
                 vectors = [(passage, digest, known[digest]) for passage, digest in waiting if digest in known]
-                with self._index.writing() as writer:
+                with self.index.writing() as writer:
                     taken += writer.put_known_vectors(space, vectors)
-            asked, last_id = asked + len(waiting), waiting[-1][0]
+            looked_up, last_id = looked_up + len(waiting), waiting[-1][0]
             if progress is not None and taken:
-                progress("reusing vectors", min(asked, total), total)
+                progress("reusing vectors", min(looked_up, total), total)
         return taken
 
     def put(self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector]]) -> None:
         """Store computed vectors by content hash in the cache."""
-        if self._cache is not None and not self._cache.put(space, vectors, replace=self._is_anew):
-            self._remember("")  # so that the next `fill` puts all vectors again
+        if self.cache is not None and not self.cache.put(space, vectors, replace=self.is_anew):
+            remember(self.index, SHARED_WITH, "", quiet=True)  # so that the next `fill` puts all vectors again
 
     def fill(self) -> None:
         """Put all vectors of the index into the cache unless it has them already; then trim the cache."""
-        if self._cache is None:
+        if self.cache is None:
             return
-        identity = self._cache.identity()
-        with self._index.reading() as reader:
+        identity = self.cache.identity()
+        with self.index.reading() as reader:
             is_done = not identity or reader.meta(SHARED_WITH) == identity
             spaces = [] if is_done else reader.spaces()
         if not is_done and all(self._put_all(space) for space in spaces):
-            self._remember(identity)
-        self._cache.trim()
+            remember(self.index, SHARED_WITH, identity, quiet=True)
+        self.cache.trim()
 
     def _put_all(self, space: EmbeddingSpace) -> bool:
-        """Put all vectors of one space into the cache; return whether it stored them."""
-        assert self._cache is not None
+        assert self.cache is not None
         after = b""
         while True:
-            self._pause()
-            with self._index.reading() as reader:
-                vectors = reader.vectors(space, after, LOOKED_UP)
+            self.pause()
+            with self.index.reading() as reader:
+                vectors = reader.vectors(space, after, REQUEST_SIZE)
             if not vectors:
                 return True
-            if not self._cache.put(space, vectors, replace=self._is_anew):
+            if not self.cache.put(space, vectors, replace=self.is_anew):
                 return False
             after = vectors[-1][0]
 
-    def _remember(self, identity: str) -> None:
-        with self._index.reading() as reader:
-            known = reader.meta(SHARED_WITH)
-        if known != identity:
-            with self._index.writing() as writer:
-                writer.set_meta(SHARED_WITH, identity, quiet=True)
+
+def remember(index: Index, key: str, value: str, *, quiet: bool = False) -> None:
+    """Store a small value in the index unless it has this value already; `quiet` as in IndexWriter.set_meta."""
+    with index.reading() as reader:
+        known = reader.meta(key)
+    if known != value:
+        with index.writing() as writer:
+            writer.set_meta(key, value, quiet=quiet)

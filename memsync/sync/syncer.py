@@ -17,14 +17,14 @@ from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import Difference, Failure, SyncReport
 from memsync.model.vocabulary import NotePath
-from memsync.notes.files import NoteFiles, Places
+from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.ports import Clock, Index, IndexReader, Progress, VectorCache
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
-from memsync.sync.sharing import Sharing
+from memsync.sync.sharing import Sharing, remember
 from memsync.sync.workers import NoteWorkers
 from memsync.system.file_lock import file_lock
 
@@ -54,7 +54,7 @@ def first_difference(index: Index, other: Index) -> Difference | None:
 
 
 def _with_note(difference: Difference, mine: IndexReader, theirs: IndexReader) -> Difference:
-    """Return the difference at a single place and note, if the dump's line is a sum over many places."""
+    """Return the first different place if the dump's line is a sum over many places, otherwise the difference."""
     word = min(filter(None, (difference.indexed, difference.rebuilt)), key=lambda line: str(json.loads(line)[1]))
     places = zip_longest(mine.dump_word(word), theirs.dump_word(word), fillvalue="")
     return next((Difference(difference.line, a, b) for a, b in places if a != b), difference)
@@ -78,8 +78,9 @@ class _Claimed(Exception):
 class Syncer:
     """Keeps one index equal to the files of one memory root. Safe to call from several threads.
 
-    `gate` pauses background work during searches. `stepped_at` (monotonic clock) is when background embedding last
-    began a text. `cache` has the vectors of all memory roots of the user; None if it is switched off.
+    `refresh` indexes the text of changed files, see Indexer. `gate` pauses background work during searches.
+    `stepped_at` (monotonic clock) is when background embedding last began a text. `cache` has the vectors of all memory
+    roots of the user; None if it is switched off.
     """
 
     def __init__(
@@ -91,8 +92,8 @@ class Syncer:
         lock_folder: Path,
         clock: Clock,
         workers: NoteWorkers,
-        retrievals: Callable[[], Mapping[NotePath, int]] = dict,
-        cache: VectorCache | None = None,
+        retrievals: Callable[[], Mapping[NotePath, int]],
+        cache: VectorCache | None,
     ) -> None:
         """Take the parts. `retrievals` returns how often searches retrieved each note; these are embedded first."""
         self._retrievals = retrievals
@@ -106,6 +107,9 @@ class Syncer:
         self.gate = Gate()
         self._workers = workers
         self._indexer = self._indexer_of(index)
+        self.lookout = self._indexer.lookout
+        self.refresh = self._indexer.refresh
+        self.has_current_dates = self._indexer.has_current_dates
         self._embedding = threading.Lock()
         self._claims = 0
         self.stepped_at = 0.0
@@ -114,64 +118,18 @@ class Syncer:
     @property
     def scanned_at(self) -> str:
         """When the last full scan began (ISO 8601, UTC); empty before the first."""
-        looked = self._indexer.lookout.looked_at_ns
-        return datetime.fromtimestamp(looked / 1e9, UTC).isoformat(timespec="milliseconds") if looked else ""
+        began_ns = self.lookout.looked_at_ns
+        return datetime.fromtimestamp(began_ns / 1e9, UTC).isoformat(timespec="milliseconds") if began_ns else ""
 
     def age_seconds(self) -> float:
         """Return how long ago the last full scan began; infinity before the first."""
-        looked = self._indexer.lookout.looked_at
-        return self._clock.monotonic() - looked if looked else float("inf")
-
-    def refresh(
-        self,
-        deadline_seconds: float = float("inf"),
-        *,
-        places: Places | None = None,
-        most: float = float("inf"),
-        for_search: bool = False,
-        words: Sequence[str] = (),
-        accept_root: bool = False,
-        retry_dates: bool = False,
-        progress: Progress | None = None,
-        on_commit: Callable[[int, int], None] = lambda done, pending: None,
-    ) -> TextReport:
-        """Commit the text of changed files until the deadline; see Indexer.refresh."""
-        return self._indexer.refresh(
-            places=places,
-            deadline_seconds=deadline_seconds,
-            most=most,
-            for_search=for_search,
-            words=words,
-            accept_root=accept_root,
-            retry_dates=retry_dates,
-            progress=progress,
-            on_commit=on_commit,
-        )
-
-    def folder_inodes(self) -> list[int]:
-        """Return the inodes of the folders in the last full scan."""
-        return self._indexer.lookout.folder_inodes()
-
-    def file_count(self) -> int:
-        """Return how many notes the last full scan found."""
-        return self._indexer.lookout.file_count()
+        began = self.lookout.looked_at
+        return self._clock.monotonic() - began if began else float("inf")
 
     def unreported(self, paths: Sequence[NotePath], older_than_seconds: float) -> list[NotePath]:
         """Return the changed paths whose change is so old that the file watcher should have reported it."""
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
-
-    def has_current_dates(self) -> bool:
-        """Tell whether the notes have the dates of git's current HEAD."""
-        return self._indexer.has_current_dates()
-
-    def holds(self, path: NotePath) -> bool:
-        """Tell whether the index has a note with this path."""
-        return path in self._indexer.lookout.known().stamps
-
-    def count_changes(self) -> int:
-        """Return how many changes are not in the index yet, without indexing any."""
-        return self._indexer.lookout.look().pending
 
     def check_root(self) -> None:
         """Raise RootError if the memory root does not exist or cannot be read."""
@@ -215,14 +173,14 @@ class Syncer:
         self._stand_aside()
 
     def _stand_aside(self) -> None:
-        self.stepped_at = self._clock.monotonic()
-        self.gate.pause()
-        while self._indexer.is_loading and not self._claims:  # text first: it takes seconds, vectors take minutes
-            self._clock.sleep(LOADING_SECONDS)
+        while True:
             self.stepped_at = self._clock.monotonic()
             self.gate.pause()
-        if self._claims:
-            raise _Claimed
+            if self._claims:
+                raise _Claimed
+            if not self._indexer.is_loading:  # text first: it takes seconds, vectors take minutes
+                return
+            self._clock.sleep(LOADING_SECONDS)
 
     @contextmanager
     def _alone(self, wait_seconds: float, on_wait: Callable[[str], None]) -> Iterator[None]:
@@ -242,16 +200,11 @@ class Syncer:
     def tidy(self, *, bulk: bool) -> None:
         """Free disk space, and store when the files were last compared with the index."""
         self._index.compact(bulk=bulk)
-        with self._index.writing() as writer:
-            writer.set_last_sync(self.scanned_at)
+        _set_last_sync(self._index, self.scanned_at)
 
     def remember_model_failure(self, failure: str) -> None:
         """Store why the model failed, for `status`; empty if it works."""
-        with self._index.reading() as reader:
-            known = reader.meta(MODEL_FAILURE)
-        if failure != known:
-            with self._index.writing() as writer:
-                writer.set_meta(MODEL_FAILURE, failure)
+        remember(self._index, MODEL_FAILURE, failure)
 
     def sync(
         self, *, wait_seconds: float, on_wait: Callable[[str], None], accept_root: bool, progress: Progress | None
@@ -267,8 +220,7 @@ class Syncer:
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
             self.remember_model_failure(str(vectors.problem or ""))
-            with self._index.writing() as writer:
-                writer.set_last_sync(self.scanned_at)
+            _set_last_sync(self._index, self.scanned_at)
             return self._report(text, vectors, time.perf_counter() - started)
 
     def rebuild(
@@ -281,23 +233,20 @@ class Syncer:
                 self._models.configured().embed_query("Does the model answer?")
             with suppress(IndexFailure):  # a failing index may be the reason to rebuild; also raises for a wrong root
                 self.refresh(progress=progress)
-            space = self._active_space() if keep_vectors else None
-            other = self._index.beside(keep_vectors=keep_vectors)
-            try:
+            space = None
+            if keep_vectors:
+                with suppress(IndexFailure), self._index.reading() as reader:
+                    space = reader.active_space()
+            with self._beside(keep_vectors=keep_vectors) as other:
                 if space is not None:  # searches use the old space until the vectors of a new model are complete
-                    with other.writing() as writer:
-                        writer.prepare_space(space)
+                    _prepare_space(other, space)
                 self._begin_space(other)
                 text = self._indexer_of(other).refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress, self.gate.pause, is_anew=not keep_vectors)
                 if vectors.problem is not None and not keep_vectors:
                     raise vectors.problem  # an index without vectors must not replace one with vectors
-                with other.writing() as writer:
-                    writer.set_last_sync(_now())
+                _set_last_sync(other, _now())
                 self._index.take_over(other)
-            except BaseException:
-                other.discard()
-                raise
             self._index.take_damage()  # do not report damage that the rebuild has repaired
             return self._report(text, vectors, time.perf_counter() - started)
 
@@ -312,24 +261,20 @@ class Syncer:
         with self._alone(wait_seconds, on_wait), self._telling_damage():
             self.refresh(retry_dates=True, progress=progress)
             for _ in range(_VERIFY_ROUNDS):
-                other = self._built_beside(recompute, progress)
-                try:
+                with self._beside(keep_vectors=not recompute) as other:
+                    self._fill(other, progress, recompute=recompute)
                     difference = first_difference(self._index, other)
                     again = self.refresh(progress=progress)
                     if difference is None:
+                        self._index.check()
                         break
                     if not (again.added or again.changed or again.deleted or again.dated):
                         return self._mended(difference, other)
-                finally:
-                    other.discard()
-            if difference is None:
-                self._index.check()
             return difference
 
     def _mended(self, difference: Difference, other: Index) -> Difference:
         """Replace the index by `other`, unless another process reads it for too long, and return the difference."""
-        with other.writing() as writer:
-            writer.set_last_sync(_now())
+        _set_last_sync(other, _now())
         try:
             self._index.take_over(other)
         except IndexBusy:  # report the difference rather than the failed repair
@@ -345,31 +290,26 @@ class Syncer:
             if damage := self._index.take_damage():
                 raise IndexDamaged(damage, hint="Run: memsync sync; then memsync verify again.")
 
-    def _built_beside(self, recompute: bool, progress: Progress | None) -> Index:
-        """Return a new index next to this one, built from the files; its vectors are copied or recomputed."""
+    @contextmanager
+    def _beside(self, *, keep_vectors: bool) -> Iterator[Index]:
+        """Yield an empty index next to this one, which may replace it; afterwards delete its files."""
+        other = self._index.beside(keep_vectors=keep_vectors)
+        try:
+            yield other
+        finally:
+            other.discard()
+
+    def _fill(self, other: Index, progress: Progress | None, *, recompute: bool) -> None:
+        """Index all files in `other`. Its vectors were copied already; with `recompute` the model computes them."""
         with self._index.reading() as reader:
             space = reader.active_space()
-        other = self._index.beside(keep_vectors=not recompute)
-        try:
-            self._indexer_of(other).refresh(accept_root=True, progress=progress)
-            if space is not None and recompute:
-                sharing = Sharing(other, self._cache, is_anew=True)
-                queue = self._queue(other, sharing)
-                if error := queue.build_space(self._models.of_space(space), progress=progress).error:
-                    raise error  # otherwise the missing vectors would be reported as a difference
-            elif space is not None:
-                with other.writing() as writer:
-                    writer.prepare_space(space)
-        except BaseException:
-            other.discard()
-            raise
-        return other
-
-    def _active_space(self) -> EmbeddingSpace | None:
-        """Return the active space; None if there is none or the index cannot be read."""
-        with suppress(IndexFailure), self._index.reading() as reader:
-            return reader.active_space()
-        return None
+        self._indexer_of(other).refresh(accept_root=True, progress=progress)
+        if space is not None and recompute:
+            queue = self._queue(other, Sharing(other, self._cache, is_anew=True))
+            if error := queue.build_space(self._models.of_space(space), progress=progress).error:
+                raise error  # otherwise the missing vectors would be reported as a difference
+        elif space is not None:
+            _prepare_space(other, space)
 
     def _begin_space(self, index: Index) -> None:
         """Create the space of an index without vectors before its text, so that the text is queued for the model.
@@ -381,9 +321,7 @@ class Syncer:
             has_space = reader.active_space() is not None
         if not has_space:
             with suppress(EmbedderError):
-                space = self._models.configured().space
-                with index.writing() as writer:
-                    writer.prepare_space(space)
+                _prepare_space(index, self._models.configured().space)
 
     def _indexer_of(self, index: Index) -> Indexer:
         return Indexer(self._files, index, self._reader, self._clock, self.gate, self._workers)
@@ -438,6 +376,16 @@ class Syncer:
             seconds=seconds,
             generation=generation,
         )
+
+
+def _prepare_space(index: Index, space: EmbeddingSpace) -> None:
+    with index.writing() as writer:
+        writer.prepare_space(space)
+
+
+def _set_last_sync(index: Index, moment: str) -> None:
+    with index.writing() as writer:
+        writer.set_last_sync(moment)
 
 
 def _now() -> str:

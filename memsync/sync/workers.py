@@ -25,7 +25,7 @@ from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import NoteReader
 from memsync.ports import PreparedNote
 
-MOST_WORKERS = 4
+MAX_WORKERS = 4
 """More workers would idle, because one process writes all rows, which takes a third of the time of parsing."""
 WORTH_BYTES = 3_000_000
 """Minimum bytes of notes to start workers: a worker starts in a third of a second and parses 1.5 MB per second."""
@@ -47,13 +47,13 @@ class WorkerLost(Exception):
 
 
 class NoteWorkers:
-    """Starts workers if there is enough to parse. `count` 0: one per processor, up to MOST_WORKERS."""
+    """Starts workers if there is enough to parse. `count` 0: one per processor, up to MAX_WORKERS."""
 
     def __init__(self, reader: NoteReader, prepare: Prepare, count: int = 0) -> None:
         """`prepare` is a function of a module, which each worker imports."""
         self._reader = reader
         self._prepare = prepare
-        self._count = count or min(_processors(), MOST_WORKERS)
+        self._count = count or min(_processors(), MAX_WORKERS)
 
     def pool(self, total_bytes: int) -> WorkerPool | None:
         """Return workers for `total_bytes` of notes; None if starting them would take longer than it saves."""
@@ -70,34 +70,20 @@ class WorkerPool:
         import pickle
 
         rules = reader.rules
-        self._setup = pickle.dumps(
-            (
-                dict(rules.kinds),
-                dict(rules.tiers),
-                reader.limits,
-                reader.max_structured_bytes,
-                reader.parsed_by,
-                prepare,
-            )
-        )
+        settings = (dict(rules.kinds), dict(rules.tiers), reader.limits, reader.max_structured_bytes, reader.parsed_by)
+        self._setup = pickle.dumps((*settings, prepare))
         self._count = count
         self._tasks: queue.SimpleQueue[tuple[NotePath, bytes, Future[PreparedNote]] | None] = queue.SimpleQueue()
         self._workers: list[_Worker] = []
         self._threads: list[threading.Thread] = []
-        self._guard = threading.Lock()
-        self._alive = 0
-        self._is_closed = False
+        self._is_started = False
 
     def submit(self, path: NotePath, content: bytes) -> Future[PreparedNote]:
         """Queue a note for parsing; pass the returned future to `result`."""
-        if not self._threads and not self._is_closed:
+        if not self._is_started:
             self._start()
         parsed: Future[PreparedNote] = Future()
-        with self._guard:
-            if self._alive:
-                self._tasks.put((path, content, parsed))
-            else:
-                parsed.set_exception(WorkerLost())
+        self._tasks.put((path, content, parsed))
         return parsed
 
     def result(self, parsed: Future[PreparedNote], pause: Callable[[], None]) -> PreparedNote:
@@ -106,7 +92,7 @@ class WorkerPool:
         Raises BinaryFileError, WorkerLost.
         """
         waited = 0.0
-        while not parsed.done() and waited < PATIENCE_SECONDS:
+        while not parsed.done() and waited < PATIENCE_SECONDS and any(thread.is_alive() for thread in self._threads):
             with contextlib.suppress(FutureTimeout, BinaryFileError, WorkerLost):
                 parsed.result(_WAIT_SECONDS)
             waited += _WAIT_SECONDS
@@ -117,63 +103,42 @@ class WorkerPool:
         return parsed.result()
 
     def close(self) -> None:
-        """Kill the workers and wait for their threads."""
-        with self._guard:
-            self._is_closed = True
+        """Kill the workers and wait for their threads. Queued notes stay unparsed."""
         for worker in self._workers:
             worker.kill()
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
             thread.join()
-        self._give_up_what_waits()
+        for worker in self._workers:
+            worker.end()
 
     def _start(self) -> None:
+        self._is_started = True
         for number in range(self._count if sys.executable else 0):
             with contextlib.suppress(OSError):  # too little memory or too many processes: use fewer workers
-                self._workers.append(_Worker(self._setup))
-                thread = threading.Thread(
-                    target=self._serve, args=(self._workers[-1],), name=f"parse-{number}", daemon=True
-                )
+                worker = _Worker(self._setup)
+                self._workers.append(worker)
+                thread = threading.Thread(target=self._serve, args=(worker,), name=f"parse-{number}", daemon=True)
                 self._threads.append(thread)
-        self._alive = len(self._threads)
-        for thread in self._threads:
-            thread.start()
+                thread.start()
 
     def _serve(self, worker: _Worker) -> None:
         """Send one worker notes until there are none left or the worker has ended."""
-        try:
-            while (task := self._tasks.get()) is not None and not self._is_closed:
-                path, content, parsed = task
-                try:
-                    note = worker.parse(path, content)
-                except BinaryFileError as error:
-                    parsed.set_exception(error)
-                    continue
-                except WorkerLost as lost:
-                    parsed.set_exception(lost)
-                    return
-                if note is None:
-                    parsed.set_exception(WorkerLost())
-                else:
-                    parsed.set_result(note)
-            if task is not None:
-                task[2].set_exception(WorkerLost())
-        finally:
-            worker.end()
-            with self._guard:
-                self._alive -= 1
-                is_last = not self._alive
-            if is_last:
-                self._give_up_what_waits()
-
-    def _give_up_what_waits(self) -> None:
-        """Let all queued notes fail with WorkerLost."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                task = self._tasks.get_nowait()
-                if task is not None:
-                    task[2].set_exception(WorkerLost())
+        while (task := self._tasks.get()) is not None:
+            path, content, parsed = task
+            try:
+                note = worker.parse(path, content)
+            except BinaryFileError as error:
+                parsed.set_exception(error)
+                continue
+            except WorkerLost as lost:
+                parsed.set_exception(lost)
+                break
+            if note is None:
+                parsed.set_exception(WorkerLost())
+            else:
+                parsed.set_result(note)
 
 
 class _Worker:
@@ -247,7 +212,6 @@ def receive(pipe: BinaryIO) -> bytes | None:
 
 
 def _processors() -> int:
-    """Return how many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -35,7 +35,7 @@ def file_lock(
             f"{path} cannot be created: {error.strerror}", hint="Check the folder's permissions."
         ) from error
     try:
-        _acquire(descriptor, wait_seconds, busy, poll_seconds, on_wait)
+        acquire(descriptor, wait_seconds, busy, poll_seconds, on_wait)
         os.ftruncate(descriptor, 0)
         with suppress(OSError):  # on a full disk the holder's name cannot be written, but the lock is held
             os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
@@ -45,13 +45,14 @@ def file_lock(
         os.close(descriptor)
 
 
-def _acquire(
+def acquire(
     descriptor: int,
     wait_seconds: float,
     busy: Callable[[str], MemsyncError],
     poll_seconds: float,
-    on_wait: Callable[[str], None],
+    on_wait: Callable[[str], None] = lambda holder: None,
 ) -> None:
+    """Lock an open file as `file_lock` does. The lock ends when the file is closed."""
     deadline = time.monotonic() + wait_seconds
     is_reported = False
     while True:

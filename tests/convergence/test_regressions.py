@@ -57,7 +57,7 @@ def test_text_that_a_search_indexed_gets_its_vectors(world: World) -> None:
 
 def test_save_is_waited_for_though_an_earlier_one_was_not_seen_to_end(world: World) -> None:
     """Only a file that is emptied again and again is believed to be empty, not one that was so long ago."""
-    lookout = world.live.memory.syncer._indexer.lookout
+    lookout = world.live.memory.syncer.lookout
     world.watcher.mood = Mood.DEAF
     for _ in range(2):
         world.tree.empty("a.md")

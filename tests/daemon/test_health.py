@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from memsync.daemon.health import Health
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.errors import EmbedderError, IndexBusy, RootError
 from memsync.memory import Memory
-from memsync.sync.clock import SystemClock
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_fixtures import Held, Served, held, served, short_runtime_folder, wait_until
 
@@ -22,10 +22,12 @@ __all__ = ["held", "served", "short_runtime_folder"]
 Write = Callable[[str, str], Path]
 
 
-class StoppedClock(SystemClock):
+class StoppedClock:
     """Stands still unless it is moved."""
 
     now = 1_000.0
+    time_ns = staticmethod(time.time_ns)
+    sleep = staticmethod(time.sleep)
 
     def monotonic(self) -> float:
         return self.now
@@ -128,7 +130,7 @@ def test_model_that_hangs_stands_in_status_until_it_answers(served: Served, held
         daemon = remote.status().daemon
         assert daemon is not None
         assert daemon.errors == ("model: it has not answered for 65 s",)
-        keeper._clock = SystemClock()
+        keeper._clock = time
         held.goes_on.set()
         wait_until(lambda: remote.status().pending_vectors == 0, "the vectors")
         daemon = remote.status().daemon

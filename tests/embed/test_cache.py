@@ -208,7 +208,7 @@ class Spy:
 
 def test_index_from_before_the_cache_fills_it_once(notes: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its next sync gives the cache all vectors, the one after that none; another cache gets them again."""
-    monkeypatch.setattr(sharing, "LOOKED_UP", 5)
+    monkeypatch.setattr(sharing, "REQUEST_SIZE", 5)
     opened(notes, cache=None).sync()
     spy = Spy()
     memory = opened(notes, cache=spy)

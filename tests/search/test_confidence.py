@@ -13,7 +13,7 @@ from memsync.model.note import Entry
 from memsync.model.query import IndexedChunk
 from memsync.model.vocabulary import Form, NotePath
 from memsync.search.confidence import probability
-from memsync.search.rank import Found, QuestionWords
+from memsync.search.rank import QuestionWords, Scored
 from memsync.settings.load import load_settings
 from memsync.wiring import connect_here
 from tests.support.daemon_process import Cli
@@ -46,13 +46,13 @@ def small(root: Path, write: Write, tmp_path: Path) -> Iterator[Callable[..., Me
         memory.close()
 
 
-def found(*scores: float) -> list[Found]:
+def found(*scores: float) -> list[Scored]:
     """Return entries with these scores, of one note."""
     chunk = IndexedChunk(
         1, NotePath("a.md"), 0, 1, 1, 0, 0, b"", [], "", [], "note", "project", "A", "", 0.5, False, 0, (0, 0, 0, 0),
         Form.TEXT,
     )  # fmt: skip
-    return [Found(Entry(1, 1, 0, 0, 10), chunk, False, score=score) for score in scores]
+    return [Scored(Entry(1, 1, 0, 0, 10), chunk, False, score=score) for score in scores]
 
 
 def test_a_better_first_entry_is_surer_and_more_entries_less() -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +29,6 @@ from memsync.search import reranking
 from memsync.search.reranking import RERANKED, Reranking
 from memsync.search.searcher import CITATION_TOKENS
 from memsync.settings.load import RERANK_MODEL, load_settings
-from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER, PROJECT
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, held, served, short_runtime_folder
@@ -550,7 +550,7 @@ def model(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reranking]:
     """Give the judge as a daemon asks it, with very little time to be loaded."""
     monkeypatch.setattr(reranking, "LOAD_PATIENCE_SECONDS", 0.02)
     with ThreadPoolExecutor(2) as pool:
-        yield Reranking(lambda: judge, pool, SYSTEM_CLOCK)
+        yield Reranking(lambda: judge, pool, time)
         judge.goes_on.set()
 
 

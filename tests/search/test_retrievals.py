@@ -252,7 +252,7 @@ def test_half_a_flush_is_none(usage: UsageCounter, monkeypatch: pytest.MonkeyPat
 
 def test_what_waits_is_bounded(usage: UsageCounter, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that stays full does not fill the memory: further searches are not counted, nor is any twice."""
-    monkeypatch.setattr(usage_module, "MOST_WAITING", 3)
+    monkeypatch.setattr(usage_module, "MAX_WAITING", 3)
     usage.path.mkdir(parents=True)
     for number in range(5):
         usage.searched(str(number), float(number), [A])

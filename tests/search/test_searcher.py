@@ -129,7 +129,7 @@ def test_what_a_deadline_leaves_out_is_said(memory: Memory, write: Write, monkey
     memory.sync()
     write("late.md", "heron\n")
     started = time.monotonic()
-    monkeypatch.setattr("memsync.sync.clock.time.monotonic", iter(started + n * 100 for n in range(1000)).__next__)
+    monkeypatch.setattr("time.monotonic", iter(started + n * 100 for n in range(1000)).__next__)
     result = memory.search("heron")
     assert (result.hits, result.freshness.pending_text, result.freshness.stale) == ((), 1, True)
     assert "Still indexing: 1 of 1 files are not searched yet. Run: memsync sync" in " ".join(result.warnings)

@@ -22,9 +22,9 @@ from memsync.search.rank import (
     OPENING,
     OWN_SHARE,
     REASONS,
-    Found,
     Pool,
     QuestionWords,
+    Scored,
     Weights,
     age_in_days,
     in_order,
@@ -82,12 +82,12 @@ def pool(
     return Pool(keyword or [], near or [], by_id, contributed, lambda chunk, entry, number: True)
 
 
-def scores_of(found: list[Found]) -> dict[int, float]:
+def scores_of(found: list[Scored]) -> dict[int, float]:
     """Return each entry's score by the chunk that shows it."""
     return {one.chunk.chunk_id: one.score for one in found}
 
 
-def ranked(of: Pool, question: QuestionWords = QUESTION) -> list[Found]:
+def ranked(of: Pool, question: QuestionWords = QUESTION) -> list[Scored]:
     return rank(of, question, WEIGHTS, lambda chunk: 0.0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from memsync.notes.files import FileScan, NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings
 from memsync.sync import order as relevance_module
-from memsync.sync.clock import SYSTEM_CLOCK
 from memsync.sync.order import newest_first, relevance
 from tests.support.daemon_process import Cli
 from tests.support.index_checks import open_database
@@ -33,7 +33,7 @@ def changes_of(scan: FileScan) -> list[Change]:
 def relevant(root: Path, *words: str) -> dict[str, int]:
     files = NoteFiles(root)
     scan = files.scan()
-    return {str(path): count for path, count in relevance(changes_of(scan), scan, words, files, SYSTEM_CLOCK).items()}
+    return {str(path): count for path, count in relevance(changes_of(scan), scan, words, files, time).items()}
 
 
 def write_many(write: Write) -> None:
@@ -79,7 +79,7 @@ def test_relevance_survives_what_cannot_be_read(root: Path, write: Write) -> Non
     (root / "gone.md").unlink()
     (root / "pipe.md").unlink()
     os.mkfifo(root / "pipe.md")
-    found = relevance(changes_of(scan), scan, ["heron"], files, SYSTEM_CLOCK)
+    found = relevance(changes_of(scan), scan, ["heron"], files, time)
     assert found == {"bytes.md": 1, "there.md": 1}
 
 
@@ -102,7 +102,7 @@ def test_relevance_is_bounded_and_looks_at_the_newest_first(
             self.now += 0.3
             return self.now
 
-        time_ns, sleep = SYSTEM_CLOCK.time_ns, SYSTEM_CLOCK.sleep
+        time_ns, sleep = staticmethod(time.time_ns), staticmethod(time.sleep)
 
     monkeypatch.setattr(relevance_module, "LOOK_SECONDS", 0.5)
     assert relevance(changes_of(scan), scan, ["heron"], NoteFiles(root), Ticking()) == {"new.md": 1}
@@ -125,7 +125,7 @@ def test_search_indexes_first_what_it_asks_for(
         read.append(path)
         found = real(reader, path, content, pause)
         if len(read) == 5:
-            monkeypatch.setattr("memsync.sync.clock.time.monotonic", lambda: 1e9)  # the deadline is over
+            monkeypatch.setattr("time.monotonic", lambda: 1e9)  # the deadline is over
         return found
 
     monkeypatch.setattr(NoteReader, "read", read_five)

@@ -16,7 +16,7 @@ from memsync.model.query import TimeHint
 from memsync.model.vocabulary import Fresh
 from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
-from memsync.search.time_hints import MOST_CHARS, asks_only_when, asks_when, time_hints, without_times
+from memsync.search.time_hints import MAX_CHARS, asks_only_when, asks_when, time_hints, without_times
 from tests.conftest import FakeEmbedder
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
@@ -148,8 +148,8 @@ def test_any_words_are_read_or_not_but_never_wrongly_bounded(words: list[str], t
 
 def test_only_the_begin_of_a_long_question_is_read() -> None:
     """A text of thousands of characters is no question about a time."""
-    assert time_hints("x " * MOST_CHARS + "yesterday", SUNDAY) == ()
-    assert len(time_hints("2024 " * MOST_CHARS, SUNDAY)) == MOST_CHARS // len("2024 ")
+    assert time_hints("x " * MAX_CHARS + "yesterday", SUNDAY) == ()
+    assert len(time_hints("2024 " * MAX_CHARS, SUNDAY)) == MAX_CHARS // len("2024 ")
 
 
 def test_a_number_that_may_be_a_year_leaves_other_times_in_force() -> None:

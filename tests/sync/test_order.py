@@ -31,7 +31,7 @@ SENTENCE = "the heron nests in an old alder by the pond and returns to it late e
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "BATCH_PASSAGES", 2)
-    monkeypatch.setattr(embedding, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(embedding, "MAX_BATCH_PASSAGES", 2)
     monkeypatch.setattr(order, "RATE_PASSAGES", 4)
     monkeypatch.setattr(embedding, "RATE_PASSAGES", 4)
 
