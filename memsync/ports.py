@@ -172,12 +172,12 @@ class IndexReader(Protocol):
         """Return every note, by path."""
 
     def repetitions(
-        self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
+        self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
     ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
-        """Return text that several notes share: equal (score 1) or with a cosine of `least_score` or more.
+        """Return text that several notes share: equal (score 1) or with a cosine of `min_score` or more.
 
-        Skips archived notes and passages of fewer than `least_tokens` tokens. Compares the `most_compared` longest
-        passages and keeps the `most` nearest pairs. Also returns how many passages were not compared: these are
+        Skips archived notes and passages of fewer than `min_tokens` tokens. Compares the `max_compared` longest
+        passages and keeps the `max_pairs` nearest pairs. Also returns how many passages were not compared: these are
         found only if they are equal. Highest score first, places by path. `progress` may raise to end the work.
         """
 

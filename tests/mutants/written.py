@@ -43,8 +43,8 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("", "pinned = excluded.pinned,", "pinned = pinned,"),
     ("", "tier = excluded.tier,", "tier = tier,"),
     ("", "session = excluded.session,", "session = session,"),
-    ("SqliteWriter._move_chunk", 'self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))', "pass"),
-    ("SqliteWriter.delete_note", 'self._run("DELETE FROM message WHERE note = ?", (note_id,))', "pass"),
+    ("SqliteWriter._move_chunk", 'self._db.execute("DELETE FROM tag WHERE chunk = ?", (chunk_id,))', "pass"),
+    ("SqliteWriter.delete_note", 'self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))', "pass"),
     (
         "plan_sync",
         "[*_by_path(modified), *_by_path(added), *_by_path(deleted)]",

@@ -14,22 +14,26 @@ from typing import TYPE_CHECKING, Any
 import apsw
 from msgspec.structs import asdict
 
+from memsync.errors import UsageError
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.integrity import find_damage, uneven, unseen_vectors
 from memsync.index.sqlite.match_syntax import all_of, any_of, is_single_word
-from memsync.index.sqlite.messages import DUMP_MESSAGES, ThreadReader
-from memsync.index.sqlite.overview import OverviewReader
 from memsync.index.sqlite.queries import chunk_and_item
+from memsync.index.sqlite.rows import NANOS
+from memsync.index.sqlite.similar import similar_passages
 from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
 from memsync.index.sqlite.words import places_of_word, word_rows
+from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
-from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query, names_tag
+from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, WaitingNote
-from memsync.model.vocabulary import Form, NotePath
+from memsync.model.upkeep import Place
+from memsync.model.vocabulary import Form, Kind, NotePath, Tier
 
 if TYPE_CHECKING:
     from memsync.index.sqlite.vectors import Vector
+    from memsync.ports import Progress
 
 MAX_NEAREST = 4_096
 """vec0 refuses a larger k."""
@@ -55,7 +59,7 @@ class FrequencyCache:
         return counts
 
 
-class SqliteReader(ThreadReader, OverviewReader):
+class SqliteReader:
     """The reading half of the Index port, over one connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
@@ -179,6 +183,68 @@ class SqliteReader(ThreadReader, OverviewReader):
         entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
         return {row[0]: _chunk(row, *decoded) for row, *decoded in zip(rows, headings, entries, strict=True)}
 
+    # ------------------------------------------------------------------------------------ whole notes
+
+    def notes(self) -> list[IndexedNote]:
+        """Return every note, by path."""
+        return [_note(row) for row in self._rows(queries.NOTES)]
+
+    def notes_where(self, key: str, value: str) -> list[NotePath]:
+        """Return the notes, by path, that have this front matter or a chunk with this attribute; no archived ones."""
+        rows = self._rows(queries.NOTES_WHERE, {"where": json.dumps([(key, value)])})
+        return [NotePath(path) for (path,) in rows]
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """Return (path, warning) of every warning, by path."""
+        return [(path, text) for path, text in self._rows(queries.WARNINGS)]
+
+    def repetitions(
+        self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
+    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
+        """Return groups of equal (score 1) or similar passages in several notes, highest score first.
+
+        Passages with a cosine of `min_score` or more are joined into a group. Leaves out passages under `min_tokens`
+        tokens and archived notes. Considers the `max_pairs` nearest pairs of the `max_compared` longest passages; also
+        returns the number of passages that were not compared. `progress` may raise to stop the work.
+        """
+        places: dict[int, list[Place]] = {}
+        lengths: dict[int, int] = {}
+        for passage, tokens, *place in self._rows(queries.SINGLE_ENTRIES, {"tokens": min_tokens}):
+            places.setdefault(passage, []).append(Place(*place))
+            lengths[passage] = tokens
+        compared = sorted(places, key=lambda passage: -lengths[passage])[:max_compared]
+        vectors = dict(self._rows(queries.ACTIVE_VECTORS, {"passages": json.dumps(compared)}))
+        groups = similar_passages(places, vectors, min_score, max_pairs, progress)
+        return groups, len(places) - len(compared)
+
+    def threads(self, path: NotePath | None = None) -> list[Thread]:
+        """Return every thread, or one, by path."""
+        rows = self._rows(queries.THREADS, {"path": path})
+        return [
+            Thread(NotePath(name), title, session, user, project, status, bool(archived), last, _usage(usage), source)
+            for name, title, session, user, project, status, archived, last, source, *usage in rows
+        ]
+
+    def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
+        """Return the messages of a role, without their text, newest first."""
+        try:
+            (role + session).encode()
+        except UnicodeEncodeError:  # lone surrogates, which no note has and SQLite does not accept
+            return []
+        rows = self._rows(queries.MESSAGES, {"role": role, "session": session})
+        return [
+            ThreadMessage(NotePath(path), of_session, start, end, name, time, json.loads(attributes))
+            for path, of_session, start, end, name, time, attributes in rows
+        ]
+
+    def costs(self, by: str, since: str) -> list[Cost]:
+        """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""
+        if by not in queries.COST_KEYS:
+            raise UsageError(f"costs by {by!r} are not known", hint=f"Write {', '.join(queries.COST_KEYS)}.")
+        key, order = queries.COST_KEYS[by]
+        rows = self._rows(queries.COSTS.format(key=key, order=order), {"since": since})
+        return [Cost(name, _usage(usage)) for name, *usage in rows]
+
     # ------------------------------------------------------------------------------------------ spaces
 
     def active_space(self) -> EmbeddingSpace | None:
@@ -259,7 +325,7 @@ class SqliteReader(ThreadReader, OverviewReader):
             queries.DUMP_CHUNKS,
             queries.DUMP_TAGS,
             queries.DUMP_LINKS,
-            DUMP_MESSAGES,
+            queries.DUMP_MESSAGES,
             queries.DUMP_PASSAGES,
             queries.DUMP_HISTORY,
         ]
@@ -356,3 +422,14 @@ def _size(path: Path) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+def _note(row: tuple[Any, ...]) -> IndexedNote:
+    path, kind, tier, title, date, last_time, pinned, archived, head, *changed = row
+    times = (date, last_time, bool(pinned), bool(archived))
+    return IndexedNote(path, Kind(kind), Tier(tier), title, *times, json.loads(head), *changed)
+
+
+def _usage(row: Sequence[int]) -> Usage:
+    messages, tokens_in, tokens_out, nanos = row
+    return Usage(messages, tokens_in, tokens_out, nanos / NANOS)

@@ -6,13 +6,17 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from itertools import chain
 from typing import Any, NamedTuple
 
 from memsync.index.fields import cjk_words, context_words, heading_words, without_cjk
-from memsync.index.sqlite.messages import message_row
-from memsync.model.note import Chunk, Entry, Note
+from memsync.model.note import Chunk, Entry, Message, Note
 from memsync.model.vocabulary import Form, NotePath
+
+MAX_TOKENS = 10**12
+MAX_DOLLARS = 10**6
+NANOS = 10**9
 
 
 class ChunkRows(NamedTuple):
@@ -58,9 +62,31 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
             to_json(note.front_matter), to_json(note.warnings),
         ),
         [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links],
-        [message_row(message) for message in note.messages],
+        [_message_row(message) for message in note.messages],
         [maker.chunk_rows(chunk) for chunk in chunks],
     )  # fmt: skip
+
+
+def _message_row(message: Message) -> tuple[Any, ...]:
+    attributes = message.attributes
+    return (
+        message.role, message.time, message.start_line, message.end_line, attributes.get("model", ""),
+        _tokens(attributes.get("in", "")), _tokens(attributes.get("out", "")), _nanos(attributes.get("cost", "")),
+        to_json(dict(attributes)),
+    )  # fmt: skip
+
+
+def _tokens(text: str) -> int:
+    """Return a number of tokens, at most MAX_TOKENS; 0 if the text is not a number."""
+    return min(int(text), MAX_TOKENS) if text.isascii() and text.isdigit() and len(text) < 16 else 0
+
+
+def _nanos(text: str) -> int:
+    try:
+        dollars = Decimal(text) if len(text) < 32 else Decimal(0)
+    except InvalidOperation:
+        return 0
+    return int(dollars * NANOS) if dollars.is_finite() and 0 < dollars < MAX_DOLLARS else 0
 
 
 class _RowMaker:

@@ -11,7 +11,7 @@ from typing import Any
 
 import apsw
 
-from memsync.index.sqlite.queries import MOST_ITEMS, chunk_of, item_of
+from memsync.index.sqlite.queries import MAX_ITEMS, chunk_of, item_of
 
 _BEGIN = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word USING fts5vocab(main, chunk_fts, instance);
@@ -33,7 +33,7 @@ FROM chunk_fts_data WHERE id = 1
 
 # (word, number of places, two checksums of them) of every word: checksums, because passing millions of rows to Python
 # is slow. A place that belongs to no chunk counts as chunk 0.
-_NUMBER = f"(coalesce(p.number, 0) * {MOST_ITEMS} + {item_of('w.doc')})"
+_NUMBER = f"(coalesce(p.number, 0) * {MAX_ITEMS} + {item_of('w.doc')})"
 _WORDS = f"""
 SELECT 'word', w.term, count(*),
        sum(({_NUMBER} * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
