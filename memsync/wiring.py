@@ -75,10 +75,10 @@ def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
     """Return the vector cache that all memory roots of the user share; None if it is switched off."""
-    most_bytes = vector_cache_bytes(settings)
-    if not most_bytes:
+    max_bytes = vector_cache_bytes(settings)
+    if not max_bytes:
         return None
-    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), most_bytes)
+    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), max_bytes)
     return cache
 
 

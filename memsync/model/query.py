@@ -15,7 +15,7 @@ from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 
-class EmbeddingSpace(Struct, frozen=True):
+class EmbeddingSpace(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that decides what a vector means. Vectors of different spaces are never compared.
 
     `dimension` is the number of float32 components; `revision` tells releases of a model apart.

@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
-from memsync.embed.cache.cache_database import NewerVersion, VectorDatabase, are_unit, value_bytes
-from memsync.errors import EmbedderError, FilesystemError
+from memsync.embed.cache.cache_database import VectorDatabase, value_bytes
+from memsync.errors import EmbedderError, FilesystemError, IndexTooNew
 from memsync.index.sqlite.database_files import set_aside
-from memsync.index.sqlite.vectors import to_float16
+from memsync.index.sqlite.vectors import are_unit, to_float16
 from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ _Result = TypeVar("_Result")
 
 
 class SqliteVectorCache:
-    """The vectors of all memory roots of a user, in a database at `path` of at most about `most_bytes`.
+    """The vectors of all memory roots of a user, in a database at `path` of at most about `max_bytes`.
 
     It opens the database at the first use. Safe for several threads and processes.
     """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int) -> None:
         self.path = path
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._guard = threading.Lock()
         self._database: VectorDatabase | None = None
         self._rest_until = 0.0
@@ -93,7 +94,7 @@ class SqliteVectorCache:
 
     def trim(self) -> None:
         """Delete the least recently used vectors if the cache has become too large."""
-        self._asked(lambda database: database.trim(self._most_bytes), None, writes=True)
+        self._asked(lambda database: database.trim(self._max_bytes), None, writes=True)
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
@@ -119,7 +120,7 @@ class SqliteVectorCache:
                 self._busy_until = time.monotonic() + REST_SECONDS
             except (*_DAMAGE, UnicodeDecodeError) as error:
                 self._begin_anew(str(error))
-            except NewerVersion:
+            except IndexTooNew:
                 self._fault("it was written by a later version of memsync")
             except FilesystemError as error:
                 self._fault(error.message)
@@ -166,8 +167,7 @@ def _usable(space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes
         with suppress(EmbedderError):
             values[digest] = vector if isinstance(vector, bytes) else to_float16(vector, space.dimension)
     values = {digest: value for digest, value in values.items() if len(value) == value_bytes(space.dimension)}
-    are_sound = are_unit(list(values.values()), space.dimension)
-    return {digest: value for (digest, value), is_sound in zip(values.items(), are_sound, strict=True) if is_sound}
+    return dict(compress(values.items(), are_unit(list(values.values()))))
 
 
 def _inode(path: Path) -> int:

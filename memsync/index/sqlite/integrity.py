@@ -18,8 +18,6 @@ from memsync.index.sqlite.vectors import to_int8
 from memsync.index.sqlite.words import closed_segments
 from memsync.model.vocabulary import Kind, Tier
 
-_LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
-
 _SCHEMA = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
 
@@ -96,20 +94,21 @@ def uneven(database: apsw.Connection) -> str:
     """
     if odd := database.execute(_SPACES).get:
         return f"spaces that are not as they are described: {odd}"
+    spaces = _live_spaces(database)
     tallies = [("passages and their words", _WORDS)]
-    for (space,) in database.execute(_LIVE_SPACES):
-        tallies.append(("texts and their vectors", _VECTORS.format(space=int(space))))
-    found = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
+    tallies += [("texts and their vectors", _VECTORS.format(space=space)) for space in spaces]
+    findings = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
     if closed := closed_segments(database):
-        found.append(f"parts of the word index that no search enters: {closed}")
-    found += [finding for (space,) in database.execute(_LIVE_SPACES) for finding in _miscounted(database, int(space))]
-    return "; ".join(found)
+        findings.append(f"parts of the word index that no search enters: {closed}")
+    for space in spaces:
+        taken = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_TAKEN.format(space=space)))
+        if taken != (addressed := database.execute(_ADDRESSED.format(space=space)).get):
+            findings.append(f"a search by meaning sees {taken} of {addressed} vectors")
+    return "; ".join(findings)
 
 
-def _miscounted(database: apsw.Connection, space: int) -> Iterator[str]:
-    taken = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_TAKEN.format(space=space)))
-    if taken != (addressed := database.execute(_ADDRESSED.format(space=space)).get):
-        yield f"a search by meaning sees {taken} of {addressed} vectors"
+def _live_spaces(database: apsw.Connection) -> list[int]:
+    return [int(number) for (number,) in database.execute("SELECT id FROM space WHERE state <> 'retired'")]
 
 
 def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str]]:
@@ -121,7 +120,7 @@ def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str
     addresses: set[Any] = set(database.execute(_ADDRESSES.format(space=space)))
     wrong = {number for number, _, _ in seen ^ addresses}
     hashes = (database.execute(_HASH, (number,)).get for number in wrong)
-    return [("vector that a search misses", digest) for digest in sorted(str(found or "") for found in hashes)]
+    return [("vector that a search misses", digest) for digest in sorted(str(digest or "") for digest in hashes)]
 
 
 def _taken_places(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[int, int, int]]:
@@ -135,17 +134,18 @@ def _taken_places(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[
 def _signs(database: apsw.Connection) -> Iterator[str]:
     own = {(kind, name): sql for kind, name, sql in database.execute(_SCHEMA)}
     yield from (f"{kind} {name} is not as it was made" for (kind, name), _ in schema.made() - own.items())
-    findings = (str(finding) for (finding,) in database.execute("PRAGMA integrity_check(1)"))
-    yield from (finding.replace("\n", ": ") for finding in findings if finding != "ok")
+    for (finding,) in database.execute("PRAGMA integrity_check(1)"):
+        if finding != "ok":
+            yield str(finding).replace("\n", ": ")
     checks = dict(_COUNTS)
-    spaces = [int(number) for (number,) in database.execute(_LIVE_SPACES)]
+    spaces = _live_spaces(database)
     for space in spaces:
         checks |= {name: statement.format(space=space) for name, statement in _COUNTS_OF_SPACE.items()}
     for name, statement in checks.items():
         if count := int(str(database.execute(statement).get)):
             yield f"{name}: {count}"
-    if found := uneven(database):
-        yield found
+    if finding := uneven(database):
+        yield finding
     for space in spaces:
         if missed := unseen_vectors(database, space):
             yield f"vectors that a search misses: {len(missed)}"

@@ -7,7 +7,8 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from msgspec.structs import asdict
 
 from memsync.errors import UsageError
 from memsync.index.sqlite import queries
+from memsync.index.sqlite.fields import all_of, any_of, is_single_word
 from memsync.index.sqlite.integrity import find_damage, uneven, unseen_vectors
-from memsync.index.sqlite.match_syntax import all_of, any_of, is_single_word
 from memsync.index.sqlite.queries import chunk_and_item
 from memsync.index.sqlite.rows import NANOS
 from memsync.index.sqlite.similar import similar_passages
@@ -52,8 +53,8 @@ class FrequencyCache:
 
     def of(self, generation: int) -> dict[str, int]:
         """Return the counts of this generation; begin with none if it is new or if too many are cached."""
-        known, counts = self._counts
-        if generation != known or len(counts) > MAX_FREQUENCIES:
+        counted_generation, counts = self._counts
+        if generation != counted_generation or len(counts) > MAX_FREQUENCIES:
             counts = {}
             self._counts = (generation, counts)
         return counts
@@ -107,20 +108,17 @@ class SqliteReader:
         else:
             rows = self._rows(queries.KEYWORD, {"match": match, "limit": limit})
         scored = list(rows)
-        ceiling = self._ceiling(query.words) if scored else 1.0
+        # The sum of the words' idf, without phrases, although phrases add to a score.
+        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if scored else 1.0
         return _ranked((row, -distance / ceiling) for row, distance in scored)
-
-    def _ceiling(self, words: Sequence[str]) -> float:
-        """Return the sum of the words' idf, without phrases, although phrases add to a score."""
-        return max(sum(self.word_weights(words).values()), 1e-6)
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
         """Return FTS5's idf of each single word: the rarer a word, the higher."""
         total = self._frequency("", queries.CHUNK_COUNT, ())
         weights = {}
         for word in filter(is_single_word, words):
-            found = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
-            weights[word] = max(1e-6, math.log((total - found + 0.5) / (found + 0.5)))
+            count = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
+            weights[word] = max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))
         return weights
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
@@ -136,8 +134,8 @@ class SqliteReader:
         for match, is_wanted in ((all_of(query.phrases), True), (any_of(query.exclusions), False)):
             if match:
                 rows = self._rows(queries.MATCHING_ROWS, {"match": match, "ids": ids})
-                found = {chunk_and_item(row) for (row,) in rows}
-                allowed = allowed & found if is_wanted else allowed - found
+                matching = {chunk_and_item(row) for (row,) in rows}
+                allowed = allowed & matching if is_wanted else allowed - matching
         return allowed
 
     def _frequency(self, word: str, statement: str, parameters: tuple[str, ...]) -> int:
@@ -320,25 +318,16 @@ class SqliteReader:
 
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, one JSON list per line."""
-        statements = [
-            queries.DUMP_NOTES,
-            queries.DUMP_CHUNKS,
-            queries.DUMP_TAGS,
-            queries.DUMP_LINKS,
-            queries.DUMP_MESSAGES,
-            queries.DUMP_PASSAGES,
-            queries.DUMP_HISTORY,
-        ]
         active = self._space_row("active")
+        statements = [
+            queries.DUMP_NOTES, queries.DUMP_CHUNKS, queries.DUMP_TAGS, queries.DUMP_LINKS, queries.DUMP_MESSAGES,
+            queries.DUMP_PASSAGES, queries.DUMP_HISTORY,
+        ]  # fmt: skip
         if active is not None:
             statements.append(queries.DUMP_VECTORS.format(space=active[0]))
-        for statement in statements:
-            for row in self._rows(statement):
-                yield json.dumps(row, ensure_ascii=False)
-        for row in word_rows(self._db):
+        tables = chain.from_iterable(map(self._rows, statements))
+        for row in chain(tables, word_rows(self._db), unseen_vectors(self._db, active[0]) if active else ()):
             yield json.dumps(row, ensure_ascii=False)
-        for missed in unseen_vectors(self._db, active[0]) if active else ():
-            yield json.dumps(missed, ensure_ascii=False)
 
     def dump_word(self, line: str) -> list[str]:
         """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
@@ -349,8 +338,8 @@ class SqliteReader:
 
     def check(self, *, is_quick: bool) -> None:
         """Read and compare all tables, or only count their rows if `is_quick`. Raises apsw.CorruptError."""
-        if found := uneven(self._db) if is_quick else find_damage(self._db):
-            raise apsw.CorruptError(found)
+        if finding := uneven(self._db) if is_quick else find_damage(self._db):
+            raise apsw.CorruptError(finding)
 
     # ----------------------------------------------------------------------------------------- private
 
@@ -363,7 +352,7 @@ class SqliteReader:
         if query.filters.tags:
             names = [name for (name,) in self._rows(queries.TAGS)]
             filters["tags"] = json.dumps(
-                [tag for tag in names if any(names_tag(one, tag) for one in query.filters.tags)]
+                [name for name in names if any(names_tag(tag, name) for tag in query.filters.tags)]
             )
         return {**filters, "required": all_of(query.phrases) or None, "excluded": any_of(query.exclusions) or None}
 
@@ -397,24 +386,24 @@ def describe_space(space: EmbeddingSpace) -> str:
     return json.dumps(asdict(space), sort_keys=True)
 
 
-def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
+def _ranked(scored: Iterable[tuple[int, float]]) -> list[Candidate]:
     """Return candidates from pairs (row of the word index, score), best first.
 
     Equal scores share a rank, because ids depend on history and must not decide it.
     """
     ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     ranks: dict[float, int] = {}
-    found = []
+    candidates = []
     for rank, (row, score) in enumerate(ordered, 1):
         chunk_id, item = chunk_and_item(row)
-        found.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
-    return found
+        candidates.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
+    return candidates
 
 
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
-    made = [Entry(*entry) for entry in entries]
+    read_entries = [Entry(*entry) for entry in entries]
     opening = struct.unpack(f"<{len(row[23]) // 2}H", row[23])
-    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:18], row[18:22], row[22], opening))
+    return IndexedChunk._make((*row[:8], heading_path, row[9], read_entries, *row[11:18], row[18:22], row[22], opening))
 
 
 def _size(path: Path) -> int:

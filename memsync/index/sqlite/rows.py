@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import chain
 from typing import Any, NamedTuple
 
-from memsync.index.fields import cjk_words, context_words, heading_words, without_cjk
+from memsync.index.sqlite.fields import cjk_words, context_words, heading_words, without_cjk
 from memsync.model.note import Chunk, Entry, Message, Note
 from memsync.model.vocabulary import Form, NotePath
 
@@ -123,13 +123,13 @@ class _RowMaker:
         Script without spaces has its own column, because the tokenizer would read `用SQLite` as one word.
         """
         moment = next((entry.time for entry in chunk.entries if entry.time), self._note.date)
-        under = (chunk.heading_path, moment)
-        if under not in self._headings:
-            self._headings[under] = heading_words(chunk.heading_path, moment)
-        said = (self._note.title in chunk.heading_path, chunk.role)
-        if said not in self._contexts:
-            self._contexts[said] = context_words(self._note, chunk)
-        return [_row(words, self._headings[under], self._contexts[said]) for words in chunk.indexed_words]
+        heading = (chunk.heading_path, moment)
+        if heading not in self._headings:
+            self._headings[heading] = heading_words(chunk.heading_path, moment)
+        context = (self._note.title in chunk.heading_path, chunk.role)
+        if context not in self._contexts:
+            self._contexts[context] = context_words(self._note, chunk)
+        return [_row(words, self._headings[heading], self._contexts[context]) for words in chunk.indexed_words]
 
 
 def _row(*parts: str) -> tuple[str, str, str, str]:

@@ -238,8 +238,8 @@ def made() -> frozenset[tuple[tuple[str, str], str]]:
 def _check_tables(connection: apsw.Connection, version: int) -> None:
     """Raise CorruptError unless a new database (version 0) has none of our tables, and any other has all of them."""
     names = {name for name, _ in made()}
-    found = {table for table in _tables(connection) if table[0] in names}
-    if found != (made() if version == SCHEMA_VERSION else set()):
+    tables = {table for table in _tables(connection) if table[0] in names}
+    if tables != (made() if version == SCHEMA_VERSION else set()):
         raise apsw.CorruptError(f"its tables are not those of schema version {version}")
 
 

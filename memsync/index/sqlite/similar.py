@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from memsync.index.sqlite.vectors import to_matrix
 from memsync.model.upkeep import Place
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _near_pairs(
 
     if len(values) < 2:
         return []
-    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), -1).astype(np.float32)
+    matrix = to_matrix(values)
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
     numbers = {home: number for number, home in enumerate(dict.fromkeys(homes))}
     home_numbers = np.array([numbers[home] for home in homes])

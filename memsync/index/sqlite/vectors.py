@@ -43,16 +43,21 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     return bytes((vector / norm).astype("<f2").tobytes())
 
 
-def are_vectors(values: Sequence[bytes]) -> list[bool]:
-    """Tell for each value whether it is a finite float16 vector of unit length, apart from rounding."""
+def to_matrix(values: Sequence[bytes]) -> NDArray[np.float32]:
+    """Return float16 vectors of one dimension as float32, one per row."""
     import numpy as np
 
-    found: list[bool] = []
-    for value in values:
-        with np.errstate(over="ignore", invalid="ignore"):
-            norm = np.linalg.norm(np.frombuffer(value, dtype="<f2").astype(np.float32))
-        found.append(bool(abs(norm - 1.0) < NORM_TOLERANCE))
-    return found
+    dimension = len(values[0]) // 2 if values else 0
+    return np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
+
+
+def are_unit(values: Sequence[bytes]) -> list[bool]:
+    """Tell for each float16 vector whether it is finite and of unit length, apart from rounding."""
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(to_matrix(values), axis=1)
+    return [bool(is_near) for is_near in np.abs(lengths - 1.0) < NORM_TOLERANCE]
 
 
 def to_int8(value: bytes) -> bytes:
@@ -79,9 +84,4 @@ def _int8_length(dimension: int) -> float:
 
 def cosines(values: Sequence[bytes], query: Vector) -> list[float]:
     """Return the cosine of each float16 vector to the unit vector `query`, in order."""
-    import numpy as np
-
-    if not values:
-        return []
-    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), -1).astype(np.float32)
-    return [float(value) for value in matrix @ query]
+    return [float(cosine) for cosine in to_matrix(values) @ query] if values else []

@@ -287,15 +287,12 @@ class SqliteWriter(SqliteReader):
 
         Returns how many passages got a cached vector.
         """
-        row = self._value("SELECT id, state FROM space WHERE name = ?", (space.name,))
-        active = self._space_row("active")
-        if row is not None and row[1] == "active":
+        state = self._value("SELECT state FROM space WHERE name = ?", (space.name,))
+        if state != "building":
             self._retire("building")
+        if state in ("active", "building"):
             return 0
-        if row is not None and row[1] == "building":
-            return 0
-        self._retire("building")
-        state = "active" if active is None else "building"
+        state = "active" if self._space_row("active") is None else "building"
         number: int = self._db.execute(
             "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",

@@ -1,12 +1,14 @@
-"""Make the words that the word index stores with a chunk's text: its headings, date, path, tags and speaker.
+"""Make the words that the word index stores with a chunk's text, and the MATCH expressions of FTS5 that find words.
 
-They are not embedded, so renaming a file or a heading never changes a vector.
+With a text it stores headings, date, path, tags and speaker. They are not embedded, so renaming a file or a heading
+never changes a vector. In a MATCH expression every word is quoted, so that FTS5 does not read it as an operator; its
+tokenizer then splits `foo-bar` into the phrase `foo bar`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from pathlib import PurePosixPath
 
@@ -67,3 +69,38 @@ def date_words(moment: str) -> str:
     except ValueError:
         return ""
     return f"{moment[:10]} {day.day} {_MONTHS[day.month - 1]} {day.year} {_DAYS[day.weekday()]}"
+
+
+# ------------------------------------------------------------------------------------ MATCH expressions
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return a MATCH expression for chunks that have at least one of `words`; empty if there is no word.
+
+    Hardly any chunk has all words of a question.
+    """
+    return " OR ".join(dict.fromkeys(part for word in words for part in _parts(word)))
+
+
+def is_single_word(word: str) -> bool:
+    """Tell whether the tokenizer reads a query's word as one word and not as a phrase."""
+    return word.isalnum() or len(cjk_runs(word)) == 1
+
+
+def all_of(phrases: Sequence[str]) -> str:
+    """Return a MATCH expression for chunks that contain each of `phrases` word for word."""
+    groups = (_parts(phrase) for phrase in phrases)
+    return " AND ".join("(" + " AND ".join(parts) + ")" for parts in groups if parts)
+
+
+def _parts(text: str) -> list[str]:
+    spaced = without_cjk(text).replace("\0", " ").strip()
+    parts = [_quote(spaced)] if any(c.isalnum() for c in spaced) else []
+    for run in cjk_runs(text):
+        prefix_mark = "*" if len(run) == 1 else ""
+        parts.append(f"cjk : {_quote(' '.join(bigrams(run)))}{prefix_mark}")
+    return parts
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
