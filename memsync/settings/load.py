@@ -7,7 +7,7 @@ A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError
@@ -27,25 +27,22 @@ OF_ONE_ROOT = ("memsync.root", "index.dir")
 
 
 class Setting(NamedTuple):
-    """One setting: its name, default, a one-line explanation and a check of the value beyond its type.
+    """One setting: its name, default, a one-line explanation, and which values it accepts.
 
-    A tuple, because every command creates all settings and tuples are fast.
+    A number must be within `bounds`, a text one of `choices`. A tuple, because every command creates all settings and
+    tuples are fast.
     """
 
     name: str
     default: Any
     explanation: str
-    accepts: Callable[[Any], bool] = lambda value: True
-    expected: str = ""
+    bounds: tuple[float, float] | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
         return "MEMSYNC_" + self.name.removeprefix("memsync.").replace(".", "_").upper()
-
-
-def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
-    return (lambda value: bool(least <= value <= most)), f"from {least:g} to {most:g}"
 
 
 AUTOSTART = ("terminal", "always", "never")
@@ -56,94 +53,57 @@ SETTINGS = (
         "files.max_structured_bytes",
         2_000_000,
         "Size in bytes above which a file is not parsed as Markdown but split into plain paragraphs.",
-        *_between(1, 64_000_000),
+        (1, 64_000_000),
     ),
-    Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", *_between(32, 254)),
-    Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", *_between(0, 254)),
+    Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", (32, 254)),
+    Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", (0, 254)),
+    Setting("chunks.run_tokens", 400, "Reference notes: a list with more tokens is searched by item.", (0, 1_000_000)),
     Setting(
-        "chunks.run_tokens",
-        400,
-        "A list with more tokens in a reference note is searched by item.",
-        *_between(0, 1_000_000),
+        "chunks.window_entries", 5, "Lines in a window of a conversation, which is also found as a whole.", (2, 20)
     ),
+    Setting("chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", (1, 20)),
     Setting(
-        "chunks.window_entries",
-        5,
-        "Lines in a window of a conversation; a search also finds windows as a whole.",
-        *_between(2, 20),
+        "embedder.model", BUILT_IN_MODEL, "minilm (built in), multilingual, a fastembed model's name, or openai:MODEL."
     ),
-    Setting(
-        "chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", *_between(1, 20)
-    ),
-    Setting(
-        "embedder.model",
-        BUILT_IN_MODEL,
-        "minilm (built in), multilingual, the name of a fastembed model, or openai:MODEL.",
-    ),
-    Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", *_between(0, 256)),
+    Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", (0, 256)),
     Setting("index.backend", "sqlite", "What keeps the index: sqlite."),
     Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting(
-        "index.vector_cache_mb",
-        512,
-        "Size in MB of the vector cache that all your memory roots share; 0: no shared cache.",
-        *_between(0, 1_000_000),
+        "index.vector_cache_mb", 512, "Maximum MB of the vector cache of all memory roots; 0: none.", (0, 1_000_000)
     ),
     Setting(
-        "index.processes",
-        0,
-        "Processes that parse notes when many are new; 0: one per processor, up to 4; 1: no extra processes.",
-        *_between(0, 64),
+        "index.processes", 0, "Processes to parse many notes; 0: one per processor, up to 4; 1: no extra.", (0, 64)
     ),
-    Setting("search.limit", 10, "Hits that a search returns.", *_between(1, 1000)),
+    Setting("search.limit", 10, "Hits that a search returns.", (1, 1000)),
+    Setting("search.mode", "hybrid", "hybrid, keyword or vector.", choices=tuple(Mode)),
+    Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", (0, 1)),
+    Setting("search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", (0, 1)),
     Setting(
-        "search.mode",
-        "hybrid",
-        "hybrid, keyword or vector.",
-        lambda value: value in list(Mode),
-        "hybrid, keyword or vector",
+        "search.min_score", 0.05, "If the best score is lower, show only hits with all the question's words.", (0, 1)
     ),
-    Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", *_between(0, 1)),
-    Setting(
-        "search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", *_between(0, 1)
-    ),
-    Setting(
-        "search.min_score",
-        0.05,
-        "If the best hit has a lower score, only hits with every word of the question are shown.",
-        *_between(0, 1),
-    ),
-    Setting("search.candidates", 200, "Candidate chunks from each retriever.", *_between(10, 2000)),
-    Setting("search.recency", 0.01, "Maximum recency bonus in the score.", *_between(0, 0.5)),
-    Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", *_between(1, 100_000)),
-    Setting("search.importance", 0.02, "Maximum effect of `importance` on the score.", *_between(0, 0.5)),
-    Setting("search.pinned", 0.01, "Bonus in the score for `pinned: true`.", *_between(0, 0.5)),
+    Setting("search.candidates", 200, "Candidate chunks from each retriever.", (10, 2000)),
+    Setting("search.recency", 0.01, "Maximum recency bonus in the score.", (0, 0.5)),
+    Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", (1, 100_000)),
+    Setting("search.importance", 0.02, "Maximum effect of `importance` on the score.", (0, 0.5)),
+    Setting("search.pinned", 0.01, "Bonus in the score for `pinned: true`.", (0, 0.5)),
     Setting(
         "search.deadline_ms",
         2_000,
         "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (2 s at least).",
-        *_between(0, 600_000),
+        (0, 600_000),
     ),
     Setting(
-        "search.bound_ms",
-        5_000,
-        "Maximum age in milliseconds of the last comparison with the files for --fresh bounded.",
-        *_between(0, 3_600_000),
+        "search.bound_ms", 5_000, "--fresh bounded: maximum age in ms of the last file comparison.", (0, 3_600_000)
     ),
     Setting("search.rerank_model", RERANK_MODEL, "Cross-encoder for --rerank: a model name that fastembed knows."),
-    Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", *_between(0, 0.9)),
-    Setting("context.budget", 4_000, "Default budget of a context, in tokens.", *_between(1, 1_000_000)),
-    Setting("context.soul", 0.15, "Share of the budget for SOUL.md.", *_between(0, 1)),
-    Setting("context.prompts", 0.15, "Share for prompts/ and the thread's own prompt.", *_between(0, 1)),
-    Setting("context.memory", 0.2, "Share for pinned notes and MEMORY.md.", *_between(0, 1)),
-    Setting("context.messages", 0.2, "Share for the thread's last messages.", *_between(0, 1)),
-    Setting("context.logs", 0.1, "Share for today's and yesterday's logs; hits get the rest.", *_between(0, 1)),
-    Setting(
-        "prune.task_days",
-        30,
-        "Days without a change after which `prune` moves a task note to archive/.",
-        *_between(1, 100_000),
-    ),
+    Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", (0, 0.9)),
+    Setting("context.budget", 4_000, "Default budget of a context, in tokens.", (1, 1_000_000)),
+    Setting("context.soul", 0.15, "Share of the budget for SOUL.md.", (0, 1)),
+    Setting("context.prompts", 0.15, "Share for prompts/ and the thread's own prompt.", (0, 1)),
+    Setting("context.memory", 0.2, "Share for pinned notes and MEMORY.md.", (0, 1)),
+    Setting("context.messages", 0.2, "Share for the thread's last messages.", (0, 1)),
+    Setting("context.logs", 0.1, "Share for today's and yesterday's logs; hits get the rest.", (0, 1)),
+    Setting("prune.task_days", 30, "Days without a change after which `prune` archives a task note.", (1, 100_000)),
     Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
     Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),
@@ -152,36 +112,18 @@ SETTINGS = (
         "daemon.autostart",
         "terminal",
         "When a command starts the daemon: terminal (if a person typed the command), always or never.",
-        lambda value: value in AUTOSTART,
-        "terminal, always or never",
+        choices=AUTOSTART,
     ),
-    Setting(
-        "daemon.idle_exit_minutes",
-        120,
-        "Minutes without a request after which such a daemon ends.",
-        *_between(1, 100_000),
-    ),
-    Setting(
-        "daemon.settle_ms", 30, "Milliseconds without a change before the daemon reads a file.", *_between(0, 5_000)
-    ),
-    Setting(
-        "daemon.longest_settle_ms", 1_000, "Maximum wait in ms for a file that keeps changing.", *_between(0, 60_000)
-    ),
-    Setting(
-        "daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", *_between(1, 60)
-    ),
-    Setting("daemon.poll_seconds", 2, "The same without reported changes (network file systems).", *_between(1, 60)),
-    Setting(
-        "daemon.idle_unload_minutes",
-        15,
-        "Minutes without use after which the daemon unloads the model.",
-        *_between(0, 100_000),
-    ),
+    Setting("daemon.idle_exit_minutes", 120, "Minutes without a request after which such a daemon ends.", (1, 100_000)),
+    Setting("daemon.settle_ms", 30, "Milliseconds without a change before the daemon reads a file.", (0, 5_000)),
+    Setting("daemon.longest_settle_ms", 1_000, "Maximum wait in ms for a file that keeps changing.", (0, 60_000)),
+    Setting("daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", (1, 60)),
+    Setting("daemon.poll_seconds", 2, "The same without reported changes (network file systems).", (1, 60)),
+    Setting("daemon.idle_unload_minutes", 15, "Minutes without use until the daemon unloads the model.", (0, 100_000)),
     Setting(
         "cli.open_with",
         "",
-        "Where links on a terminal lead: vscode, cursor, zed, idea, sublime, or a URL with {path} and {line}; "
-        "empty: the file.",
+        "Where terminal links lead: vscode, cursor, zed, idea, sublime, a URL with {path} and {line}; empty: the file.",
     ),
     Setting("cli.pager", True, "Show output that is longer than the terminal in $PAGER, or in less."),
 )
@@ -478,10 +420,13 @@ def _checked(setting: Setting, value: Any, where: str) -> Any:
     if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
         names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
         raise ConfigError(f"{where}: {setting.name} must be {names[required]}, not {value!r}", hint=setting.explanation)
-    if not setting.accepts(value):
-        raise ConfigError(
-            f"{where}: {setting.name} must be {setting.expected}, not {value!r}", hint=setting.explanation
-        )
+    expected = ""
+    if setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
+        expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
+    elif setting.choices and value not in setting.choices:
+        expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"
+    if expected:
+        raise ConfigError(f"{where}: {setting.name} must be {expected}, not {value!r}", hint=setting.explanation)
     return value
 
 

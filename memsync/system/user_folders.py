@@ -84,7 +84,7 @@ def write_own_file(path: str, content: bytes) -> None:
     own_folder(os.path.dirname(path))
     aside = f"{path}.{os.getpid()}"
     try:
-        with open(aside, "wb", opener=_open_private) as stream:
+        with open(aside, "wb", opener=open_private) as stream:
             stream.write(content)
         os.replace(aside, path)
     except OSError:
@@ -93,7 +93,8 @@ def write_own_file(path: str, content: bytes) -> None:
         raise
 
 
-def _open_private(path: str, flags: int) -> int:
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only this user may read: an `opener` for `open`. Raises OSError for a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 

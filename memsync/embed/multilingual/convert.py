@@ -246,10 +246,10 @@ class _Graph:
         whole = np.rint(weights / weight_scales[:, None]).astype(np.int8).T
         largest = self.add("ReduceMax", self.add("Abs", x), self.weight("last_axis", np.array([-1])), keepdims=1)
         scale = self.add("Mul", largest, self.weight("to_int8", np.float32(1 / 127)))
-        one, middle = self.weight("one", np.float32(1)), self.weight("middle", np.uint8(128))
-        rounded = self.add("QuantizeLinear", self.add("Div", x, scale), one, middle)
+        unit, middle = self.weight("one", np.float32(1)), self.weight("middle", np.uint8(128))
+        rounded = self.add("QuantizeLinear", self.add("Div", x, scale), unit, middle)
         matrix, matrix_scales = self.weight(f"{name}.w", whole), self.weight(f"{name}.scales", weight_scales)
-        inputs = [rounded, matrix, one, matrix_scales, middle]
+        inputs = [rounded, matrix, unit, matrix_scales, middle]
         product = self.add("MatMulIntegerToFloat", *inputs, domain=_RUNTIME)
         return self.add("Add", self.add("Mul", product, scale), self.weight(f"{name}.b", bias))
 
