@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own
-from memsync.settings.paths import expanded, keep_dir, real, resolve_index_dir, resolve_root, root_of
+from memsync.settings.paths import expanded, keep_dir, resolve_index_dir, resolve_root, root_of
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ BUILT_IN_MODEL = "minilm"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
 OF_ONE_ROOT = ("memsync.root", "index.dir")
 """Settings in the user's own config file that apply to one memory root; all others there apply to every root."""
+
+
+_AnyPath = str | os.PathLike[str]
 
 
 class Setting(NamedTuple):
@@ -128,6 +132,9 @@ SETTINGS = (
     Setting("cli.pager", True, "Show output that is longer than the terminal in $PAGER, or in less."),
 )
 
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+_DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+
 DEFAULT_KINDS: Mapping[str, str] = {
     "/SOUL.md": "soul",
     "/MEMORY.md": "memory",
@@ -217,10 +224,10 @@ class _Files(NamedTuple):
 
 def load_settings(
     *,
-    config: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    config: _AnyPath | None = None,
+    root: _AnyPath | None = None,
     environ: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
+    cwd: _AnyPath | None = None,
 ) -> Settings:
     """Resolve all settings.
 
@@ -232,9 +239,8 @@ def load_settings(
     Raises ConfigError with file and line for an invalid setting, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
-    named = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
-    files, wanted = _files(named, root, cwd, environ)
-    values, sources = _values(files, environ, wanted, is_option=root is not None)
+    files, named_root = _files(config, root, cwd, environ)
+    values, sources = _values(files, environ, named_root, is_option=root is not None)
     if "memsync.root" not in sources:
         raise _no_root(files)
     tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
@@ -264,23 +270,17 @@ def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> 
 
     Raises ConfigError for an unknown name or an invalid value.
     """
-    by_name = {setting.name: setting for setting in SETTINGS}
-    values, sources = dict(settings.values), dict(settings.sources)
+    from copy import copy
+
+    values = {}
     for name, text in changes.items():
-        if name not in by_name:
-            raise ConfigError(f"{where}: unknown setting {name}", hint=nearest(name, tuple(by_name)))
-        values[name] = _checked(by_name[name], _from_text(by_name[name], text), where)
-        sources[name] = where
-    return Settings(
-        settings.root_name,
-        settings.index_name,
-        values,
-        settings.kinds,
-        settings.tiers,
-        sources,
-        settings.options,
-        settings.warnings,
-    )
+        if name not in _BY_NAME:
+            raise ConfigError(f"{where}: unknown setting {name}", hint=nearest(name, tuple(_BY_NAME)))
+        values[name] = _checked(_BY_NAME[name], _from_text(_BY_NAME[name], text), where)
+    changed = copy(settings)
+    changed.values = {**settings.values, **values}
+    changed.sources = {**settings.sources, **dict.fromkeys(values, where)}
+    return changed
 
 
 def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -289,12 +289,9 @@ def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in sorted(names)}
 
 
-def find_config(
-    config: str | os.PathLike[str] | None = None, root: str | os.PathLike[str] | None = None
-) -> ConfigFile | None:
+def find_config(config: _AnyPath | None = None, root: _AnyPath | None = None) -> ConfigFile | None:
     """Return the file that would override the user's own in `load_settings`, even if it is invalid or not trusted."""
-    named = os.fspath(config or os.environ.get("MEMSYNC_CONFIG") or "")
-    return _files(named, root, None, os.environ)[0].over
+    return _files(config, root, None, os.environ)[0].over
 
 
 def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
@@ -303,38 +300,41 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
 
     given = _given(file)
     own = users_own([])
-    otherwise = {**_defaults(), **(_given(own) if own is not None else {})}
+    otherwise = {**_DEFAULTS, **(_given(own) if own is not None else {})}
     return {name: given[name] for name in risky_settings(file, given, otherwise)}
 
 
 def _files(
-    named: str, root: str | os.PathLike[str] | None, cwd: str | os.PathLike[str] | None, environ: Mapping[str, str]
+    config: _AnyPath | None, root: _AnyPath | None, cwd: _AnyPath | None, environ: Mapping[str, str]
 ) -> tuple[_Files, str]:
     """Return the config files in use, and the memory root from `--root` or MEMSYNC_ROOT (empty if neither is set)."""
-    variable = environ.get("MEMSYNC_ROOT", "")
-    where = "MEMSYNC_ROOT" if root is None else "--root"
-    wanted = os.path.abspath(expanded(os.fspath(root), where)) if root is not None else expanded(variable, where)
-    if named:
-        return _Files(None, parse_config(expanded(named, "--config")), True, ()), wanted
+    if root is not None:
+        named_root = os.path.abspath(expanded(os.fspath(root), "--root"))
+    else:
+        named_root = expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
+    named_config = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
+    if named_config:
+        return _Files(None, parse_config(expanded(named_config, "--config")), True, ()), named_root
     ignored = list[str]()
     own = users_own(ignored)
-    for file in found_above(os.path.abspath(wanted or cwd or os.getcwd()), ignored):
-        if (own is None or file.path != own.path) and not (wanted and real(root_of(file)) != real(wanted)):
-            return _Files(own, file, False, ignored), wanted
-    return _Files(own, None, False, ignored), wanted
+    for file in found_above(os.path.abspath(named_root or cwd or os.getcwd()), ignored):
+        is_of_root = not named_root or realpath(root_of(file)) == realpath(named_root)
+        if is_of_root and (own is None or file.path != own.path):
+            return _Files(own, file, False, ignored), named_root
+    return _Files(own, None, False, ignored), named_root
 
 
 def _values(
-    files: _Files, environ: Mapping[str, str], wanted: str, *, is_option: bool
+    files: _Files, environ: Mapping[str, str], named_root: str, *, is_option: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return (values of all settings, sources of those that are not defaults).
 
-    `wanted` is the memory root from `--root` (`is_option`) or MEMSYNC_ROOT.
+    `named_root` is the memory root from `--root` (`is_option`) or MEMSYNC_ROOT.
     """
-    values = _defaults()
+    values = dict(_DEFAULTS)
     sources: dict[str, str] = {}
     if files.own is not None:
-        is_its_root = files.over is None and (not wanted or real(wanted) == real(root_of(files.own)))
+        is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
         for name, value in _given(files.own).items():
             if is_its_root or name not in OF_ONE_ROOT:
                 values[name], sources[name] = value, files.own.where(name)
@@ -345,23 +345,16 @@ def _values(
     for setting, value in _in_environment(environ):
         values[setting.name], sources[setting.name] = value, setting.variable
     if is_option:
-        values["memsync.root"], sources["memsync.root"] = wanted, "--root"
+        values["memsync.root"], sources["memsync.root"] = named_root, "--root"
     if files.over is not None and not files.is_named:
         _check_trust(files.over, values, sources, otherwise)
     return values, sources
 
 
-def _defaults() -> dict[str, Any]:
-    return {setting.name: setting.default for setting in SETTINGS}
-
-
 def _given(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file, in its order. Raises ConfigError for an unknown name or an invalid value."""
-    by_name = {setting.name: setting for setting in SETTINGS}
-    return {
-        name: _checked(by_name[name], value, file.where(name))
-        for name, value in file.settings(tuple(by_name), tuple(GLOB_TABLES))
-    }
+    given = file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES))
+    return {name: _checked(_BY_NAME[name], value, file.where(name)) for name, value in given}
 
 
 def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]:
@@ -393,11 +386,10 @@ def _check_trust(
         import shlex  # here, because every command reads settings at its start
 
         name = risky[0]
-        variable = next(setting.variable for setting in SETTINGS if setting.name == name)
         raise ConfigError(
             f"{sources[name]}: {name} needs your trust, because memsync found this file by itself",
             hint=f"Read the file. If you trust it, run: memsync trust {shlex.quote(file.path)}\n"
-            f"Or set {variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
+            f"Or set {_BY_NAME[name].variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from memsync.errors import FilesystemError
 from memsync.settings.config_file import ConfigFile
-from memsync.settings.paths import is_beneath, real, root_of
+from memsync.settings.paths import is_beneath, root_of
 from memsync.system.user_folders import digest_of, other_writer, state_folder, write_own_file
 
 HARMLESS = frozenset(
@@ -43,7 +43,7 @@ def risky_settings(file: ConfigFile, given: Mapping[str, Any], otherwise: Mappin
 
     `given` holds the file's settings, `otherwise` the values without the file; equal values need no trust.
     """
-    leads_out = not is_beneath(real(root_of(file)), real(os.path.dirname(file.path)))
+    leads_out = not is_beneath(os.path.realpath(root_of(file)), os.path.realpath(os.path.dirname(file.path)))
     return [
         name
         for name, value in given.items()
@@ -53,13 +53,13 @@ def risky_settings(file: ConfigFile, given: Mapping[str, Any], otherwise: Mappin
 
 def is_trusted(file: ConfigFile) -> bool:
     """Tell whether the user has trusted this file with exactly this content."""
-    path = real(file.path)
+    path = os.path.realpath(file.path)
     return _record(_place(path)) == (path, _content_digest(file))
 
 
 def trust(file: ConfigFile) -> None:
     """Let a file set everything until its content changes. Raises FilesystemError."""
-    path = real(file.path)
+    path = os.path.realpath(file.path)
     place = _place(path)
     record = json.dumps({"path": path, "sha256": _content_digest(file)})
     try:
@@ -70,7 +70,7 @@ def trust(file: ConfigFile) -> None:
 
 def revoke(path: str) -> bool:
     """Revoke the trust in a file; return whether it was trusted. Raises FilesystemError."""
-    place = _place(real(path))
+    place = _place(os.path.realpath(path))
     try:
         os.unlink(place)
     except FileNotFoundError:

@@ -11,7 +11,7 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import apsw
 from msgspec.structs import asdict
 
 from memsync.errors import IndexTooNew
-from memsync.index.sqlite.database_files import create_private
+from memsync.index.sqlite.database_files import create_private, read_transaction, write_transaction
 from memsync.index.sqlite.vectors import are_unit
 from memsync.model.query import EmbeddingSpace
 
@@ -131,25 +131,16 @@ class VectorDatabase:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Run the body in one write transaction; commit it, or roll it back if the body raises."""
-        self._db.execute("BEGIN IMMEDIATE")
         try:
-            yield
-            self._db.execute("COMMIT")
+            with write_transaction(self._db):
+                yield
         except BaseException:
-            if self._db.in_transaction:  # some errors roll back by themselves
-                self._db.execute("ROLLBACK")
             self._numbers = {}  # it may contain a space that was rolled back
             raise
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Run the body in one read transaction, so that all its queries see the same state."""
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a read transaction, in which all queries see the same state."""
+        return read_transaction(self._db)
 
     def identity(self) -> str:
         """Return this database's random id, which a replacement does not have."""

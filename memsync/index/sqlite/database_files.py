@@ -1,4 +1,4 @@
-"""Make, rename, remove and replace a database's files without ever mixing them with another database's.
+"""What all databases share: their files, transactions and errors. Files are never mixed with another database's.
 
 SQLite finds a database's log or journal only by its name, and plays it back into the database next to it. Next to
 another database it would destroy that. So each change of names is synced to the disk before the next one: otherwise
@@ -97,6 +97,30 @@ def replace(path: Path, by: Path) -> None:
         remove_side_files(path)
         by.replace(path)
         _sync_folder(path.parent)
+
+
+@contextmanager
+def write_transaction(database: apsw.Connection) -> Iterator[None]:
+    """Run the body in a write transaction; commit it at the end, or roll it back if the body raises."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # some errors roll back by themselves
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def read_transaction(database: apsw.Connection) -> Iterator[None]:
+    """Run the body in a read transaction, so that all its queries see the same state."""
+    database.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if database.in_transaction:  # some errors end it
+            database.execute("ROLLBACK")
 
 
 @contextmanager

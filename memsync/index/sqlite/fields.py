@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
+from functools import lru_cache
 from pathlib import PurePosixPath
 
-from memsync.model.note import Chunk, Note
+from memsync.model.note import Note
 
 _RUN = re.compile(
     "[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
@@ -48,18 +49,19 @@ _MONTHS = [
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
-def heading_words(heading_path: Sequence[str], moment: str) -> str:
+@lru_cache(maxsize=1_024)
+def heading_words(heading_path: tuple[str, ...], moment: str) -> str:
     """Return the headings above a chunk, outermost first, and its date in digits and words."""
     return " ".join(part for part in (*heading_path, date_words(moment)) if part)
 
 
-def context_words(note: Note, chunk: Chunk) -> str:
-    """Return the note's path, its title if that is different, aliases, note-wide tags and the speaker, as words."""
+def context_words(note: Note, *, without_title: bool) -> str:
+    """Return the note's path, its title if that is different, aliases and note-wide tags, as words."""
     path = PurePosixPath(note.path)
     stem = path.stem.replace("_", " ").replace("-", " ")
-    title = "" if note.title == path.stem or note.title in chunk.heading_path else note.title
+    title = "" if without_title or note.title == path.stem else note.title
     tags = [tag.name for tag in note.tags if tag.line == 0]
-    return " ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags, chunk.role) if part)
+    return " ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags) if part)
 
 
 def date_words(moment: str) -> str:

@@ -16,6 +16,7 @@ import apsw
 
 from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
 from memsync.index.sqlite import database_files, schema
+from memsync.index.sqlite.database_files import read_transaction, write_transaction
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import FrequencyCache, SqliteReader
 from memsync.index.sqlite.rows import note_rows
@@ -153,28 +154,17 @@ class SqliteIndex:
             if is_nested:
                 yield SqliteReader(connection, self.path, self._frequencies)
                 return
-            connection.execute("BEGIN")
-            try:
+            with read_transaction(connection):
                 yield SqliteReader(connection, self.path, self._frequencies)
-            finally:
-                if connection.in_transaction:  # some errors end the transaction
-                    connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[SqliteWriter]:
         """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         self._reopen_if_replaced()
-        with self._write_lock, self._watched(self._writer, self._inode):
-            self._writer.execute("BEGIN IMMEDIATE")
+        with self._write_lock, self._watched(self._writer, self._inode), write_transaction(self._writer):
             writer = SqliteWriter(self._writer, self.path)
-            try:
-                yield writer
-                writer.finish()
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            yield writer
+            writer.finish()
 
     def check(self, *, is_quick: bool = False) -> None:
         """Read and compare all tables of the index, or only count their rows if `is_quick`.

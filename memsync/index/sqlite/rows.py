@@ -7,6 +7,7 @@ import json
 import struct
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -17,6 +18,10 @@ from memsync.model.vocabulary import Form, NotePath
 MAX_TOKENS = 10**12
 MAX_DOLLARS = 10**6
 NANOS = 10**9
+
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+"""Return a value as JSON; equal values give equal text."""
+_path_json = lru_cache(maxsize=1_024)(to_json)
 
 
 class ChunkRows(NamedTuple):
@@ -54,7 +59,8 @@ class NoteRows(NamedTuple):
 
 def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
     """Return the rows of a note; equal notes give equal rows."""
-    maker = _RowMaker(note)
+    # The same for most chunks: the context of those whose headings have the note's title, and of the others.
+    contexts = {has_title: context_words(note, without_title=has_title) for has_title in (False, True)}
     return NoteRows(
         note.path,
         (
@@ -63,7 +69,7 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
         ),
         [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links],
         [_message_row(message) for message in note.messages],
-        [maker.chunk_rows(chunk) for chunk in chunks],
+        [_chunk_rows(note, chunk, contexts[note.title in chunk.heading_path]) for chunk in chunks],
     )  # fmt: skip
 
 
@@ -89,50 +95,30 @@ def _nanos(text: str) -> int:
     return int(dollars * NANOS) if dollars.is_finite() and 0 < dollars < MAX_DOLLARS else 0
 
 
-class _RowMaker:
-    """Makes the rows of one note's chunks; it makes values that chunks share only once."""
-
-    def __init__(self, note: Note) -> None:
-        self._note = note
-        self._paths: dict[tuple[str, ...], str] = {}
-        self._headings: dict[tuple[tuple[str, ...], str], str] = {}
-        self._contexts: dict[tuple[bool, str], str] = {}
-
-    def chunk_rows(self, chunk: Chunk) -> ChunkRows:
-        """Return the rows of one chunk."""
-        columns = self._words(chunk)
-        path = chunk.heading_path
-        if path not in self._paths:
-            self._paths[path] = to_json(path)
-        times = sorted({time for entry in chunk.entries for time in (entry.time, *entry.later) if time})
-        attributes = {pair for entry in chunk.entries for pair in entry.attributes.items()}
-        names = {name for entry in chunk.entries for name in entry.tags}
-        content = (
-            str(chunk.form), len(columns), chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
-            chunk.end_column, self._paths[path], chunk.role, times[0] if times else "", times[-1] if times else "",
-            to_json(sorted(attributes)) if attributes else "[]", f"[{','.join(map(_entry_json, chunk.entries))}]",
-            struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
-        )  # fmt: skip
-        words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
-        passage = b"" if chunk.form is Form.HEADING else chunk.content_hash
-        return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(names))
-
-    def _words(self, chunk: Chunk) -> list[tuple[str, str, str, str]]:
-        """Return the columns of each of a chunk's rows in chunk_fts.
-
-        Script without spaces has its own column, because the tokenizer would read `用SQLite` as one word.
-        """
-        moment = next((entry.time for entry in chunk.entries if entry.time), self._note.date)
-        heading = (chunk.heading_path, moment)
-        if heading not in self._headings:
-            self._headings[heading] = heading_words(chunk.heading_path, moment)
-        context = (self._note.title in chunk.heading_path, chunk.role)
-        if context not in self._contexts:
-            self._contexts[context] = context_words(self._note, chunk)
-        return [_row(words, self._headings[heading], self._contexts[context]) for words in chunk.indexed_words]
+def _chunk_rows(note: Note, chunk: Chunk, context: str) -> ChunkRows:
+    moment = next((entry.time for entry in chunk.entries if entry.time), note.date)
+    heading = heading_words(chunk.heading_path, moment)
+    context = f"{context} {chunk.role}" if chunk.role else context
+    columns = [_row(words, heading, context) for words in chunk.indexed_words]
+    times = sorted({time for entry in chunk.entries for time in (entry.time, *entry.later) if time})
+    attributes = {pair for entry in chunk.entries for pair in entry.attributes.items()}
+    tags = {name for entry in chunk.entries for name in entry.tags}
+    content = (
+        str(chunk.form), len(columns), chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
+        chunk.end_column, _path_json(chunk.heading_path), chunk.role, times[0] if times else "",
+        times[-1] if times else "", to_json(sorted(attributes)) if attributes else "[]",
+        f"[{','.join(map(_entry_json, chunk.entries))}]", struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
+    )  # fmt: skip
+    words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
+    passage = b"" if chunk.form is Form.HEADING else chunk.content_hash
+    return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(tags))
 
 
 def _row(*parts: str) -> tuple[str, str, str, str]:
+    """Return the columns of one row of chunk_fts.
+
+    Script without spaces has its own column, because the tokenizer would read `用SQLite` as one word.
+    """
     if all(map(str.isascii, parts)):
         body, heading, context = parts
         return body, heading, context, ""
@@ -150,7 +136,3 @@ def _entry_json(entry: Entry) -> str:
     while not rest[-1]:
         rest.pop()
     return f"[{numbers},{to_json(rest)[1:-1]}]"
-
-
-to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
-"""Return a value as JSON; equal values give equal text."""

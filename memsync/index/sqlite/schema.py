@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from memsync.errors import FilesystemError, IndexFailure, IndexOutdated, IndexTooNew
-from memsync.index.sqlite.database_files import create_private
+from memsync.index.sqlite.database_files import create_private, write_transaction
 
 BUSY_TIMEOUT_MS = 10_000
 READER_CACHE_KIB = 512
@@ -200,18 +200,13 @@ def prepare(connection: apsw.Connection) -> None:
             f"the index has schema version {version}, which was replaced by {SCHEMA_VERSION}",
             hint="Run memsync sync: it is rebuilt from the files.",
         )
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(connection):
         # Another process may have made the tables while this one waited for the lock.
         version = connection.pragma("user_version")
         _check_tables(connection, version)
         if version == 0:
             run_all(connection, TABLES)
             connection.pragma("user_version", SCHEMA_VERSION)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def capabilities() -> tuple[str, str]:
