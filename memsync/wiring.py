@@ -65,7 +65,6 @@ def make_index(settings: Settings) -> Index:
 
 
 def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
-    """Return what opens an index, and the name of its file. Raises ConfigError for an unknown backend."""
     backend = settings["index.backend"]
     if backend not in INDEXES:
         raise ConfigError(f"index.backend is {backend!r}", hint=f"Set it to one of: {', '.join(INDEXES)}.")

@@ -45,16 +45,16 @@ class CrossEncoder(PooledModel["TextCrossEncoder"]):
         model, pool = self._load()
         question = question[:MAX_CHARS]
 
-        def logit(text: str) -> float:
+        def logit_of(text: str) -> float:
             return float(next(iter(model.rerank(question, [text[:MAX_CHARS]]))))
 
         try:
-            logits = list(pool.map(logit, texts))
+            logits = list(pool.map(logit_of, texts))
         except Exception as error:
             raise EmbedderError(f"the reranking model {self.name} failed: {_reason(error)}") from error
         if any(map(math.isnan, logits)):
             raise EmbedderError(f"the reranking model {self.name} returned a value that is not a number")
-        return [_logistic(value) for value in logits]
+        return [1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit)))) for logit in logits]
 
     def _load_model(self) -> TextCrossEncoder:
         if self._failure is not None and time.monotonic() - self._failure[1] < RETRY_SECONDS:
@@ -127,7 +127,3 @@ def load(name: str, threads: int) -> CrossEncoder:
 def _reason(error: Exception) -> str:
     """Return an error's message as one line; network errors may have several lines."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _logistic(logit: float) -> float:
-    return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit))))

@@ -82,19 +82,19 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
         *,
         threads: int,
         folder: Path | None = None,
-        max_tokens: int | None = None,
+        texts_fit: bool = False,
         check: Callable[[], object] = lambda: None,
     ) -> None:
         """`folder` holds the model's files; without it, fastembed fetches them.
 
-        With `max_tokens`, the caller passes only texts that fit into the model's window, and their length is not
+        With `texts_fit`, the caller passes only texts that fit into the model's window, and their length is not
         checked. `check` is called each time before the model is loaded.
         """
         super().__init__(threads)
         self._space = space
         self._name = name
         self._folder = folder
-        self._fits = max_tokens is not None
+        self._texts_fit = texts_fit
         self._check = check
 
     @property
@@ -120,7 +120,7 @@ class FastembedEmbedder(PooledModel["TextEmbedding"]):
         """Embed a passage of any length; if it exceeds the window, return the mean of its two halves' vectors."""
         import numpy as np
 
-        if self._fits or self._window_holds(text) or len(text) < 2:
+        if self._texts_fit or self._window_holds(text) or len(text) < 2:
             return self._embed_once(text, is_query=False)
         middle = text.rfind(" ", 1, len(text) // 2 + 1)
         middle = middle if middle > 0 else len(text) // 2
@@ -187,11 +187,14 @@ def supported(
     Raises UnknownModel if there is none. Its message calls the model a `what`, suggests similar names among `models`
     and memsync's `own`, and ends with `advice`.
     """
-    known = {model["model"].lower(): model for model in models}
-    if name.lower() not in known:
-        hint = f"{_nearest(name, [*own, *(model['model'] for model in known.values())])}{advice}"
-        raise UnknownModel(f"no {what} is called {name!r}", hint=hint)
-    return known[name.lower()]
+    models_by_name = {model["model"].lower(): model for model in models}
+    if name.lower() not in models_by_name:
+        full_names = [*own, *(model["model"] for model in models_by_name.values())]
+        short_names = {full_name.split("/")[-1].lower(): full_name for full_name in full_names}
+        close = difflib.get_close_matches(name.split("/")[-1].lower(), short_names, n=3, cutoff=0.4)
+        suggestion = f"Did you mean {' or '.join(short_names[short] for short in close)}? " if close else ""
+        raise UnknownModel(f"no {what} is called {name!r}", hint=f"{suggestion}{advice}")
+    return models_by_name[name.lower()]
 
 
 def cache_dir() -> str:
@@ -210,9 +213,3 @@ def checked_content(path: Path, sha256: str, *, model: str, hint: str) -> bytes:
         difference = f"its SHA-256 begins with {digest[:12]}, not with {sha256[:12]}"
         raise EmbedderError(f"the {model}'s {path} is damaged: {difference}", hint=hint)
     return content
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    short_names = {known.split("/")[-1].lower(): known for known in names}
-    close = difflib.get_close_matches(name.split("/")[-1].lower(), short_names, n=3, cutoff=0.4)
-    return f"Did you mean {' or '.join(short_names[short] for short in close)}? " if close else ""

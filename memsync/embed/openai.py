@@ -95,7 +95,6 @@ def load(model: str) -> OpenAIEmbedder:
 
 
 def _explained(error: Exception, model: str, url: str) -> EmbedderError:
-    """Return the server's error as an EmbedderError that says what to do."""
     import openai
 
     later = "Sync again later: nothing is lost."

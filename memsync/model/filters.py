@@ -63,7 +63,7 @@ def _one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
         close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
         raise UsageError(
             f"{name}:{value} is not known",
-            hint=f"Did you mean {name}:{close[0]}?" if close else f"Known are {', '.join(allowed)}.",
+            hint=f"Did you mean {name}:{close[0]}?" if close else f"Known values: {', '.join(allowed)}.",
         )
 
     return read

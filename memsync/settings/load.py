@@ -298,10 +298,10 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file that need the user's trust. Raises ConfigError for invalid settings."""
     from memsync.settings.trust import risky_settings
 
-    given = _given(file)
+    values = _settings_in(file)
     own = users_own([])
-    otherwise = {**_DEFAULTS, **(_given(own) if own is not None else {})}
-    return {name: given[name] for name in risky_settings(file, given, otherwise)}
+    without_file = {**_DEFAULTS, **(_settings_in(own) if own is not None else {})}
+    return {name: values[name] for name in risky_settings(file, values, without_file)}
 
 
 def _files(
@@ -335,30 +335,29 @@ def _values(
     sources: dict[str, str] = {}
     if files.own is not None:
         is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
-        for name, value in _given(files.own).items():
+        for name, value in _settings_in(files.own).items():
             if is_its_root or name not in OF_ONE_ROOT:
                 values[name], sources[name] = value, files.own.where(name)
-    otherwise = dict(values)
+    without_file = dict(values)
     if files.over is not None:
-        for name, value in _given(files.over).items():
+        for name, value in _settings_in(files.over).items():
             values[name], sources[name] = value, files.over.where(name)
     for setting, value in _in_environment(environ):
         values[setting.name], sources[setting.name] = value, setting.variable
     if is_option:
         values["memsync.root"], sources["memsync.root"] = named_root, "--root"
     if files.over is not None and not files.is_named:
-        _check_trust(files.over, values, sources, otherwise)
+        _check_trust(files.over, values, sources, without_file)
     return values, sources
 
 
-def _given(file: ConfigFile) -> dict[str, Any]:
-    """Return the settings in a file, in its order. Raises ConfigError for an unknown name or an invalid value."""
-    given = file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES))
-    return {name: _checked(_BY_NAME[name], value, file.where(name)) for name, value in given}
+def _settings_in(file: ConfigFile) -> dict[str, Any]:
+    pairs = file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES))
+    return {name: _checked(_BY_NAME[name], value, file.where(name)) for name, value in pairs}
 
 
 def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings in the environment with their values. Raises ConfigError like `_given`."""
+    """Yield the settings in the environment with their values. Raises ConfigError like `_settings_in`."""
     variables = {setting.variable: setting for setting in SETTINGS}
     for variable, text in environ.items():
         if variable in variables and text != "":
@@ -374,14 +373,14 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def _check_trust(
-    file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], otherwise: Mapping[str, Any]
+    file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], without_file: Mapping[str, Any]
 ) -> None:
     """Raise ConfigError if a file that was found automatically sets something that needs the user's trust."""
     # Imported here, because a start without a config file does not need it.
     from memsync.settings.trust import is_trusted, risky_settings
 
-    decided = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
-    risky = risky_settings(file, decided, otherwise)
+    set_values = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
+    risky = risky_settings(file, set_values, without_file)
     if risky and not is_trusted(file):
         import shlex  # here, because every command reads settings at its start
 

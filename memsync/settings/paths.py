@@ -23,7 +23,7 @@ def expanded(text: str, where: str) -> str:
     return path
 
 
-def is_beneath(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """Tell whether a path is equal to a folder or inside it; both are absolute."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
@@ -55,7 +55,7 @@ def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
     if not named:
         return default_index_dir(root)
     index_dir = os.path.realpath(os.path.join(base, expanded(named, where)))
-    if is_beneath(root, index_dir):
+    if is_inside(root, index_dir):
         raise ConfigError(
             f"the memory root {root} is inside the index folder {index_dir}", hint="Set index.dir to another folder."
         )

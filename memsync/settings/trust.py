@@ -15,7 +15,7 @@ from typing import Any
 
 from memsync.errors import FilesystemError
 from memsync.settings.config_file import ConfigFile
-from memsync.settings.paths import is_beneath, root_of
+from memsync.settings.paths import is_inside, root_of
 from memsync.system.user_folders import digest_of, other_writer, state_folder, write_own_file
 
 HARMLESS = frozenset(
@@ -38,16 +38,16 @@ HARMLESS = frozenset(
 _MAX_RECORD_BYTES = 20_000
 
 
-def risky_settings(file: ConfigFile, given: Mapping[str, Any], otherwise: Mapping[str, Any]) -> list[str]:
+def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings in a file that need the user's trust, in the file's order.
 
-    `given` holds the file's settings, `otherwise` the values without the file; equal values need no trust.
+    `values` holds the file's settings, `without_file` the values without the file; equal values need no trust.
     """
-    leads_out = not is_beneath(os.path.realpath(root_of(file)), os.path.realpath(os.path.dirname(file.path)))
+    leads_out = not is_inside(os.path.realpath(root_of(file)), os.path.realpath(os.path.dirname(file.path)))
     return [
         name
-        for name, value in given.items()
-        if (leads_out if name == "memsync.root" else name not in HARMLESS and value != otherwise[name])
+        for name, value in values.items()
+        if (leads_out if name == "memsync.root" else name not in HARMLESS and value != without_file[name])
     ]
 
 

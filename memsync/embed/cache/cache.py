@@ -55,7 +55,7 @@ class SqliteVectorCache:
 
     def identity(self) -> str:
         """Return an id of this database, which a replacement does not have; empty text if it cannot be used now."""
-        return self._asked(lambda database: database.identity(), "")
+        return self._with_database(lambda database: database.identity(), "")
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the cached float16 vectors of these content hashes."""
@@ -66,7 +66,7 @@ class SqliteVectorCache:
                 self._touch(database, old, broken)
             return vectors
 
-        return self._asked(find, {}) if hashes else {}
+        return self._with_database(find, {}) if hashes else {}
 
     def _touch(self, database: VectorDatabase, old: Sequence[int], broken: Sequence[int]) -> None:
         """Record which vectors were used; skip it if the database cannot be written, since reading has worked."""
@@ -79,10 +79,7 @@ class SqliteVectorCache:
     def put(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
     ) -> bool:
-        """Store vectors by content hash, given as float32 arrays or as float16 bytes; skip invalid vectors.
-
-        Cached vectors stay, unless `replace`. Returns False if the cache cannot be written now.
-        """
+        """Store valid vectors by content hash, as float32 arrays or float16 bytes; False if it cannot write now."""
         values = _usable(space, vectors)
 
         def add(database: VectorDatabase) -> bool:
@@ -90,11 +87,11 @@ class SqliteVectorCache:
                 database.add(space, values, replace=replace)
             return True
 
-        return self._asked(add, False, writes=True) if values else True
+        return self._with_database(add, False, writes=True) if values else True
 
     def trim(self) -> None:
         """Delete the least recently used vectors if the cache has become too large."""
-        self._asked(lambda database: database.trim(self._max_bytes), None, writes=True)
+        self._with_database(lambda database: database.trim(self._max_bytes), None, writes=True)
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
@@ -108,12 +105,14 @@ class SqliteVectorCache:
 
     # ----------------------------------------------------------------------------------------- faults
 
-    def _asked(self, work: Callable[[VectorDatabase], _Result], otherwise: _Result, *, writes: bool = False) -> _Result:
-        """Return the result of `work`, or `otherwise` if the cache cannot be used now."""
+    def _with_database(
+        self, work: Callable[[VectorDatabase], _Result], default: _Result, *, writes: bool = False
+    ) -> _Result:
+        """Return the result of `work`, or `default` if the cache cannot be used now."""
         with self._guard:
             now = time.monotonic()
             if now < self._rest_until or (writes and now < self._busy_until):
-                return otherwise
+                return default
             try:
                 return work(self._opened())
             except (apsw.BusyError, apsw.LockedError):  # another process writes, which is not a fault
@@ -126,7 +125,7 @@ class SqliteVectorCache:
                 self._fault(error.message)
             except (apsw.Error, OSError) as error:
                 self._fault(str(error))
-            return otherwise
+            return default
 
     def _opened(self) -> VectorDatabase:
         """Return the database at the path; open it again if the file was removed or replaced."""

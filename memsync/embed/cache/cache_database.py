@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
-from msgspec.structs import asdict
 
 from memsync.errors import IndexTooNew
 from memsync.index.sqlite.database_files import create_private, read_transaction, write_transaction
@@ -159,8 +158,8 @@ class VectorDatabase:
         spaces = []
         for number, name, description in self._db.execute("SELECT id, name, description FROM space ORDER BY id"):
             try:
-                space = EmbeddingSpace(**json.loads(str(description)))
-            except (TypeError, ValueError, RecursionError):
+                space = EmbeddingSpace.described(str(description))
+            except (ValueError, RecursionError):
                 space = None
             if space is None or space.name != name:
                 raise apsw.CorruptError(f"the description of space {number} does not fit its name")
@@ -175,8 +174,8 @@ class VectorDatabase:
     def _number_made(self, space: EmbeddingSpace) -> int:
         number = self._number(space)
         if number is None:
-            description = json.dumps(asdict(space), sort_keys=True)
-            self._db.execute("INSERT INTO space (name, description) VALUES (?, ?)", (space.name, description))
+            row = (space.name, space.description)
+            self._db.execute("INSERT INTO space (name, description) VALUES (?, ?)", row)
             number = self._numbers[space.name] = self._db.last_insert_rowid()
         return number
 
@@ -250,7 +249,6 @@ class VectorDatabase:
 
 
 def _is_sound(digest: object, check: object, value: object, size: int) -> bool:
-    """Return whether a row is unchanged since it was written."""
     return (
         isinstance(digest, bytes)
         and len(digest) == HASH_BYTES

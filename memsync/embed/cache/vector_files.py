@@ -75,10 +75,8 @@ def chosen(spaces: Sequence[CachedSpace], names: Sequence[str]) -> list[CachedSp
     """Return the spaces with these names or models; all if `names` is empty. Raises UsageError for an unknown name."""
     for name in names:
         if not any(name in (cached.space.name, cached.space.model) for cached in spaces):
-            known = ", ".join(cached.space.name for cached in spaces)
-            raise UsageError(
-                f"the vector cache has no space {name}", hint=f"It has: {known}" if known else "It is empty."
-            )
+            hint = f"It has: {', '.join(cached.space.name for cached in spaces)}" if spaces else "It is empty."
+            raise UsageError(f"the vector cache has no space {name}", hint=hint)
     return [cached for cached in spaces if not names or cached.space.name in names or cached.space.model in names]
 
 
@@ -121,8 +119,8 @@ def import_vectors(path: Path, max_bytes: int, stream: BinaryIO, size: int, prog
     spaces = _spaces(source)
     with _opened(path) as database:
         with database.writing():
-            known = {cached.space.name: cached.space for cached in database.spaces()}
-            if any(known.get(space.name, space) != space for space in spaces):
+            own_spaces = {cached.space.name: cached.space for cached in database.spaces()}
+            if any(own_spaces.get(space.name, space) != space for space in spaces):
                 raise _refused("it describes its spaces differently from the cache")
             done = [_read_space(database, space, source, max_bytes, size, progress) for space in spaces]
             digest = source.digest()
@@ -170,8 +168,8 @@ def _read_space(
 
 def _check(done: Sequence[_Read]) -> None:
     """Raise UsageError if any vector is invalid or differs from the cache's vector for the same text."""
-    if wrong := sum(read.not_vectors for read in done):
-        raise _refused(f"{wrong:,} of its vectors are not finite or not of unit length")
+    if invalid := sum(read.not_vectors for read in done):
+        raise _refused(f"{invalid:,} of its vectors are not finite or not of unit length")
     if differing := sum(read.differing for read in done):
         raise _refused(f"{differing:,} of its vectors differ from those that the cache has for the same texts")
 
@@ -181,16 +179,15 @@ def _add_block(database: VectorDatabase, space: EmbeddingSpace, values: dict[byt
     import numpy as np
 
     read.not_vectors += are_unit(list(values.values())).count(False)
-    known = database.find(space, list(values))[0]
+    cached = database.find(space, list(values))[0]
     with np.errstate(over="ignore", invalid="ignore"):
-        cosines = to_matrix(list(known.values())) * to_matrix([values[digest] for digest in known])
+        cosines = to_matrix(list(cached.values())) * to_matrix([values[digest] for digest in cached])
         is_alike = cosines.sum(axis=1) > MIN_COSINE  # false if a vector is not finite
-    read.differing += len(known) - int(np.count_nonzero(is_alike))
+    read.differing += len(cached) - int(np.count_nonzero(is_alike))
     read.added += database.add(space, values)
 
 
 def _spaces(source: _Summed) -> list[EmbeddingSpace]:
-    """Read the file's header and return its spaces. Raises UsageError if the file has another format."""
     magic = source.some(len(MAGIC))
     if magic != MAGIC:
         if magic.startswith(MAGIC[:-2]):
@@ -256,7 +253,6 @@ class _Summed:
 
 
 def _block_records(space: EmbeddingSpace) -> int:
-    """Return how many records a block has at most."""
     return max(1, BLOCK_BYTES // (HASH_BYTES + value_bytes(space.dimension)))
 
 

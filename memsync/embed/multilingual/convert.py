@@ -131,7 +131,6 @@ def _normalizer() -> dict[str, Any]:
 
 
 def _post_processor(model: PackedModel) -> dict[str, Any]:
-    """Return the post-processor that puts the begin and end tokens around a text."""
     begin, end = model.pieces[model.begin], model.pieces[model.end]
     around = [
         {"SpecialToken": {"id": begin, "type_id": 0}},
@@ -292,8 +291,8 @@ class _Graph:
         )
         self._node("Identity", [output], ["last_hidden_state"])
         graph = helper.make_graph(self._nodes, "multilingual-e5-small", inputs, [states], list(self._weights.values()))
-        made = helper.make_model(
+        model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_RUNTIME, 1)], ir_version=10
         )
-        content: bytes = made.SerializeToString(deterministic=True)
+        content: bytes = model.SerializeToString(deterministic=True)
         return content

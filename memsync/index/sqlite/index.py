@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
+import msgspec
 
 from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
 from memsync.index.sqlite import database_files, schema
@@ -77,7 +78,7 @@ class SqliteIndex:
                 active = copy_vectors(self.path, other._writer)
             if active:
                 with other.writing() as writer:
-                    writer.prepare_space(EmbeddingSpace(**json.loads(active)))
+                    writer.prepare_space(EmbeddingSpace.described(active))
             other._empty_log()
             other.close()
             aside = database_files.set_aside(self.path) if damage is not None else None
@@ -105,7 +106,7 @@ class SqliteIndex:
                     self._begin_anew(damage)
                 finally:
                     self._reopen()
-        hint = "Ask again: what is not indexed yet is read from the files. memsync sync does all of it."
+        hint = "Run the command again: it reads from the files what is not indexed yet. memsync sync indexes all notes."
         return IndexDamaged(self._damage or f"{damage.message}; it was rebuilt meanwhile", hint=hint)
 
     @contextmanager
@@ -167,10 +168,7 @@ class SqliteIndex:
             writer.finish()
 
     def check(self, *, is_quick: bool = False) -> None:
-        """Read and compare all tables of the index, or only count their rows if `is_quick`.
-
-        Replaces a damaged index by a new one and raises IndexDamaged.
-        """
+        """Read and compare all tables, or only count their rows; raise IndexDamaged after replacing a damaged index."""
         with self.reading() as reader:
             reader.check(is_quick=is_quick)
 
@@ -298,6 +296,8 @@ class _ThreadReader(threading.local):
     inode = 0
 
 
+_UNREADABLE = (UnicodeDecodeError, json.JSONDecodeError, msgspec.DecodeError, zlib.error)
+"""Errors from values that no memsync writes."""
 _SUSPECT = (apsw.SQLError, apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError, apsw.NoMemError)
 """SQLite's errors that can mean either a bug of ours or damaged data."""
 
@@ -338,11 +338,10 @@ def _remove_if_possible(path: Path) -> None:
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, each with a hint on what to do."""
     try:
         with database_files.sqlite_errors(f"the index {path}"):
             yield
-    except (apsw.NotADBError, apsw.CorruptError, UnicodeDecodeError, json.JSONDecodeError, zlib.error) as error:
+    except (apsw.NotADBError, apsw.CorruptError, *_UNREADABLE) as error:
         raise _Unhealed(path, error) from error
     except apsw.Error as error:
         raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync rebuild") from error

@@ -18,12 +18,11 @@ from msgspec.structs import asdict
 from memsync.errors import UsageError
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.fields import all_of, any_of, is_single_word
-from memsync.index.sqlite.integrity import find_damage, uneven, unseen_vectors
+from memsync.index.sqlite.integrity import find_damage, places_of_word, uneven, unseen_vectors, word_rows
 from memsync.index.sqlite.queries import chunk_and_item
 from memsync.index.sqlite.rows import NANOS
 from memsync.index.sqlite.similar import similar_passages
 from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
-from memsync.index.sqlite.words import places_of_word, word_rows
 from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
@@ -122,10 +121,7 @@ class SqliteReader:
         return weights
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
-        """Return (chunk id, number from 1) of the groups' entries that have every phrase and no excluded word.
-
-        Returns None if the query has neither: then all entries are allowed.
-        """
+        """Return (chunk id, number from 1) of the groups' entries with every phrase and no excluded word; None: all."""
         if not query.phrases and not query.exclusions:
             return None
         groups = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.GROUP]
@@ -199,12 +195,7 @@ class SqliteReader:
     def repetitions(
         self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
     ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
-        """Return groups of equal (score 1) or similar passages in several notes, highest score first.
-
-        Passages with a cosine of `min_score` or more are joined into a group. Leaves out passages under `min_tokens`
-        tokens and archived notes. Considers the `max_pairs` nearest pairs of the `max_compared` longest passages; also
-        returns the number of passages that were not compared. `progress` may raise to stop the work.
-        """
+        """Return groups of equal or similar passages of several notes, and how many passages were not compared."""
         places: dict[int, list[Place]] = {}
         lengths: dict[int, int] = {}
         for passage, tokens, *place in self._rows(queries.SINGLE_ENTRIES, {"tokens": min_tokens}):
@@ -238,7 +229,7 @@ class SqliteReader:
     def costs(self, by: str, since: str) -> list[Cost]:
         """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""
         if by not in queries.COST_KEYS:
-            raise UsageError(f"costs by {by!r} are not known", hint=f"Write {', '.join(queries.COST_KEYS)}.")
+            raise UsageError(f"cannot sum costs by {by!r}", hint=f"Use one of: {', '.join(queries.COST_KEYS)}.")
         key, order = queries.COST_KEYS[by]
         rows = self._rows(queries.COSTS.format(key=key, order=order), {"since": since})
         return [Cost(name, _usage(usage)) for name, *usage in rows]
@@ -290,7 +281,7 @@ class SqliteReader:
     def spaces(self) -> list[EmbeddingSpace]:
         """Return every space, including retired ones."""
         rows = self._rows("SELECT description FROM space ORDER BY id")
-        return [EmbeddingSpace(**json.loads(description)) for (description,) in rows]
+        return [EmbeddingSpace.described(description) for (description,) in rows]
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Return (content hash, float16 vector) of a space's vectors with a higher hash than `after`, by hash."""
@@ -374,16 +365,11 @@ class SqliteReader:
 
     def _space(self, state: str) -> EmbeddingSpace | None:
         description = self._value("SELECT description FROM space WHERE state = ?", (state,))
-        return EmbeddingSpace(**json.loads(description)) if description else None
+        return EmbeddingSpace.described(description) if description else None
 
     def _space_number(self, space: EmbeddingSpace) -> int | None:
         number: int | None = self._value("SELECT id FROM space WHERE name = ?", (space.name,))
         return number
-
-
-def describe_space(space: EmbeddingSpace) -> str:
-    """Return a space as JSON text for the `space` table."""
-    return json.dumps(asdict(space), sort_keys=True)
 
 
 def _ranked(scored: Iterable[tuple[int, float]]) -> list[Candidate]:

@@ -83,7 +83,6 @@ def _message_row(message: Message) -> tuple[Any, ...]:
 
 
 def _tokens(text: str) -> int:
-    """Return a number of tokens, at most MAX_TOKENS; 0 if the text is not a number."""
     return min(int(text), MAX_TOKENS) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 

@@ -7,7 +7,6 @@ which one is right, so the vector is computed again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import compress, islice
@@ -54,13 +53,13 @@ def copy_vectors(source: Path, target: apsw.Connection) -> str:
     with closing(database):
         database.set_busy_timeout(1_000)
         spaces, active = _spaces(database)
-        for number, (name, description, dimension) in spaces.items():
-            target.execute(_INSERT_SPACE, (number, name, description, dimension))
-            target.execute(_INSERT_META, (f"{SPACE_KEY}{number}", description))
+        for number, space in spaces.items():
+            target.execute(_INSERT_SPACE, (number, space.name, space.description, space.dimension))
+            target.execute(_INSERT_META, (f"{SPACE_KEY}{number}", space.description))
         readable = _readable(database, 0, _LAST) if spaces else iter(())
         while rows := list(islice(readable, BLOCK_ROWS)):
-            for number, (_, _, dimension) in spaces.items():
-                target.executemany(_INSERT_VECTOR, _usable(rows, number, dimension))
+            for number, space in spaces.items():
+                target.executemany(_INSERT_VECTOR, _usable(rows, number, space.dimension))
         load_vec0(database)
         for number in spaces:
             target.executemany(_FORGET, [(digest, number) for digest in _doubtful(database, number)])
@@ -76,35 +75,30 @@ def _doubtful(database: apsw.Connection, space: int) -> Iterator[bytes]:
                 yield digest
 
 
-def _spaces(database: apsw.Connection) -> tuple[dict[int, tuple[str, str, int]], str]:
-    """Return (name, description, dimension) of each space by its number, and the description of the active one."""
-    spaces: dict[int, tuple[str, str, int]] = {}
+def _spaces(database: apsw.Connection) -> tuple[dict[int, EmbeddingSpace], str]:
+    """Return each space by its number, and the description of the active one."""
+    spaces: dict[int, EmbeddingSpace] = {}
     active = ""
     with suppress(apsw.Error):
         for number, name, description, dimension, state in database.execute(_SPACES):
-            if _is_space(name, description, dimension):
-                spaces[number] = (name, description, dimension)
-                active = description if state == "active" else active
+            space = _described(description)
+            if space is not None and (space.name, space.dimension) == (name, dimension):
+                spaces[number] = space
+                active = space.description if state == "active" else active
     with suppress(apsw.Error):
         for number, description in database.execute(_SPACES_AGAIN):
-            name, dimension = _named(description)
-            if number not in spaces and _is_space(name, description, dimension):
-                spaces[number] = (name, description, dimension)
+            space = _described(description)
+            if space is not None:
+                spaces.setdefault(number, space)
     if not active and len(spaces) == 1:
-        active = next(iter(spaces.values()))[1]
+        active = next(iter(spaces.values())).description
     return spaces, active
 
 
-def _named(description: object) -> tuple[str, int]:
-    try:
-        space = EmbeddingSpace(**json.loads(str(description)))
-    except (TypeError, ValueError):
-        return "", 0
-    return space.name, space.dimension
-
-
-def _is_space(name: object, description: object, dimension: object) -> bool:
-    return bool(name) and _named(description) == (name, dimension)
+def _described(description: object) -> EmbeddingSpace | None:
+    with suppress(ValueError, RecursionError):
+        return EmbeddingSpace.described(str(description))
+    return None
 
 
 def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tuple[Any, ...]]:

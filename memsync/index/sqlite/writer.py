@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
 from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
-from memsync.index.sqlite.reader import SqliteReader, describe_space
+from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.salvage import SPACE_KEY
 from memsync.index.sqlite.vectors import to_float16, to_int8
@@ -113,12 +113,12 @@ class SqliteWriter(SqliteReader):
             self._put_meta("notes_generation", generation)
 
     def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. As the only change of a transaction, it keeps the generation."""
+        """Store when the files were last compared. The generation stays the same if nothing else is written."""
         self.quiet = True
         self._put_meta("last_sync", moment)
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value under a key. If `quiet` and the only change of a transaction, it keeps the generation."""
+        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
         self.quiet, self.notes_changed = quiet, not quiet
         self._put_meta(key, value)
 
@@ -152,7 +152,7 @@ class SqliteWriter(SqliteReader):
             pause()
             result = self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
             queued, reused = queued + result.queued, reused + result.reused
-        self._forget_chunks([row[0] for rest in old.values() for row in rest], pause)
+        self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
         return PutResult(queued, reused)
 
     def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -206,9 +206,9 @@ class SqliteWriter(SqliteReader):
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
         """Replace HEAD's history, and set the dates of the notes whose history changed."""
         self.quiet, self.notes_changed = False, True
-        known = self.history()
-        gone = [path for path in known if path not in notes]
-        new = [(path, *entry) for path, entry in notes.items() if known.get(path) != entry]
+        old = self.history()
+        gone = [path for path in old if path not in notes]
+        new = [(path, *entry) for path, entry in notes.items() if old.get(path) != entry]
         self._db.executemany("DELETE FROM history WHERE path = ?", [(path,) for path in gone])
         self._db.executemany(_PUT_COMMITTED, new)
         self._db.execute(_DATE_NOTES, (to_json([*gone, *(path for path, _, _ in new)]),))
@@ -251,7 +251,6 @@ class SqliteWriter(SqliteReader):
         return PutResult(queued, reused)
 
     def _next_id(self, table: str) -> int:
-        """Return the id after the highest id of a table."""
         return int(self._value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
 
     def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
@@ -283,10 +282,7 @@ class SqliteWriter(SqliteReader):
     # ------------------------------------------------------------------------------------------ spaces
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Begin to build `space` if needed, as the active space if there is none.
-
-        Returns how many passages got a cached vector.
-        """
+        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
         state = self._value("SELECT state FROM space WHERE name = ?", (space.name,))
         if state != "building":
             self._retire("building")
@@ -296,19 +292,16 @@ class SqliteWriter(SqliteReader):
         number: int = self._db.execute(
             "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
-            (space.name, describe_space(space), space.dimension, state),
+            (space.name, space.description, space.dimension, state),
         ).get
-        self._put_meta(f"{SPACE_KEY}{number}", describe_space(space))
+        self._put_meta(f"{SPACE_KEY}{number}", space.description)
         self._create_nearest(number, space.dimension)
         return self._fill_nearest(number)
 
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
     ) -> list[EmbedderError]:
-        """Store computed vectors; the vector of a passage that was deleted meanwhile stays in the cache.
-
-        Returns an error for each vector that cannot be used; its passage keeps waiting.
-        """
+        """Store computed vectors, also of passages deleted meanwhile; return an error for each unusable vector."""
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
@@ -405,7 +398,6 @@ class SqliteWriter(SqliteReader):
         return len(rows)
 
     def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
-        """Insert (passage id, float16 vector) into a space's vec0 table, as int8."""
         rows = ((passage_id, to_int8(value)) for passage_id, value in values)
         self._db.executemany(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
 
