@@ -67,7 +67,17 @@ class TokenCounter(Protocol):
         """Return the number of tokens of each text, without special tokens."""
 
 
-class Embedder(Protocol):
+class Model(Protocol):
+    """A model that is loaded when it is needed."""
+
+    def unload(self) -> None:
+        """Free the model's memory. The next use loads the model again."""
+
+    def close(self) -> None:
+        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
+
+
+class Embedder(Model, Protocol):
     """Turns texts into vectors of one embedding space. Safe to call from several threads."""
 
     @property
@@ -84,14 +94,8 @@ class Embedder(Protocol):
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question. Raises EmbedderError."""
 
-    def unload(self) -> None:
-        """Free the model's memory. The next text loads the model again."""
 
-    def close(self) -> None:
-        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
-
-
-class Reranker(Protocol):
+class Reranker(Model, Protocol):
     """Rates texts by reading each together with the question; slower than comparing vectors. Thread-safe."""
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -100,12 +104,6 @@ class Reranker(Protocol):
         A text's relevance depends only on the question and that text. The model does not read text beyond its
         window. Raises EmbedderError, UnknownModel.
         """
-
-    def unload(self) -> None:
-        """Free the model's memory. The next question loads the model again."""
-
-    def close(self) -> None:
-        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
 
 
 class IndexReader(Protocol):

@@ -34,20 +34,14 @@ _BEGINNINGS = ("openai:", "")
 
 
 def make_embedder(model: str, threads: int) -> Embedder:
-    """Return the embedder that `[embedder] model` names; it loads its model at the first use.
-
-    Raises UnknownModel or EmbedderError.
-    """
+    """Return the embedder that `[embedder] model` names, not loaded yet. Raises UnknownModel or EmbedderError."""
     prefix = next(start for start in EMBEDDERS if model == start or (start in _BEGINNINGS and model.startswith(start)))
     target, call = EMBEDDERS[prefix]
     return call(_load(target), model, threads)
 
 
 def make_reranker(model: str, threads: int) -> Reranker:
-    """Return the cross-encoder that `[search] rerank_model` names; it loads its model at the first use.
-
-    Raises UnknownModel.
-    """
+    """Return the cross-encoder that `[search] rerank_model` names, not loaded yet. Raises UnknownModel."""
     reranker: Reranker = _load(RERANKER)(model, threads)
     return reranker
 
