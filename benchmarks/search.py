@@ -15,7 +15,7 @@ from benchmarks.measures import rfc_questions
 from benchmarks.memories import connected, opened
 from memsync.features.evaluation.measures import percentile
 from memsync.index.sqlite import queries, schema
-from memsync.index.sqlite.match_syntax import any_of
+from memsync.index.sqlite.fields import any_of
 from memsync.index.sqlite.vectors import to_int8
 from memsync.memory import Memory
 from memsync.model.query import EmbeddingSpace

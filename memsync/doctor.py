@@ -16,7 +16,7 @@ from memsync.errors import IndexDamaged, MemsyncError
 from memsync.settings.load import Settings
 from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 
-MINIMUM_FREE_BYTES = 200_000_000
+MIN_FREE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ def _sqlite() -> tuple[bool, str, str]:
 def _root(settings: Settings) -> tuple[bool, str, str]:
     ok = os.access(settings.root, os.R_OK | os.X_OK)
     conflicts = [entry.name for entry in os.scandir(settings.root) if "conflict" in entry.name.lower()]
-    finding = f"{settings.root}" + (f"; copies left by a sync client: {', '.join(conflicts[:5])}" if conflicts else "")
     if conflicts:
+        finding = f"{settings.root}; copies left by a sync client: {', '.join(conflicts[:5])}"
         return ok, finding, "Compare the copies and remove one of each."
-    return ok, finding, "" if ok else "Give yourself permission to read it."
+    return ok, str(settings.root), "" if ok else "Give yourself permission to read it."
 
 
 def _index(settings: Settings) -> tuple[bool, str, str]:
@@ -94,13 +94,13 @@ def _permissions(settings: Settings) -> tuple[bool, str, str]:
 
 def _disk(settings: Settings) -> tuple[bool, str, str]:
     free = shutil.disk_usage(settings.index_dir).free
-    ok = free >= MINIMUM_FREE_BYTES
+    ok = free >= MIN_FREE_BYTES
     advice = "" if ok else "Free some space, or move the index with index.dir."
     return ok, f"{free / 1e9:.1f} GB free at the index", advice
 
 
 def _model_files() -> tuple[bool, str, str]:
-    return True, f"{' and '.join(check_built_in_files())}: SHA-256 as published", ""
+    return True, f"{' and '.join(check_built_in_files())}: SHA-256 is correct", ""
 
 
 def _model(settings: Settings) -> tuple[bool, str, str]:

@@ -13,14 +13,11 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from memsync.model.note import Chunk, Note
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
-from memsync.ports import PreparedNote
 from memsync.sync.workers import receive, send
 from memsync.wiring import make_token_counter
 
@@ -39,9 +36,13 @@ def main() -> None:
     os.dup2(2, 1)  # the output of a library must not get between the answers
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, messages), daemon=True).start()
-    reader, prepare = _setup(messages.get())
+    setup: tuple[Any, ...] = pickle.loads(messages.get())  # noqa: S301 (because the other process is memsync, too)
+    kinds, tiers, limits, max_structured_bytes, parsed_by, prepare = setup
+    reader = NoteReader(make_token_counter().count, PathRules(kinds, tiers), limits, max_structured_bytes)
+    if reader.parsed_by != parsed_by:  # the other process has another version of the parser
+        os._exit(1)
     while True:
-        path, content = pickle.loads(messages.get())  # noqa: S301 (because the other process is memsync, too)
+        path, content = pickle.loads(messages.get())  # noqa: S301 (because it is memsync's)
         try:
             note, chunks = reader.read(path, content)
             answer: dict[str, object] = {"note": prepare(note, chunks)}
@@ -57,11 +58,3 @@ def _receive(pipe: BinaryIO, messages: queue.SimpleQueue[bytes]) -> None:
     while (message := receive(pipe)) is not None:
         messages.put(message)
     os._exit(0)
-
-
-def _setup(setup: bytes) -> tuple[NoteReader, Callable[[Note, Sequence[Chunk]], PreparedNote]]:
-    kinds, tiers, limits, max_structured_bytes, parsed_by, prepare = pickle.loads(setup)  # noqa: S301 (because it is memsync's)
-    reader = NoteReader(make_token_counter().count, PathRules(kinds, tiers), limits, max_structured_bytes)
-    if reader.parsed_by != parsed_by:  # the other process has another version of the parser
-        os._exit(1)
-    return reader, prepare

@@ -52,15 +52,12 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
-        ...
 
     def time_ns(self) -> int:
         """Return the wall clock in nanoseconds, as file systems stamp files."""
-        ...
 
     def sleep(self, seconds: float, /) -> None:
         """Wait."""
-        ...
 
 
 class TokenCounter(Protocol):
@@ -68,16 +65,24 @@ class TokenCounter(Protocol):
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special tokens."""
-        ...
 
 
-class Embedder(Protocol):
+class Model(Protocol):
+    """A model that is loaded when it is needed."""
+
+    def unload(self) -> None:
+        """Free the model's memory. The next use loads the model again."""
+
+    def close(self) -> None:
+        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
+
+
+class Embedder(Model, Protocol):
     """Turns texts into vectors of one embedding space. Safe to call from several threads."""
 
     @property
     def space(self) -> EmbeddingSpace:
         """The space of all its vectors."""
-        ...
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in the same order, each of shape (space.dimension,).
@@ -85,22 +90,12 @@ class Embedder(Protocol):
         A vector depends on its own text only, not on the other texts of the call. `pause` is called before each
         step; it may wait, or raise to end the work. Raises EmbedderError.
         """
-        ...
 
     def embed_query(self, text: str) -> Vector:
         """Return one unit-length float32 vector for a question. Raises EmbedderError."""
-        ...
-
-    def unload(self) -> None:
-        """Free the model's memory. The next text loads the model again."""
-        ...
-
-    def close(self) -> None:
-        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
-        ...
 
 
-class Reranker(Protocol):
+class Reranker(Model, Protocol):
     """Rates texts by reading each together with the question; slower than comparing vectors. Thread-safe."""
 
     def relevance(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -109,15 +104,6 @@ class Reranker(Protocol):
         A text's relevance depends only on the question and that text. The model does not read text beyond its
         window. Raises EmbedderError, UnknownModel.
         """
-        ...
-
-    def unload(self) -> None:
-        """Free the model's memory. The next question loads the model again."""
-        ...
-
-    def close(self) -> None:
-        """Free everything for good. Later calls, also from other threads, may raise EmbedderError."""
-        ...
 
 
 class IndexReader(Protocol):
@@ -125,132 +111,103 @@ class IndexReader(Protocol):
 
     def generation(self) -> int:
         """Return a number that grows with every committed write."""
-        ...
 
     def notes_generation(self) -> int:
         """Return the generation of the last write that changed more than vectors."""
-        ...
 
     def stamps(self) -> Mapping[NotePath, IndexedFile]:
         """Return every indexed note with the file stamp of its last reading."""
-        ...
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks and group entries that contain the query's words, best first, already filtered."""
-        ...
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
         """Return the idf (inverse document frequency) of each word."""
-        ...
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
         """Return (chunk id, number from 1) of the group entries with every phrase and no excluded word.
 
         Returns None when the query has neither phrases nor excluded words: all entries are allowed.
         """
-        ...
 
     def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:
         """Return the chunks nearest to `vector` in the active space, best first; scores are cosines."""
-        ...
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks that pass the filters, latest first."""
-        ...
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
         """Return the chunks with these ids, without those that no longer exist."""
-        ...
 
     def active_space(self) -> EmbeddingSpace | None:
         """Return the space that answers searches, or None before the first vector."""
-        ...
 
     def pending(self, space: EmbeddingSpace) -> int:
         """Return how many passages have no vector in `space` yet."""
-        ...
 
     def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
         """Return the notes that have passages without a vector in `space`, unordered.
 
         A passage that several notes share is listed with each of them.
         """
-        ...
 
     def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
         """Return the passages with these ids that have no vector in `space` yet, in the order of `passages`."""
-        ...
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return (id, content hash) of up to `limit` passages without a vector, with ids above `after`, by id."""
-        ...
 
     def spaces(self) -> list[EmbeddingSpace]:
         """Return every space with vectors in the index, including those that searches no longer use."""
-        ...
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Return up to `limit` (content hash, float16 vector) of a space with hashes above `after`, by hash."""
-        ...
 
     def counts(self) -> IndexCounts:
         """Return what the index holds."""
-        ...
 
     def notes(self) -> list[IndexedNote]:
         """Return every note, by path."""
-        ...
 
     def repetitions(
-        self, least_score: float, least_tokens: int, most: int, most_compared: int, progress: Progress
+        self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
     ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
-        """Return text that several notes share: equal (score 1) or with a cosine of `least_score` or more.
+        """Return text that several notes share: equal (score 1) or with a cosine of `min_score` or more.
 
-        Skips archived notes and passages of fewer than `least_tokens` tokens. Compares the `most_compared` longest
-        passages and keeps the `most` nearest pairs. Also returns how many passages were not compared: these are
+        Skips archived notes and passages of fewer than `min_tokens` tokens. Compares the `max_compared` longest
+        passages and keeps the `max_pairs` nearest pairs. Also returns how many passages were not compared: these are
         found only if they are equal. Highest score first, places by path. `progress` may raise to end the work.
         """
-        ...
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:
         """Return the notes with this value of a front matter field or of a chunk's attribute, in order."""
-        ...
 
     def threads(self, path: NotePath | None = None) -> list[Thread]:
         """Return every thread, or the one at `path`, by path."""
-        ...
 
     def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
         """Return the messages of a role (`agent`: of every agent) without their text, newest first."""
-        ...
 
     def costs(self, by: str, since: str) -> list[Cost]:
         """Return the usage since a moment, grouped by `session`, `model`, `agent` or `day`. Raises UsageError."""
-        ...
 
     def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
         """Return when commits last changed the notes of HEAD's tree, as `put_history` stored it."""
-        ...
 
     def committed_notes(self) -> int:
         """Return how many notes take their date from a commit."""
-        ...
 
     def warnings(self) -> list[tuple[str, str]]:
         """Return (path, warning) of every note that could not be parsed in full."""
-        ...
 
     def meta(self, key: str) -> str:
         """Return a value stored with `set_meta`, or an empty string."""
-        ...
 
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, which depends only on the files, HEAD, the settings and the model."""
-        ...
 
     def dump_word(self, line: str) -> list[str]:
         """Return the single places that a line of the dump sums up, each with its note; empty if it is no sum."""
-        ...
 
 
 class PreparedNote(Protocol):
@@ -259,12 +216,10 @@ class PreparedNote(Protocol):
     @property
     def path(self) -> NotePath:
         """The note's path."""
-        ...
 
     @property
     def chunk_count(self) -> int:
         """How many chunks the note has."""
-        ...
 
 
 class IndexWriter(IndexReader, Protocol):
@@ -277,29 +232,24 @@ class IndexWriter(IndexReader, Protocol):
 
         `pause` is called before each step. It may raise to end the work and roll back the transaction.
         """
-        ...
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace only the stamp of a file that was touched but has the same content."""
-        ...
 
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
         """Replace the dates from commits: path -> (blob name, seconds since 1970), for the notes of HEAD's tree.
 
         A note takes the date if its content has that blob name; no other row of it changes.
         """
-        ...
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
         """Delete a note; `pause` as in `put_note`. Its vectors stay in the cache."""
-        ...
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
         """Start to build `space`: as the active space if it is the first, otherwise next to the active one.
 
         Returns how many passages got a cached vector.
         """
-        ...
 
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
@@ -308,18 +258,15 @@ class IndexWriter(IndexReader, Protocol):
 
         Returns an error for each unusable vector (NaN, zero, wrong dimension). Those passages stay queued.
         """
-        ...
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
         """Store vectors computed earlier, as (passage id, hash, float16 bytes); return how many were stored.
 
         The bytes are those of `VectorCache.get`. Passages that no longer exist are skipped.
         """
-        ...
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
         """Use `space` for searches if no passage is pending in it; return whether it is active now."""
-        ...
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
         """Store a small value under a name.
@@ -327,11 +274,9 @@ class IndexWriter(IndexReader, Protocol):
         With `quiet` the generation does not change, because no reader caches such values. The call must then be the
         only one in its transaction.
         """
-        ...
 
     def set_last_sync(self, moment: str) -> None:
         """Store when the files were last compared with the index. Must be the only call in its transaction."""
-        ...
 
 
 class Index(Protocol):
@@ -339,51 +284,40 @@ class Index(Protocol):
 
     def reading(self) -> AbstractContextManager[IndexReader]:
         """Return a consistent view. Raises IndexFailure when the index cannot be read."""
-        ...
 
     def writing(self) -> AbstractContextManager[IndexWriter]:
         """Begin a write transaction as soon as no other is open. Raises IndexBusy, IndexFailure, FilesystemError."""
-        ...
 
     def check(self, *, is_quick: bool = False) -> None:
         """Read the whole index and compare its tables with each other; if `is_quick`, only count their rows.
 
         Raises IndexDamaged. The damaged index has then been replaced by an empty one.
         """
-        ...
 
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
         """A function of a module that returns a note in the form that `put_note` takes. Needs no transaction."""
-        ...
 
     def take_damage(self) -> str:
         """Return the damage found since the last call and what was done about it; empty if there is none."""
-        ...
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call about opening the index, for example that it was damaged."""
-        ...
 
     def compact(self, *, bulk: bool) -> None:
         """Free the space of deleted rows if it is worth the time; after a bulk load (`bulk`) also tidy up."""
-        ...
 
     def beside(self, *, keep_vectors: bool) -> Index:
         """Return a new, empty index next to this one; with `keep_vectors` it gets a copy of the vector cache."""
-        ...
 
     def take_over(self, other: Index) -> None:
         """Replace this index by `other`, which `beside` made, in one step; closes `other`."""
-        ...
 
     def discard(self) -> None:
         """Close and delete an index that `beside` made."""
-        ...
 
     def close(self) -> None:
         """Close every connection."""
-        ...
 
 
 class VectorCache(Protocol):
@@ -391,11 +325,9 @@ class VectorCache(Protocol):
 
     def identity(self) -> str:
         """Return an id that a replaced cache would not have; empty while the cache cannot be used."""
-        ...
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """Return the cached vectors of these hashes, as little-endian float16 of unit length."""
-        ...
 
     def put(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
@@ -404,19 +336,15 @@ class VectorCache(Protocol):
 
         Skips invalid vectors. Returns False when nothing could be stored.
         """
-        ...
 
     def trim(self) -> None:
         """Delete the least recently used vectors if the cache is too large."""
-        ...
 
     def take_warnings(self) -> list[str]:
         """Return the faults of the cache since the last call."""
-        ...
 
     def close(self) -> None:
         """Close every connection."""
-        ...
 
 
 class Live(Protocol):
@@ -427,12 +355,9 @@ class Live(Protocol):
 
     def watching(self) -> tuple[WatcherState, str]:
         """Return how changes are detected and, if that is not `live`, why; otherwise empty text."""
-        ...
 
     def catch_up(self, seconds: float) -> bool:
         """Index the changes reported so far, for at most `seconds`; return whether all of them are indexed now."""
-        ...
 
     def notice(self) -> None:
         """Start background work: a comparison found more changes than the search could index itself."""
-        ...

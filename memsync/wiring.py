@@ -34,20 +34,14 @@ _BEGINNINGS = ("openai:", "")
 
 
 def make_embedder(model: str, threads: int) -> Embedder:
-    """Return the embedder that `[embedder] model` names; it loads its model at the first use.
-
-    Raises UnknownModel or EmbedderError.
-    """
+    """Return the embedder that `[embedder] model` names, not loaded yet. Raises UnknownModel or EmbedderError."""
     prefix = next(start for start in EMBEDDERS if model == start or (start in _BEGINNINGS and model.startswith(start)))
     target, call = EMBEDDERS[prefix]
     return call(_load(target), model, threads)
 
 
 def make_reranker(model: str, threads: int) -> Reranker:
-    """Return the cross-encoder that `[search] rerank_model` names; it loads its model at the first use.
-
-    Raises UnknownModel.
-    """
+    """Return the cross-encoder that `[search] rerank_model` names, not loaded yet. Raises UnknownModel."""
     reranker: Reranker = _load(RERANKER)(model, threads)
     return reranker
 
@@ -65,7 +59,6 @@ def make_index(settings: Settings) -> Index:
 
 
 def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
-    """Return what opens an index, and the name of its file. Raises ConfigError for an unknown backend."""
     backend = settings["index.backend"]
     if backend not in INDEXES:
         raise ConfigError(f"index.backend is {backend!r}", hint=f"Set it to one of: {', '.join(INDEXES)}.")
@@ -75,10 +68,10 @@ def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
     """Return the vector cache that all memory roots of the user share; None if it is switched off."""
-    most_bytes = vector_cache_bytes(settings)
-    if not most_bytes:
+    max_bytes = vector_cache_bytes(settings)
+    if not max_bytes:
         return None
-    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), most_bytes)
+    cache: VectorCache = _load(VECTOR_CACHE)(vector_cache_path(), max_bytes)
     return cache
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memsync.embed.fastembed import cache_dir, supported
+from memsync.embed.fastembed import PooledModel, cache_dir, supported
 from memsync.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -21,23 +18,17 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 60.0
 """How long to wait before a model that failed to load is tried again. Otherwise every search would wait for it."""
-MOST_CHARS = 32_000
+MAX_CHARS = 32_000
 """How much of a question or a text is read: more than the largest model window holds, to save tokenizing the rest."""
 
 
-class CrossEncoder:
-    """One cross-encoder of fastembed as a Reranker.
-
-    Each thread reads one pair at a time, without a batch. So a text's relevance does not depend on the other texts,
-    and no text is padded to the length of another.
-    """
+class CrossEncoder(PooledModel["TextCrossEncoder"]):
+    """One cross-encoder of fastembed as a Reranker."""
 
     def __init__(self, model: Mapping[str, Any], *, threads: int) -> None:
         """`model` is fastembed's description of it."""
+        super().__init__(threads)
         self._model = model
-        self._threads = threads or os.cpu_count() or 1
-        self._lock = threading.Lock()
-        self._loaded: tuple[TextCrossEncoder, ThreadPoolExecutor] | None = None
         self._failure: tuple[EmbedderError, float] | None = None
 
     @property
@@ -52,40 +43,29 @@ class CrossEncoder:
         Raises EmbedderError if the model cannot be fetched or fails.
         """
         model, pool = self._load()
-        question = question[:MOST_CHARS]
+        question = question[:MAX_CHARS]
 
-        def logit(text: str) -> float:
-            return float(next(iter(model.rerank(question, [text[:MOST_CHARS]]))))
+        def logit_of(text: str) -> float:
+            return float(next(iter(model.rerank(question, [text[:MAX_CHARS]]))))
 
         try:
-            logits = list(pool.map(logit, texts))
+            logits = list(pool.map(logit_of, texts))
         except Exception as error:
             raise EmbedderError(f"the reranking model {self.name} failed: {_reason(error)}") from error
         if any(map(math.isnan, logits)):
             raise EmbedderError(f"the reranking model {self.name} returned a value that is not a number")
-        return [_logistic(value) for value in logits]
+        return [1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit)))) for logit in logits]
 
-    def unload(self) -> None:
-        """Release the model's memory, once the running requests are done."""
-        with self._lock:
-            self._loaded = None
+    def _load_model(self) -> TextCrossEncoder:
+        if self._failure is not None and time.monotonic() - self._failure[1] < RETRY_SECONDS:
+            raise EmbedderError(self._failure[0].message, hint=self._failure[0].hint)
+        try:
+            return self._load_from(self._fetched_folder())
+        except EmbedderError as error:
+            self._failure = (error, time.monotonic())
+            raise
 
-    close = unload
-
-    def _load(self) -> tuple[TextCrossEncoder, ThreadPoolExecutor]:
-        with self._lock:
-            if self._loaded is None:
-                if self._failure is not None and time.monotonic() - self._failure[1] < RETRY_SECONDS:
-                    raise EmbedderError(self._failure[0].message, hint=self._failure[0].hint)
-                try:
-                    model = self._load_model(self._folder())
-                except EmbedderError as error:
-                    self._failure = (error, time.monotonic())
-                    raise
-                self._loaded = (model, ThreadPoolExecutor(self._threads, thread_name_prefix="rerank"))
-            return self._loaded
-
-    def _folder(self) -> Path:
+    def _fetched_folder(self) -> Path:
         """Return the folder of the model's files; fetch them into fastembed's cache if needed. Raises EmbedderError.
 
         fastembed itself would try three times, wait 39 s in between, and not say why it failed.
@@ -117,7 +97,7 @@ class CrossEncoder:
                 hint=f"Its first use downloads {size}. Check the network and search again.",
             ) from error
 
-    def _load_model(self, folder: Path) -> TextCrossEncoder:
+    def _load_from(self, folder: Path) -> TextCrossEncoder:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
         try:
@@ -147,7 +127,3 @@ def load(name: str, threads: int) -> CrossEncoder:
 def _reason(error: Exception) -> str:
     """Return an error's message as one line; network errors may have several lines."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _logistic(logit: float) -> float:
-    return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit))))

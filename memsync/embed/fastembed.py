@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memsync.errors import EmbedderError, UnknownModel
 from memsync.model.query import EmbeddingSpace
@@ -36,12 +37,43 @@ PREFIXES: dict[str, tuple[str, str]] = {
 """The prefixes of a query and of a passage that a family's model card asks for, by the beginning of the name."""
 
 
-class FastembedEmbedder:
-    """One fastembed model as an Embedder.
+_Model = TypeVar("_Model")
 
-    Each thread embeds one text at a time, without a batch. So a text's vector does not depend on the other texts, and
-    nothing is padded. On CPUs this is as fast as batches and uses less memory (docs/benchmarks.md).
+
+class PooledModel(Generic[_Model]):
+    """A model that is loaded at its first use, and the threads that run it.
+
+    Each thread runs one text at a time, without a batch. So the result for a text does not depend on the other texts,
+    and nothing is padded. On CPUs this is as fast as batches and uses less memory (docs/benchmarks.md).
     """
+
+    def __init__(self, threads: int) -> None:
+        """`threads`: 0 for one per processor."""
+        self._threads = threads or os.cpu_count() or 1
+        self._lock = threading.Lock()
+        self._loaded: tuple[_Model, ThreadPoolExecutor] | None = None
+
+    def unload(self) -> None:
+        """Release the model's memory, once the running requests are done."""
+        with self._lock:
+            self._loaded = None
+
+    close = unload
+
+    def _load(self) -> tuple[_Model, ThreadPoolExecutor]:
+        if (loaded := self._loaded) is not None:
+            return loaded
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = (self._load_model(), ThreadPoolExecutor(self._threads, thread_name_prefix="model"))
+            return self._loaded
+
+    def _load_model(self) -> _Model:
+        raise NotImplementedError
+
+
+class FastembedEmbedder(PooledModel["TextEmbedding"]):
+    """One fastembed model as an Embedder."""
 
     def __init__(
         self,
@@ -50,22 +82,20 @@ class FastembedEmbedder:
         *,
         threads: int,
         folder: Path | None = None,
-        max_tokens: int | None = None,
+        texts_fit: bool = False,
         check: Callable[[], object] = lambda: None,
     ) -> None:
         """`folder` holds the model's files; without it, fastembed fetches them.
 
-        With `max_tokens`, the caller passes only texts that fit into the model's window, and their length is not
+        With `texts_fit`, the caller passes only texts that fit into the model's window, and their length is not
         checked. `check` is called each time before the model is loaded.
         """
+        super().__init__(threads)
         self._space = space
         self._name = name
         self._folder = folder
-        self._fits = max_tokens is not None
+        self._texts_fit = texts_fit
         self._check = check
-        self._threads = threads or os.cpu_count() or 1
-        self._lock = threading.Lock()
-        self._loaded: tuple[TextEmbedding, ThreadPoolExecutor] | None = None
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -86,18 +116,11 @@ class FastembedEmbedder:
         """Return one unit-length float32 vector for a question; the model ignores what exceeds its window."""
         return self._embed_once(self._space.query_prefix + text, is_query=True)
 
-    def unload(self) -> None:
-        """Release the model's memory, once the running requests are done."""
-        with self._lock:
-            self._loaded = None
-
-    close = unload
-
     def _embed_passage(self, text: str) -> Vector:
         """Embed a passage of any length; if it exceeds the window, return the mean of its two halves' vectors."""
         import numpy as np
 
-        if self._fits or self._window_holds(text) or len(text) < 2:
+        if self._texts_fit or self._window_holds(text) or len(text) < 2:
             return self._embed_once(text, is_query=False)
         middle = text.rfind(" ", 1, len(text) // 2 + 1)
         middle = middle if middle > 0 else len(text) // 2
@@ -123,15 +146,24 @@ class FastembedEmbedder:
         tokenizer = getattr(model.model, "tokenizer", None)
         return tokenizer is None or not tokenizer.encode(text).overflowing
 
-    def _load(self) -> tuple[TextEmbedding, ThreadPoolExecutor]:
-        if self._loaded is not None:
-            return self._loaded
-        with self._lock:
-            if self._loaded is None:
-                self._check()
-                model = _load_model(self._name, self._folder)
-                self._loaded = (model, ThreadPoolExecutor(self._threads, thread_name_prefix="embed"))
-            return self._loaded
+    def _load_model(self) -> TextEmbedding:
+        from fastembed import TextEmbedding
+
+        self._check()
+        folder = self._folder
+        try:
+            return TextEmbedding(
+                self._name,
+                threads=1,  # for each text; the pool embeds several texts at once
+                providers=["CPUExecutionProvider"],
+                cache_dir=None if folder else cache_dir(),
+                specific_model_path=str(folder) if folder else None,
+                local_files_only=folder is not None,
+            )
+        except Exception as error:
+            fetch_hint = "fastembed downloads it at the first use. Check the network, or use minilm."
+            hint = "Reinstall memsync." if folder else fetch_hint
+            raise EmbedderError(f"the model {self._name} cannot be loaded: {error}", hint=hint) from error
 
 
 def load(name: str, threads: int) -> FastembedEmbedder:
@@ -155,11 +187,14 @@ def supported(
     Raises UnknownModel if there is none. Its message calls the model a `what`, suggests similar names among `models`
     and memsync's `own`, and ends with `advice`.
     """
-    known = {model["model"].lower(): model for model in models}
-    if name.lower() not in known:
-        hint = f"{_nearest(name, [*own, *(model['model'] for model in known.values())])}{advice}"
-        raise UnknownModel(f"no {what} is called {name!r}", hint=hint)
-    return known[name.lower()]
+    models_by_name = {model["model"].lower(): model for model in models}
+    if name.lower() not in models_by_name:
+        full_names = [*own, *(model["model"] for model in models_by_name.values())]
+        short_names = {full_name.split("/")[-1].lower(): full_name for full_name in full_names}
+        close = difflib.get_close_matches(name.split("/")[-1].lower(), short_names, n=3, cutoff=0.4)
+        suggestion = f"Did you mean {' or '.join(short_names[short] for short in close)}? " if close else ""
+        raise UnknownModel(f"no {what} is called {name!r}", hint=f"{suggestion}{advice}")
+    return models_by_name[name.lower()]
 
 
 def cache_dir() -> str:
@@ -167,25 +202,14 @@ def cache_dir() -> str:
     return os.environ.get("FASTEMBED_CACHE_PATH") or str(Path(cache_folder()) / "models")
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
-    short = {known.split("/")[-1].lower(): known for known in names}
-    near = [short[n] for n in difflib.get_close_matches(name.split("/")[-1].lower(), short, n=3, cutoff=0.4)]
-    return f"Did you mean {' or '.join(near)}? " * bool(near)
-
-
-def _load_model(name: str, folder: Path | None) -> TextEmbedding:
-    from fastembed import TextEmbedding
-
+def checked_content(path: Path, sha256: str, *, model: str, hint: str) -> bytes:
+    """Return the content of a model's file. Raises EmbedderError with `hint` if it has another SHA-256."""
     try:
-        return TextEmbedding(
-            name,
-            threads=1,  # for each text; the pool embeds several texts at once
-            providers=["CPUExecutionProvider"],
-            cache_dir=None if folder else cache_dir(),
-            specific_model_path=str(folder) if folder else None,
-            local_files_only=folder is not None,
-        )
-    except Exception as error:
-        fetch_hint = "fastembed downloads it at the first use. Check the network, or use minilm."
-        hint = "Reinstall memsync." if folder else fetch_hint
-        raise EmbedderError(f"the model {name} cannot be loaded: {error}", hint=hint) from error
+        content = path.read_bytes()
+    except OSError as error:
+        raise EmbedderError(f"the {model}'s {path} cannot be read: {error.strerror}", hint=hint) from error
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
+        difference = f"its SHA-256 begins with {digest[:12]}, not with {sha256[:12]}"
+        raise EmbedderError(f"the {model}'s {path} is damaged: {difference}", hint=hint)
+    return content

@@ -95,27 +95,19 @@ def load(model: str) -> OpenAIEmbedder:
 
 
 def _explained(error: Exception, model: str, url: str) -> EmbedderError:
-    """Return the server's error as an EmbedderError that says what to do."""
     import openai
 
-    if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
-        return EmbedderError(f"{url} refused the API key", hint="Check OPENAI_API_KEY.")
-    if isinstance(error, openai.NotFoundError):
-        return EmbedderError(
-            f"{url} has no embedding model {model!r}", hint="Check [embedder] model and OPENAI_BASE_URL."
-        )
-    if isinstance(error, openai.RateLimitError):
-        return EmbedderError(
-            f"{url} reports that the rate limit or quota is used up", hint="Wait, then sync again: nothing is lost."
-        )
-    if isinstance(error, openai.APITimeoutError):
-        return EmbedderError(
-            f"{url} did not answer in {TIMEOUT_SECONDS:g} s", hint="Sync again later: nothing is lost."
-        )
-    if isinstance(error, openai.APIConnectionError):
-        return EmbedderError(f"{url} cannot be reached", hint="Check the network and OPENAI_BASE_URL.")
-    if isinstance(error, openai.APIStatusError):
-        return EmbedderError(
-            f"{url} answered {error.status_code}: {error.message}", hint="Sync again later: nothing is lost."
-        )
-    return EmbedderError(f"{url} failed: {error}")
+    later = "Sync again later: nothing is lost."
+    # The first class that fits counts: a timeout is a connection error, too, and the first four are status errors.
+    explanations = (
+        (openai.AuthenticationError, "refused the API key", "Check OPENAI_API_KEY."),
+        (openai.PermissionDeniedError, "refused the API key", "Check OPENAI_API_KEY."),
+        (openai.NotFoundError, f"has no embedding model {model!r}", "Check [embedder] model and OPENAI_BASE_URL."),
+        (openai.RateLimitError, "reports that the rate limit or quota is used up", later),
+        (openai.APITimeoutError, f"did not answer in {TIMEOUT_SECONDS:g} s", later),
+        (openai.APIConnectionError, "cannot be reached", "Check the network and OPENAI_BASE_URL."),
+        (openai.APIStatusError, f"answered {getattr(error, 'status_code', '')}: {error}", later),
+        (Exception, f"failed: {error}", ""),
+    )
+    reason, hint = next((reason, hint) for kind, reason, hint in explanations if isinstance(error, kind))
+    return EmbedderError(f"{url} {reason}", hint=hint)

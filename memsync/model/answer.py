@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from memsync.model.filters import Filters
 from memsync.model.query import TimeHint
-from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
+from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState, citation
 
 
 class Rank(Struct, frozen=True):
@@ -50,9 +50,7 @@ class Hit(Struct, frozen=True):
     @property
     def citation(self) -> str:
         """`path:line` or `path:first-last`."""
-        if self.start_line == self.end_line:
-            return f"{self.path}:{self.start_line}"
-        return f"{self.path}:{self.start_line}-{self.end_line}"
+        return citation(self.path, self.start_line, self.end_line)
 
 
 class Freshness(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -52,26 +53,19 @@ def parse_pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip().strip('"')
 
 
-def _one_of(name: str, allowed: Sequence[str]) -> Callable[[str], str]:
-    """Return a function that reads one of several values, ignoring case, and raises UsageError for any other."""
+def _one_of(name: str, allowed: Sequence[str], value: str) -> str:
+    if value.lower() in allowed:
+        return value.lower()
+    import difflib
 
-    def read(value: str) -> str:
-        if value.lower() in allowed:
-            return value.lower()
-        import difflib
-
-        close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
-        raise UsageError(
-            f"{name}:{value} is not known",
-            hint=f"Did you mean {name}:{close[0]}?" if close else f"Known are {', '.join(allowed)}.",
-        )
-
-    return read
+    close = difflib.get_close_matches(value.lower(), allowed, n=1, cutoff=0.5)
+    hint = f"Did you mean {name}:{close[0]}?" if close else f"Known values: {', '.join(allowed)}."
+    raise UsageError(f"{name}:{value} is not known", hint=hint)
 
 
 FILTERS = {
-    "kind": Filter("daily", "kinds", _one_of("kind", tuple(Kind))),
-    "tier": Filter("project", "tiers", _one_of("tier", tuple(Tier))),
+    "kind": Filter("daily", "kinds", partial(_one_of, "kind", tuple(Kind))),
+    "tier": Filter("project", "tiers", partial(_one_of, "tier", tuple(Tier))),
     "tag": Filter("work", "tags", lambda value: value.lstrip("#")),
     "in": Filter("projects/", "folders", lambda value: posixpath.normpath(value) + "/"),
     "path": Filter("daily/2026-*", "path_globs", lambda value: value.removeprefix("./")),

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
@@ -15,7 +17,7 @@ from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 
-class EmbeddingSpace(Struct, frozen=True):
+class EmbeddingSpace(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that decides what a vector means. Vectors of different spaces are never compared.
 
     `dimension` is the number of float32 components; `revision` tells releases of a model apart.
@@ -37,6 +39,18 @@ class EmbeddingSpace(Struct, frozen=True):
         return "|".join(parts)
 
     @property
+    def description(self) -> str:
+        """The space as JSON text; `described` reads it."""
+        import json
+
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def described(description: str) -> EmbeddingSpace:
+        """Return the space with this description. Raises msgspec.DecodeError."""
+        return msgspec.json.decode(description, type=EmbeddingSpace)
+
+    @property
     def has_narrow_cosines(self) -> bool:
         """Whether `likeness` differs from the cosine: E5 models, known by their prefixes, give cosines over 0.7."""
         return self.passage_prefix == "passage: "
@@ -51,10 +65,10 @@ class EmbeddingSpace(Struct, frozen=True):
         return _LIKENESS_UNRELATED + (cosine - _COSINE_UNRELATED) * _LIKENESS_PER_COSINE
 
 
-def names_tag(wanted: str, tag: str) -> bool:
+def names_tag(filter_tag: str, tag: str) -> bool:
     """Tell whether the tag of a filter matches a tag of a note: the same tag or a parent of it, ignoring case."""
-    wanted, tag = wanted.lower(), tag.lower()
-    return tag == wanted or tag.startswith(f"{wanted}/")
+    filter_tag, tag = filter_tag.lower(), tag.lower()
+    return tag == filter_tag or tag.startswith(f"{filter_tag}/")
 
 
 def is_between(moment: str, after: str, before: str) -> bool:
@@ -85,8 +99,8 @@ class Query(Struct, frozen=True):
 
     `text` is for the embedding model, `words` for the word index, both without the filters. A hit must contain each
     phrase word for word, and no exclusion. Hits with a score under `min_score` are left out. If it is None and a model
-    answers, the setting decides: if the best score is lower, only hits with all the words are shown. With `rerank` a
-    cross-encoder reads the first hits. Entries dated at one of `times` get a small bonus.
+    answers, the setting `search.min_score` applies: if the best score is lower, only hits with all the words are shown.
+    With `rerank` a cross-encoder reads the first hits. Entries dated at one of `times` get a small bonus.
     """
 
     text: str

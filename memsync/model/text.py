@@ -13,9 +13,9 @@ def duration(seconds: float) -> str:
     whole = max(1, round(seconds))
     if whole < 60:
         return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, seconds_left = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+        return f"{minutes} min {seconds_left} s" if seconds_left else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
@@ -73,7 +73,7 @@ allowed once after each such symbol.
 def _replaced(text: str, escapes: _Escapes) -> str:
     if not text.isprintable():
         text = text.translate(escapes)
-    return text if text.isascii() else re.sub(_UNSEEN, lambda found: escapes.escape(found[0]), text)
+    return text if text.isascii() else re.sub(_UNSEEN, lambda match: escapes.escape(match[0]), text)
 
 
 class _Escapes(dict[int, str]):

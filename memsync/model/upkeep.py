@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from memsync.model.status import Failure
-from memsync.model.vocabulary import Kind, NotePath, Tier
+from memsync.model.vocabulary import Kind, NotePath, Tier, citation
 
 
 class Retirement(Struct, frozen=True):
@@ -43,8 +43,7 @@ class Place(Struct, frozen=True):
     @property
     def citation(self) -> str:
         """`path:line` or `path:first-last`."""
-        lines = f"{self.start_line}-{self.end_line}" if self.end_line != self.start_line else f"{self.start_line}"
-        return f"{self.path}:{lines}"
+        return citation(self.path, self.start_line, self.end_line)
 
 
 class Repetition(Struct, frozen=True):

@@ -9,6 +9,12 @@ from typing import NewType
 NotePath = NewType("NotePath", str)
 """A note's name: its path relative to the memory root, with forward slashes."""
 
+
+def citation(path: str, start_line: int, end_line: int) -> str:
+    """Return `path:line` or `path:first-last`."""
+    return f"{path}:{start_line}" if start_line == end_line else f"{path}:{start_line}-{end_line}"
+
+
 Scalar = str | int | float | bool | None
 JsonValue = Scalar | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 

@@ -37,10 +37,7 @@ class ConfigFile(NamedTuple):
         return value
 
     def settings(self, known: Sequence[str], free_tables: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        """Yield (`table.key`, value) in the file's order, without the `free_tables`.
-
-        Raises ConfigError for a name that is not in `known`.
-        """
+        """Yield (`table.key`, value) in order, without `free_tables`. Raises ConfigError for a name not in `known`."""
         tables = {name.split(".")[0] for name in known} | set(free_tables)
         for table in self.tables:
             if table not in tables:

@@ -7,14 +7,15 @@ A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own
-from memsync.settings.paths import expanded, keep_dir, real, resolve_index_dir, resolve_root, root_of
+from memsync.settings.paths import expanded, keep_dir, resolve_index_dir, resolve_root, root_of
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
@@ -26,26 +27,26 @@ OF_ONE_ROOT = ("memsync.root", "index.dir")
 """Settings in the user's own config file that apply to one memory root; all others there apply to every root."""
 
 
-class Setting(NamedTuple):
-    """One setting: its name, default, a one-line explanation and a check of the value beyond its type.
+_AnyPath = str | os.PathLike[str]
 
-    A tuple, because every command creates all settings and tuples are fast.
+
+class Setting(NamedTuple):
+    """One setting: its name, default, a one-line explanation, and which values it accepts.
+
+    A number must be within `bounds`, a text one of `choices`. A tuple, because every command creates all settings and
+    tuples are fast.
     """
 
     name: str
     default: Any
     explanation: str
-    accepts: Callable[[Any], bool] = lambda value: True
-    expected: str = ""
+    bounds: tuple[float, float] | None = None
+    choices: tuple[str, ...] = ()
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
         return "MEMSYNC_" + self.name.removeprefix("memsync.").replace(".", "_").upper()
-
-
-def _between(least: float, most: float) -> tuple[Callable[[Any], bool], str]:
-    return (lambda value: bool(least <= value <= most)), f"from {least:g} to {most:g}"
 
 
 AUTOSTART = ("terminal", "always", "never")
@@ -56,94 +57,57 @@ SETTINGS = (
         "files.max_structured_bytes",
         2_000_000,
         "Size in bytes above which a file is not parsed as Markdown but split into plain paragraphs.",
-        *_between(1, 64_000_000),
+        (1, 64_000_000),
     ),
-    Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", *_between(32, 254)),
-    Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", *_between(0, 254)),
+    Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", (32, 254)),
+    Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", (0, 254)),
+    Setting("chunks.run_tokens", 400, "Reference notes: a list with more tokens is searched by item.", (0, 1_000_000)),
     Setting(
-        "chunks.run_tokens",
-        400,
-        "A list with more tokens in a reference note is searched by item.",
-        *_between(0, 1_000_000),
+        "chunks.window_entries", 5, "Lines in a window of a conversation, which is also found as a whole.", (2, 20)
     ),
+    Setting("chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", (1, 20)),
     Setting(
-        "chunks.window_entries",
-        5,
-        "Lines in a window of a conversation; a search also finds windows as a whole.",
-        *_between(2, 20),
+        "embedder.model", BUILT_IN_MODEL, "minilm (built in), multilingual, a fastembed model's name, or openai:MODEL."
     ),
-    Setting(
-        "chunks.window_stride", 2, "Average number of lines from the start of one window to the next.", *_between(1, 20)
-    ),
-    Setting(
-        "embedder.model",
-        BUILT_IN_MODEL,
-        "minilm (built in), multilingual, the name of a fastembed model, or openai:MODEL.",
-    ),
-    Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", *_between(0, 256)),
+    Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", (0, 256)),
     Setting("index.backend", "sqlite", "What keeps the index: sqlite."),
     Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting(
-        "index.vector_cache_mb",
-        512,
-        "Size in MB of the vector cache that all your memory roots share; 0: no shared cache.",
-        *_between(0, 1_000_000),
+        "index.vector_cache_mb", 512, "Maximum MB of the vector cache of all memory roots; 0: none.", (0, 1_000_000)
     ),
     Setting(
-        "index.processes",
-        0,
-        "Processes that parse notes when many are new; 0: one per processor, up to 4; 1: no extra processes.",
-        *_between(0, 64),
+        "index.processes", 0, "Processes to parse many notes; 0: one per processor, up to 4; 1: no extra.", (0, 64)
     ),
-    Setting("search.limit", 10, "Hits that a search returns.", *_between(1, 1000)),
+    Setting("search.limit", 10, "Hits that a search returns.", (1, 1000)),
+    Setting("search.mode", "hybrid", "hybrid, keyword or vector.", choices=tuple(Mode)),
+    Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", (0, 1)),
+    Setting("search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", (0, 1)),
     Setting(
-        "search.mode",
-        "hybrid",
-        "hybrid, keyword or vector.",
-        lambda value: value in list(Mode),
-        "hybrid, keyword or vector",
+        "search.min_score", 0.05, "If the best score is lower, show only hits with all the question's words.", (0, 1)
     ),
-    Setting("search.keyword_weight", 0.2, "Weight of the keyword score against the semantic score.", *_between(0, 1)),
-    Setting(
-        "search.memory_keyword_weight", 0.35, "The same for logs, threads, MEMORY.md and preferences.", *_between(0, 1)
-    ),
-    Setting(
-        "search.min_score",
-        0.05,
-        "If the best hit has a lower score, only hits with every word of the question are shown.",
-        *_between(0, 1),
-    ),
-    Setting("search.candidates", 200, "Candidate chunks from each retriever.", *_between(10, 2000)),
-    Setting("search.recency", 0.01, "Maximum recency bonus in the score.", *_between(0, 0.5)),
-    Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", *_between(1, 100_000)),
-    Setting("search.importance", 0.02, "Maximum effect of `importance` on the score.", *_between(0, 0.5)),
-    Setting("search.pinned", 0.01, "Bonus in the score for `pinned: true`.", *_between(0, 0.5)),
+    Setting("search.candidates", 200, "Candidate chunks from each retriever.", (10, 2000)),
+    Setting("search.recency", 0.01, "Maximum recency bonus in the score.", (0, 0.5)),
+    Setting("search.recency_days", 90, "Half-life of the recency bonus, in days.", (1, 100_000)),
+    Setting("search.importance", 0.02, "Maximum effect of `importance` on the score.", (0, 0.5)),
+    Setting("search.pinned", 0.01, "Bonus in the score for `pinned: true`.", (0, 0.5)),
     Setting(
         "search.deadline_ms",
         2_000,
         "Milliseconds that a search may spend on indexing changed files, and in a daemon on reranking (2 s at least).",
-        *_between(0, 600_000),
+        (0, 600_000),
     ),
     Setting(
-        "search.bound_ms",
-        5_000,
-        "Maximum age in milliseconds of the last comparison with the files for --fresh bounded.",
-        *_between(0, 3_600_000),
+        "search.bound_ms", 5_000, "--fresh bounded: maximum age in ms of the last file comparison.", (0, 3_600_000)
     ),
     Setting("search.rerank_model", RERANK_MODEL, "Cross-encoder for --rerank: a model name that fastembed knows."),
-    Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", *_between(0, 0.9)),
-    Setting("context.budget", 4_000, "Default budget of a context, in tokens.", *_between(1, 1_000_000)),
-    Setting("context.soul", 0.15, "Share of the budget for SOUL.md.", *_between(0, 1)),
-    Setting("context.prompts", 0.15, "Share for prompts/ and the thread's own prompt.", *_between(0, 1)),
-    Setting("context.memory", 0.2, "Share for pinned notes and MEMORY.md.", *_between(0, 1)),
-    Setting("context.messages", 0.2, "Share for the thread's last messages.", *_between(0, 1)),
-    Setting("context.logs", 0.1, "Share for today's and yesterday's logs; hits get the rest.", *_between(0, 1)),
-    Setting(
-        "prune.task_days",
-        30,
-        "Days without a change after which `prune` moves a task note to archive/.",
-        *_between(1, 100_000),
-    ),
+    Setting("search.rerank_weight", 0.5, "Weight of the reranker's score against the first score.", (0, 0.9)),
+    Setting("context.budget", 4_000, "Default budget of a context, in tokens.", (1, 1_000_000)),
+    Setting("context.soul", 0.15, "Share of the budget for SOUL.md.", (0, 1)),
+    Setting("context.prompts", 0.15, "Share for prompts/ and the thread's own prompt.", (0, 1)),
+    Setting("context.memory", 0.2, "Share for pinned notes and MEMORY.md.", (0, 1)),
+    Setting("context.messages", 0.2, "Share for the thread's last messages.", (0, 1)),
+    Setting("context.logs", 0.1, "Share for today's and yesterday's logs; hits get the rest.", (0, 1)),
+    Setting("prune.task_days", 30, "Days without a change after which `prune` archives a task note.", (1, 100_000)),
     Setting("usage.count", True, "Count searches and the notes that they retrieve, for `stale` and `stats`."),
     Setting("usage.queries", False, "Store the text of questions too; by default only their number is stored."),
     Setting("git.commit", False, "Commit each note that memsync writes (except imports) to git, and nothing else."),
@@ -152,39 +116,24 @@ SETTINGS = (
         "daemon.autostart",
         "terminal",
         "When a command starts the daemon: terminal (if a person typed the command), always or never.",
-        lambda value: value in AUTOSTART,
-        "terminal, always or never",
+        choices=AUTOSTART,
     ),
-    Setting(
-        "daemon.idle_exit_minutes",
-        120,
-        "Minutes without a request after which such a daemon ends.",
-        *_between(1, 100_000),
-    ),
-    Setting(
-        "daemon.settle_ms", 30, "Milliseconds without a change before the daemon reads a file.", *_between(0, 5_000)
-    ),
-    Setting(
-        "daemon.longest_settle_ms", 1_000, "Maximum wait in ms for a file that keeps changing.", *_between(0, 60_000)
-    ),
-    Setting(
-        "daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", *_between(1, 60)
-    ),
-    Setting("daemon.poll_seconds", 2, "The same without reported changes (network file systems).", *_between(1, 60)),
-    Setting(
-        "daemon.idle_unload_minutes",
-        15,
-        "Minutes without use after which the daemon unloads the model.",
-        *_between(0, 100_000),
-    ),
+    Setting("daemon.idle_exit_minutes", 120, "Minutes without a request after which such a daemon ends.", (1, 100_000)),
+    Setting("daemon.settle_ms", 30, "Milliseconds without a change before the daemon reads a file.", (0, 5_000)),
+    Setting("daemon.longest_settle_ms", 1_000, "Maximum wait in ms for a file that keeps changing.", (0, 60_000)),
+    Setting("daemon.rescan_seconds", 30, "Seconds between full comparisons, besides reported changes.", (1, 60)),
+    Setting("daemon.poll_seconds", 2, "The same without reported changes (network file systems).", (1, 60)),
+    Setting("daemon.idle_unload_minutes", 15, "Minutes without use until the daemon unloads the model.", (0, 100_000)),
     Setting(
         "cli.open_with",
         "",
-        "Where links on a terminal lead: vscode, cursor, zed, idea, sublime, or a URL with {path} and {line}; "
-        "empty: the file.",
+        "Where terminal links lead: vscode, cursor, zed, idea, sublime, a URL with {path} and {line}; empty: the file.",
     ),
     Setting("cli.pager", True, "Show output that is longer than the terminal in $PAGER, or in less."),
 )
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+_DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
 
 DEFAULT_KINDS: Mapping[str, str] = {
     "/SOUL.md": "soul",
@@ -275,10 +224,10 @@ class _Files(NamedTuple):
 
 def load_settings(
     *,
-    config: str | os.PathLike[str] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    config: _AnyPath | None = None,
+    root: _AnyPath | None = None,
     environ: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
+    cwd: _AnyPath | None = None,
 ) -> Settings:
     """Resolve all settings.
 
@@ -290,9 +239,8 @@ def load_settings(
     Raises ConfigError with file and line for an invalid setting, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
-    named = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
-    files, wanted = _files(named, root, cwd, environ)
-    values, sources = _values(files, environ, wanted, is_option=root is not None)
+    files, named_root = _files(config, root, cwd, environ)
+    values, sources = _values(files, environ, named_root, is_option=root is not None)
     if "memsync.root" not in sources:
         raise _no_root(files)
     tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
@@ -322,23 +270,17 @@ def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> 
 
     Raises ConfigError for an unknown name or an invalid value.
     """
-    by_name = {setting.name: setting for setting in SETTINGS}
-    values, sources = dict(settings.values), dict(settings.sources)
+    from copy import copy
+
+    values = {}
     for name, text in changes.items():
-        if name not in by_name:
-            raise ConfigError(f"{where}: unknown setting {name}", hint=nearest(name, tuple(by_name)))
-        values[name] = _checked(by_name[name], _from_text(by_name[name], text), where)
-        sources[name] = where
-    return Settings(
-        settings.root_name,
-        settings.index_name,
-        values,
-        settings.kinds,
-        settings.tiers,
-        sources,
-        settings.options,
-        settings.warnings,
-    )
+        if name not in _BY_NAME:
+            raise ConfigError(f"{where}: unknown setting {name}", hint=nearest(name, tuple(_BY_NAME)))
+        values[name] = _checked(_BY_NAME[name], _from_text(_BY_NAME[name], text), where)
+    changed = copy(settings)
+    changed.values = {**settings.values, **values}
+    changed.sources = {**settings.sources, **dict.fromkeys(values, where)}
+    return changed
 
 
 def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -347,83 +289,75 @@ def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in sorted(names)}
 
 
-def find_config(
-    config: str | os.PathLike[str] | None = None, root: str | os.PathLike[str] | None = None
-) -> ConfigFile | None:
+def find_config(config: _AnyPath | None = None, root: _AnyPath | None = None) -> ConfigFile | None:
     """Return the file that would override the user's own in `load_settings`, even if it is invalid or not trusted."""
-    named = os.fspath(config or os.environ.get("MEMSYNC_CONFIG") or "")
-    return _files(named, root, None, os.environ)[0].over
+    return _files(config, root, None, os.environ)[0].over
 
 
 def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file that need the user's trust. Raises ConfigError for invalid settings."""
     from memsync.settings.trust import risky_settings
 
-    given = _given(file)
+    values = _settings_in(file)
     own = users_own([])
-    otherwise = {**_defaults(), **(_given(own) if own is not None else {})}
-    return {name: given[name] for name in risky_settings(file, given, otherwise)}
+    without_file = {**_DEFAULTS, **(_settings_in(own) if own is not None else {})}
+    return {name: values[name] for name in risky_settings(file, values, without_file)}
 
 
 def _files(
-    named: str, root: str | os.PathLike[str] | None, cwd: str | os.PathLike[str] | None, environ: Mapping[str, str]
+    config: _AnyPath | None, root: _AnyPath | None, cwd: _AnyPath | None, environ: Mapping[str, str]
 ) -> tuple[_Files, str]:
     """Return the config files in use, and the memory root from `--root` or MEMSYNC_ROOT (empty if neither is set)."""
-    variable = environ.get("MEMSYNC_ROOT", "")
-    where = "MEMSYNC_ROOT" if root is None else "--root"
-    wanted = os.path.abspath(expanded(os.fspath(root), where)) if root is not None else expanded(variable, where)
-    if named:
-        return _Files(None, parse_config(expanded(named, "--config")), True, ()), wanted
+    if root is not None:
+        named_root = os.path.abspath(expanded(os.fspath(root), "--root"))
+    else:
+        named_root = expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
+    named_config = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
+    if named_config:
+        return _Files(None, parse_config(expanded(named_config, "--config")), True, ()), named_root
     ignored = list[str]()
     own = users_own(ignored)
-    for file in found_above(os.path.abspath(wanted or cwd or os.getcwd()), ignored):
-        if (own is None or file.path != own.path) and not (wanted and real(root_of(file)) != real(wanted)):
-            return _Files(own, file, False, ignored), wanted
-    return _Files(own, None, False, ignored), wanted
+    for file in found_above(os.path.abspath(named_root or cwd or os.getcwd()), ignored):
+        is_of_root = not named_root or realpath(root_of(file)) == realpath(named_root)
+        if is_of_root and (own is None or file.path != own.path):
+            return _Files(own, file, False, ignored), named_root
+    return _Files(own, None, False, ignored), named_root
 
 
 def _values(
-    files: _Files, environ: Mapping[str, str], wanted: str, *, is_option: bool
+    files: _Files, environ: Mapping[str, str], named_root: str, *, is_option: bool
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return (values of all settings, sources of those that are not defaults).
 
-    `wanted` is the memory root from `--root` (`is_option`) or MEMSYNC_ROOT.
+    `named_root` is the memory root from `--root` (`is_option`) or MEMSYNC_ROOT.
     """
-    values = _defaults()
+    values = dict(_DEFAULTS)
     sources: dict[str, str] = {}
     if files.own is not None:
-        is_its_root = files.over is None and (not wanted or real(wanted) == real(root_of(files.own)))
-        for name, value in _given(files.own).items():
+        is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
+        for name, value in _settings_in(files.own).items():
             if is_its_root or name not in OF_ONE_ROOT:
                 values[name], sources[name] = value, files.own.where(name)
-    otherwise = dict(values)
+    without_file = dict(values)
     if files.over is not None:
-        for name, value in _given(files.over).items():
+        for name, value in _settings_in(files.over).items():
             values[name], sources[name] = value, files.over.where(name)
     for setting, value in _in_environment(environ):
         values[setting.name], sources[setting.name] = value, setting.variable
     if is_option:
-        values["memsync.root"], sources["memsync.root"] = wanted, "--root"
+        values["memsync.root"], sources["memsync.root"] = named_root, "--root"
     if files.over is not None and not files.is_named:
-        _check_trust(files.over, values, sources, otherwise)
+        _check_trust(files.over, values, sources, without_file)
     return values, sources
 
 
-def _defaults() -> dict[str, Any]:
-    return {setting.name: setting.default for setting in SETTINGS}
-
-
-def _given(file: ConfigFile) -> dict[str, Any]:
-    """Return the settings in a file, in its order. Raises ConfigError for an unknown name or an invalid value."""
-    by_name = {setting.name: setting for setting in SETTINGS}
-    return {
-        name: _checked(by_name[name], value, file.where(name))
-        for name, value in file.settings(tuple(by_name), tuple(GLOB_TABLES))
-    }
+def _settings_in(file: ConfigFile) -> dict[str, Any]:
+    pairs = file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES))
+    return {name: _checked(_BY_NAME[name], value, file.where(name)) for name, value in pairs}
 
 
 def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings in the environment with their values. Raises ConfigError like `_given`."""
+    """Yield the settings in the environment with their values. Raises ConfigError like `_settings_in`."""
     variables = {setting.variable: setting for setting in SETTINGS}
     for variable, text in environ.items():
         if variable in variables and text != "":
@@ -439,23 +373,22 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 
 def _check_trust(
-    file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], otherwise: Mapping[str, Any]
+    file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], without_file: Mapping[str, Any]
 ) -> None:
     """Raise ConfigError if a file that was found automatically sets something that needs the user's trust."""
     # Imported here, because a start without a config file does not need it.
     from memsync.settings.trust import is_trusted, risky_settings
 
-    decided = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
-    risky = risky_settings(file, decided, otherwise)
+    set_values = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
+    risky = risky_settings(file, set_values, without_file)
     if risky and not is_trusted(file):
         import shlex  # here, because every command reads settings at its start
 
         name = risky[0]
-        variable = next(setting.variable for setting in SETTINGS if setting.name == name)
         raise ConfigError(
             f"{sources[name]}: {name} needs your trust, because memsync found this file by itself",
             hint=f"Read the file. If you trust it, run: memsync trust {shlex.quote(file.path)}\n"
-            f"Or set {variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
+            f"Or set {_BY_NAME[name].variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
         )
 
 
@@ -478,10 +411,13 @@ def _checked(setting: Setting, value: Any, where: str) -> Any:
     if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
         names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
         raise ConfigError(f"{where}: {setting.name} must be {names[required]}, not {value!r}", hint=setting.explanation)
-    if not setting.accepts(value):
-        raise ConfigError(
-            f"{where}: {setting.name} must be {setting.expected}, not {value!r}", hint=setting.explanation
-        )
+    expected = ""
+    if setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
+        expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
+    elif setting.choices and value not in setting.choices:
+        expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"
+    if expected:
+        raise ConfigError(f"{where}: {setting.name} must be {expected}, not {value!r}", hint=setting.explanation)
     return value
 
 

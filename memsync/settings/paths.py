@@ -23,12 +23,7 @@ def expanded(text: str, where: str) -> str:
     return path
 
 
-def real(path: str) -> str:
-    """Return an absolute path without links, dots and doubled slashes."""
-    return os.path.realpath(path)
-
-
-def is_beneath(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """Tell whether a path is equal to a folder or inside it; both are absolute."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
@@ -44,7 +39,7 @@ def resolve_root(named: str, where: str, base: str) -> str:
 
     `where` is the setting's source, for messages. Raises RootError if the root is not a folder.
     """
-    root = real(os.path.join(base, expanded(named, where)))
+    root = os.path.realpath(os.path.join(base, expanded(named, where)))
     if not os.path.exists(root):
         raise RootError.absent(root, where)
     if not os.path.isdir(root):
@@ -59,8 +54,8 @@ def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
     """
     if not named:
         return default_index_dir(root)
-    index_dir = real(os.path.join(base, expanded(named, where)))
-    if is_beneath(root, index_dir):
+    index_dir = os.path.realpath(os.path.join(base, expanded(named, where)))
+    if is_inside(root, index_dir):
         raise ConfigError(
             f"the memory root {root} is inside the index folder {index_dir}", hint="Set index.dir to another folder."
         )

@@ -15,75 +15,51 @@ from typing import Any
 
 from memsync.errors import FilesystemError
 from memsync.settings.config_file import ConfigFile
-from memsync.settings.paths import is_beneath, real, root_of
+from memsync.settings.paths import is_inside, root_of
 from memsync.system.user_folders import digest_of, other_writer, state_folder, write_own_file
 
 HARMLESS = frozenset(
     {
-        "files.exclude",
-        "files.max_structured_bytes",
-        "chunks.max_tokens",
-        "chunks.small_tokens",
-        "chunks.run_tokens",
-        "chunks.window_entries",
-        "chunks.window_stride",
-        "search.limit",
-        "search.mode",
-        "search.keyword_weight",
-        "search.memory_keyword_weight",
-        "search.candidates",
-        "search.recency",
-        "search.recency_days",
-        "search.importance",
-        "search.pinned",
-        "search.deadline_ms",
-        "search.bound_ms",
-        "search.rerank_weight",
-        "context.budget",
-        "context.soul",
-        "context.prompts",
-        "context.memory",
-        "context.messages",
-        "context.logs",
-        "prune.task_days",
-        "usage.count",
-        "daemon.use",
-        "daemon.settle_ms",
-        "daemon.longest_settle_ms",
-        "daemon.rescan_seconds",
-        "daemon.poll_seconds",
-        "daemon.idle_unload_minutes",
-        "daemon.idle_exit_minutes",
+        "files.exclude", "files.max_structured_bytes",
+        "chunks.max_tokens", "chunks.small_tokens", "chunks.run_tokens",
+        "chunks.window_entries", "chunks.window_stride",
+        "search.limit", "search.mode", "search.keyword_weight", "search.memory_keyword_weight", "search.candidates",
+        "search.recency", "search.recency_days", "search.importance", "search.pinned",
+        "search.deadline_ms", "search.bound_ms", "search.rerank_weight",
+        "context.budget", "context.soul", "context.prompts", "context.memory", "context.messages", "context.logs",
+        "prune.task_days", "usage.count",
+        "daemon.use", "daemon.settle_ms", "daemon.longest_settle_ms", "daemon.rescan_seconds", "daemon.poll_seconds",
+        "daemon.idle_unload_minutes", "daemon.idle_exit_minutes",
         "cli.pager",
     }
-)
+)  # fmt: skip
 """Settings that name no path, address or program, and that make memsync store or consume nothing elsewhere."""
 
 _MAX_RECORD_BYTES = 20_000
 
 
-def risky_settings(file: ConfigFile, given: Mapping[str, Any], otherwise: Mapping[str, Any]) -> list[str]:
+def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Mapping[str, Any]) -> list[str]:
     """Return the names of the settings in a file that need the user's trust, in the file's order.
 
-    `given` holds the file's settings, `otherwise` the values without the file; equal values need no trust.
+    `values` holds the file's settings, `without_file` the values without the file; equal values need no trust.
     """
-    leads_out = not is_beneath(real(root_of(file)), real(os.path.dirname(file.path)))
+    leads_out = not is_inside(os.path.realpath(root_of(file)), os.path.realpath(os.path.dirname(file.path)))
     return [
         name
-        for name, value in given.items()
-        if (leads_out if name == "memsync.root" else name not in HARMLESS and value != otherwise[name])
+        for name, value in values.items()
+        if (leads_out if name == "memsync.root" else name not in HARMLESS and value != without_file[name])
     ]
 
 
 def is_trusted(file: ConfigFile) -> bool:
     """Tell whether the user has trusted this file with exactly this content."""
-    path = real(file.path)
+    path = os.path.realpath(file.path)
     return _record(_place(path)) == (path, _content_digest(file))
 
 
 def trust(file: ConfigFile) -> None:
     """Let a file set everything until its content changes. Raises FilesystemError."""
-    path = real(file.path)
+    path = os.path.realpath(file.path)
     place = _place(path)
     record = json.dumps({"path": path, "sha256": _content_digest(file)})
     try:
@@ -94,7 +70,7 @@ def trust(file: ConfigFile) -> None:
 
 def revoke(path: str) -> bool:
     """Revoke the trust in a file; return whether it was trusted. Raises FilesystemError."""
-    place = _place(real(path))
+    place = _place(os.path.realpath(path))
     try:
         os.unlink(place)
     except FileNotFoundError:

@@ -84,7 +84,7 @@ def write_own_file(path: str, content: bytes) -> None:
     own_folder(os.path.dirname(path))
     aside = f"{path}.{os.getpid()}"
     try:
-        with open(aside, "wb", opener=_open_private) as stream:
+        with open(aside, "wb", opener=open_private) as stream:
             stream.write(content)
         os.replace(aside, path)
     except OSError:
@@ -93,7 +93,8 @@ def write_own_file(path: str, content: bytes) -> None:
         raise
 
 
-def _open_private(path: str, flags: int) -> int:
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only this user may read: an `opener` for `open`. Raises OSError for a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
@@ -111,13 +112,12 @@ def _make(folder: str) -> None:
 
 
 def _mode_if_ours(folder: str) -> int:
-    """Return the mode of a folder. Raises FilesystemError if it belongs to another user."""
-    found = os.stat(folder)
-    if found.st_uid != os.geteuid():
+    status = os.stat(folder)
+    if status.st_uid != os.geteuid():
         raise FilesystemError(
             f"{folder} belongs to another user", hint="Set index.dir or XDG_STATE_HOME to a folder of your own."
         )
-    return found.st_mode
+    return status.st_mode
 
 
 def _names_of_files(folder: str) -> list[str]:
@@ -126,11 +126,11 @@ def _names_of_files(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             try:
-                found = entry.stat(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # another process has just deleted it
                 continue
-            is_linked = stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1)
-            if is_linked or found.st_uid != os.geteuid():
+            is_linked = stat.S_ISLNK(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink > 1)
+            if is_linked or status.st_uid != os.geteuid():
                 reason = "a link" if is_linked else "another user's"
                 raise FilesystemError(
                     f"{folder} cannot be used for memsync's files: {entry.name} in it is {reason}",
@@ -157,14 +157,14 @@ def _check_mark(folder: str, names: list[str]) -> None:
     os.close(os.open(f"{folder}/{mark}", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
 
 
-def other_writer(found: os.stat_result, path: str) -> str:
+def other_writer(status: os.stat_result, path: str) -> str:
     """Return who besides this user and root may write a file, in words for a message; empty if nobody may."""
-    if found.st_uid not in (os.geteuid(), 0):
-        return f"its owner, the user {found.st_uid}"
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"its owner, the user {status.st_uid}"
+    if status.st_mode & stat.S_IWOTH:
         return "every user"
-    if found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid, path):
-        return f"the group {found.st_gid}"
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, path):
+        return f"the group {status.st_gid}"
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 from memsync.daemon.keeper import Keeper
@@ -34,23 +34,29 @@ def _without_statement(start: str) -> Plant:
 
     @contextmanager
     def plant() -> Iterator[None]:
-        run, run_many = SqliteWriter._run, SqliteWriter._many
+        begin = SqliteWriter.__init__
 
-        def run_others(writer: SqliteWriter, statement: str, parameters: tuple[Any, ...] = ()) -> None:
-            if not statement.startswith(start):
-                run(writer, statement, parameters)
+        def begin_without(writer: SqliteWriter, connection: Any, path: Any) -> None:
+            begin(writer, cast(Any, _Without(connection, start)), path)
 
-        def run_other_many(writer: SqliteWriter, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-            if not statement.startswith(start):
-                run_many(writer, statement, rows)
-
-        with (
-            mock.patch.object(SqliteWriter, "_run", run_others),
-            mock.patch.object(SqliteWriter, "_many", run_other_many),
-        ):
+        with mock.patch.object(SqliteWriter, "__init__", begin_without):
             yield
 
     return plant
+
+
+class _Without:
+    """A connection that leaves out every statement that begins with `start`."""
+
+    def __init__(self, connection: Any, start: str) -> None:
+        self._connection = connection
+        self._start = start
+
+    def execute(self, statement: str, parameters: Any = ()) -> Any:
+        return () if statement.startswith(self._start) else self._connection.execute(statement, parameters)
+
+    def executemany(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> Any:
+        return () if statement.startswith(self._start) else self._connection.executemany(statement, rows)
 
 
 def _plan_by_mtime(scan: FileScan, indexed: Mapping[Any, Any], parsed_by: str, *, is_local: bool = False) -> Any:
@@ -104,7 +110,7 @@ def _any_vector() -> Iterator[None]:
     def convert(vector: Any, dimension: int) -> bytes:
         return bytes(vector[:dimension].astype("<f2").tobytes())
 
-    with mock.patch("memsync.index.sqlite.spaces.to_float16", convert):
+    with mock.patch("memsync.index.sqlite.writer.to_float16", convert):
         yield
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from memsync.errors import ConfigError, RootError
 from memsync.settings.load import SETTINGS, load_settings
-from memsync.settings.paths import is_beneath
+from memsync.settings.paths import is_inside
 from memsync.wiring import make_index
 from tests.conftest import PROJECT
 
@@ -312,7 +312,7 @@ def test_command_of_a_daemon_names_what_decided(tmp_path: Path) -> None:
 )
 def test_place_in_a_folder_is_told_by_whole_names(path: str, folder: str, is_in_it: bool) -> None:
     """Of the root of all folders, too."""
-    assert is_beneath(path, folder) is is_in_it
+    assert is_inside(path, folder) is is_in_it
 
 
 def test_config_file_that_names_no_root_is_named(tmp_path: Path) -> None:

@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import apsw
 
-from memsync.embed.cache.cache_database import NewerVersion, VectorDatabase, are_unit, value_bytes
-from memsync.errors import EmbedderError, FilesystemError
+from memsync.embed.cache.cache_database import VectorDatabase, value_bytes
+from memsync.errors import EmbedderError, FilesystemError, IndexTooNew
 from memsync.index.sqlite.database_files import set_aside
-from memsync.index.sqlite.vectors import to_float16
+from memsync.index.sqlite.vectors import are_unit, to_float16
 from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ _Result = TypeVar("_Result")
 
 
 class SqliteVectorCache:
-    """The vectors of all memory roots of a user, in a database at `path` of at most about `most_bytes`.
+    """The vectors of all memory roots of a user, in a database at `path` of at most about `max_bytes`.
 
     It opens the database at the first use. Safe for several threads and processes.
     """
 
-    def __init__(self, path: Path, most_bytes: int) -> None:
+    def __init__(self, path: Path, max_bytes: int) -> None:
         self.path = path
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._guard = threading.Lock()
         self._database: VectorDatabase | None = None
         self._rest_until = 0.0
@@ -54,7 +55,7 @@ class SqliteVectorCache:
 
     def identity(self) -> str:
         """Return an id of this database, which a replacement does not have; empty text if it cannot be used now."""
-        return self._asked(lambda database: database.identity(), "")
+        return self._with_database(lambda database: database.identity(), "")
 
     def get(self, space: EmbeddingSpace, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the cached float16 vectors of these content hashes."""
@@ -65,7 +66,7 @@ class SqliteVectorCache:
                 self._touch(database, old, broken)
             return vectors
 
-        return self._asked(find, {}) if hashes else {}
+        return self._with_database(find, {}) if hashes else {}
 
     def _touch(self, database: VectorDatabase, old: Sequence[int], broken: Sequence[int]) -> None:
         """Record which vectors were used; skip it if the database cannot be written, since reading has worked."""
@@ -78,10 +79,7 @@ class SqliteVectorCache:
     def put(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes]], *, replace: bool = False
     ) -> bool:
-        """Store vectors by content hash, given as float32 arrays or as float16 bytes; skip invalid vectors.
-
-        Cached vectors stay, unless `replace`. Returns False if the cache cannot be written now.
-        """
+        """Store valid vectors by content hash, as float32 arrays or float16 bytes; False if it cannot write now."""
         values = _usable(space, vectors)
 
         def add(database: VectorDatabase) -> bool:
@@ -89,11 +87,11 @@ class SqliteVectorCache:
                 database.add(space, values, replace=replace)
             return True
 
-        return self._asked(add, False, writes=True) if values else True
+        return self._with_database(add, False, writes=True) if values else True
 
     def trim(self) -> None:
         """Delete the least recently used vectors if the cache has become too large."""
-        self._asked(lambda database: database.trim(self._most_bytes), None, writes=True)
+        self._with_database(lambda database: database.trim(self._max_bytes), None, writes=True)
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
@@ -107,25 +105,27 @@ class SqliteVectorCache:
 
     # ----------------------------------------------------------------------------------------- faults
 
-    def _asked(self, work: Callable[[VectorDatabase], _Result], otherwise: _Result, *, writes: bool = False) -> _Result:
-        """Return the result of `work`, or `otherwise` if the cache cannot be used now."""
+    def _with_database(
+        self, work: Callable[[VectorDatabase], _Result], default: _Result, *, writes: bool = False
+    ) -> _Result:
+        """Return the result of `work`, or `default` if the cache cannot be used now."""
         with self._guard:
             now = time.monotonic()
             if now < self._rest_until or (writes and now < self._busy_until):
-                return otherwise
+                return default
             try:
                 return work(self._opened())
             except (apsw.BusyError, apsw.LockedError):  # another process writes, which is not a fault
                 self._busy_until = time.monotonic() + REST_SECONDS
             except (*_DAMAGE, UnicodeDecodeError) as error:
                 self._begin_anew(str(error))
-            except NewerVersion:
+            except IndexTooNew:
                 self._fault("it was written by a later version of memsync")
             except FilesystemError as error:
                 self._fault(error.message)
             except (apsw.Error, OSError) as error:
                 self._fault(str(error))
-            return otherwise
+            return default
 
     def _opened(self) -> VectorDatabase:
         """Return the database at the path; open it again if the file was removed or replaced."""
@@ -166,8 +166,7 @@ def _usable(space: EmbeddingSpace, vectors: Sequence[tuple[bytes, Vector | bytes
         with suppress(EmbedderError):
             values[digest] = vector if isinstance(vector, bytes) else to_float16(vector, space.dimension)
     values = {digest: value for digest, value in values.items() if len(value) == value_bytes(space.dimension)}
-    are_sound = are_unit(list(values.values()), space.dimension)
-    return {digest: value for (digest, value), is_sound in zip(values.items(), are_sound, strict=True) if is_sound}
+    return dict(compress(values.items(), are_unit(list(values.values()))))
 
 
 def _inode(path: Path) -> int:

@@ -11,15 +11,15 @@ import os
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
-from msgspec.structs import asdict
 
-from memsync.index.sqlite.database_files import create_private
-from memsync.index.sqlite.vectors import NORM_TOLERANCE
+from memsync.errors import IndexTooNew
+from memsync.index.sqlite.database_files import create_private, read_transaction, write_transaction
+from memsync.index.sqlite.vectors import are_unit
 from memsync.model.query import EmbeddingSpace
 
 HASH_BYTES = 32
@@ -33,32 +33,6 @@ def checksum(content_hash: bytes, value: bytes) -> int:
 def value_bytes(dimension: int) -> int:
     """Return the size of a float16 vector in bytes."""
     return 2 * dimension
-
-
-def are_unit(values: Sequence[bytes], dimension: int) -> list[bool]:
-    """Return for each float16 vector whether it is finite and of unit length; each has `dimension` numbers."""
-    import numpy as np
-
-    if not values:
-        return []
-    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.linalg.norm(matrix, axis=1)
-    return [bool(near) for near in np.abs(norms - 1.0) < NORM_TOLERANCE]
-
-
-def cosines(ours: Sequence[bytes], theirs: Sequence[bytes], dimension: int) -> list[float]:
-    """Return the cosine of each pair of float16 unit vectors, in order."""
-    import numpy as np
-
-    if not ours:
-        return []
-    left, right = (
-        np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
-        for values in (ours, theirs)
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        return [float(cosine) for cosine in (left * right).sum(axis=1)]
 
 
 VERSION = 1
@@ -98,10 +72,6 @@ _ALL = "SELECT hash, checksum, value FROM vector WHERE space = ? ORDER BY id"
 _COUNT = "SELECT count(*) FROM vector WHERE space = ?"
 
 
-class NewerVersion(Exception):
-    """A later version of memsync wrote the database, so this version does not change it."""
-
-
 @dataclass(frozen=True, slots=True)
 class CachedSpace:
     """A space of the cache, and its number of vectors."""
@@ -113,7 +83,7 @@ class CachedSpace:
 class VectorDatabase:
     """One connection to the database at `path`, which is created if it does not exist.
 
-    Methods raise apsw's errors, including CorruptError for invalid rows. The constructor also raises NewerVersion, and
+    Methods raise apsw's errors, including CorruptError for invalid rows. The constructor also raises IndexTooNew, and
     FilesystemError if the file cannot be created.
     """
 
@@ -123,18 +93,19 @@ class VectorDatabase:
         self._db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             self._db.set_busy_timeout(busy_ms)
-            self._prepare()
+            self._prepare(path)
             self.inode = os.stat(path).st_ino
             self._numbers = {name: number for number, name, _ in self._spaces()}
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self) -> None:
+    def _prepare(self, path: Path) -> None:
         version = self._db.pragma("user_version")
         if version not in (0, VERSION):
             if 0 < int(str(version)) < 1_000:
-                raise NewerVersion
+                hint = "Upgrade memsync."
+                raise IndexTooNew(f"a later version of memsync wrote the vector cache {path}", hint=hint)
             raise apsw.CorruptError(f"its version is {version}")
         if version == 0:
             self._db.pragma("page_size", PAGE_BYTES)
@@ -159,25 +130,16 @@ class VectorDatabase:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Run the body in one write transaction; commit it, or roll it back if the body raises."""
-        self._db.execute("BEGIN IMMEDIATE")
         try:
-            yield
-            self._db.execute("COMMIT")
+            with write_transaction(self._db):
+                yield
         except BaseException:
-            if self._db.in_transaction:  # some errors roll back by themselves
-                self._db.execute("ROLLBACK")
             self._numbers = {}  # it may contain a space that was rolled back
             raise
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Run the body in one read transaction, so that all its queries see the same state."""
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a read transaction, in which all queries see the same state."""
+        return read_transaction(self._db)
 
     def identity(self) -> str:
         """Return this database's random id, which a replacement does not have."""
@@ -196,8 +158,8 @@ class VectorDatabase:
         spaces = []
         for number, name, description in self._db.execute("SELECT id, name, description FROM space ORDER BY id"):
             try:
-                space = EmbeddingSpace(**json.loads(str(description)))
-            except (TypeError, ValueError, RecursionError):
+                space = EmbeddingSpace.described(str(description))
+            except (ValueError, RecursionError):
                 space = None
             if space is None or space.name != name:
                 raise apsw.CorruptError(f"the description of space {number} does not fit its name")
@@ -212,8 +174,8 @@ class VectorDatabase:
     def _number_made(self, space: EmbeddingSpace) -> int:
         number = self._number(space)
         if number is None:
-            description = json.dumps(asdict(space), sort_keys=True)
-            self._db.execute("INSERT INTO space (name, description) VALUES (?, ?)", (space.name, description))
+            row = (space.name, space.description)
+            self._db.execute("INSERT INTO space (name, description) VALUES (?, ?)", row)
             number = self._numbers[space.name] = self._db.last_insert_rowid()
         return number
 
@@ -235,7 +197,7 @@ class VectorDatabase:
             values[digest], ids[digest] = value, row_id
             if used != today:
                 old.append(row_id)
-        are_sound = are_unit(list(values.values()), space.dimension)
+        are_sound = are_unit(list(values.values()))
         for digest, is_sound in zip(list(values), are_sound, strict=True):
             if not is_sound:
                 del values[digest]
@@ -274,20 +236,19 @@ class VectorDatabase:
         pages = int(str(self._db.pragma("page_count"))) - int(str(self._db.pragma("freelist_count")))
         return pages * int(str(self._db.pragma("page_size")))
 
-    def trim(self, most_bytes: int) -> None:
-        """Delete the least recently used vectors if the file uses more than `most_bytes`."""
-        if self.used_bytes() <= most_bytes:
+    def trim(self, max_bytes: int) -> None:
+        """Delete the least recently used vectors if the file uses more than `max_bytes`."""
+        if self.used_bytes() <= max_bytes:
             return
         with self.writing():
             count = int(str(self._db.execute("SELECT count(*) FROM vector").get))
-            kept = int(count * KEPT_SHARE * min(1.0, most_bytes / self.used_bytes()))
+            kept = int(count * KEPT_SHARE * min(1.0, max_bytes / self.used_bytes()))
             self._db.execute(_FORGET_OLDEST, (count - kept,))
         self._db.execute("VACUUM")
         self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
 
 def _is_sound(digest: object, check: object, value: object, size: int) -> bool:
-    """Return whether a row is unchanged since it was written."""
     return (
         isinstance(digest, bytes)
         and len(digest) == HASH_BYTES

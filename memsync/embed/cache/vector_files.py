@@ -12,27 +12,21 @@ no paths. It is read in blocks, and imported only if all of it is valid.
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 import apsw
-from msgspec.structs import asdict
+import msgspec
 
-from memsync.embed.cache.cache_database import (
-    HASH_BYTES,
-    CachedSpace,
-    NewerVersion,
-    VectorDatabase,
-    are_unit,
-    cosines,
-    value_bytes,
-)
-from memsync.errors import FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexTooNew, UsageError
+from memsync.embed.cache.cache_database import HASH_BYTES, CachedSpace, VectorDatabase, value_bytes
+from memsync.errors import IndexDamaged, UsageError
+from memsync.index.sqlite.database_files import sqlite_errors
+from memsync.index.sqlite.vectors import are_unit, to_matrix
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Progress
 
@@ -41,10 +35,23 @@ MAX_HEADER_BYTES = 100_000
 MAX_SPACES = 100
 MAX_DIMENSION = 65_536
 BLOCK_BYTES = 1_000_000
-LEAST_COSINE = 0.99
-"""The least similarity of two vectors of the same text. Processors round differently, but differ less than this."""
+MIN_COSINE = 0.99
+"""The minimum similarity of two vectors of the same text. Processors round differently, but differ less than this."""
 BUSY_MS = 10_000
 _COUNT = struct.Struct("<I")
+
+
+class _NamedSpace(msgspec.Struct):
+    """A space in the header of a file."""
+
+    name: str
+    description: EmbeddingSpace
+
+
+class _Header(msgspec.Struct):
+    """The second line of a file."""
+
+    spaces: list[_NamedSpace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +75,8 @@ def chosen(spaces: Sequence[CachedSpace], names: Sequence[str]) -> list[CachedSp
     """Return the spaces with these names or models; all if `names` is empty. Raises UsageError for an unknown name."""
     for name in names:
         if not any(name in (cached.space.name, cached.space.model) for cached in spaces):
-            known = ", ".join(cached.space.name for cached in spaces)
-            raise UsageError(
-                f"the vector cache has no space {name}", hint=f"It has: {known}" if known else "It is empty."
-            )
+            hint = f"It has: {', '.join(cached.space.name for cached in spaces)}" if spaces else "It is empty."
+            raise UsageError(f"the vector cache has no space {name}", hint=hint)
     return [cached for cached in spaces if not names or cached.space.name in names or cached.space.model in names]
 
 
@@ -88,11 +93,13 @@ def export_vectors(path: Path, names: Sequence[str], stream: BinaryIO, progress:
         if not total:
             raise _empty()
         target = _Summed(stream)
-        target.write(MAGIC + _header(spaces))
+        header = _Header([_NamedSpace(cached.space.name, cached.space) for cached in spaces])
+        target.write(MAGIC + msgspec.json.encode(header) + b"\n")
         done: list[Exchanged] = []
         for cached in spaces:
             written, count = sum(exported.vectors for exported in done), 0
-            for records in _blocks(database.all_of(cached.space), _block_records(cached.space)):
+            vectors = database.all_of(cached.space)
+            while records := list(islice(vectors, _block_records(cached.space))):
                 target.write(_COUNT.pack(len(records)) + b"".join(digest + value for digest, value in records))
                 count += len(records)
                 progress("writing vectors", written + count, total)
@@ -102,26 +109,26 @@ def export_vectors(path: Path, names: Sequence[str], stream: BinaryIO, progress:
         return done
 
 
-def import_vectors(path: Path, most_bytes: int, stream: BinaryIO, size: int, progress: Progress) -> list[Exchanged]:
+def import_vectors(path: Path, max_bytes: int, stream: BinaryIO, size: int, progress: Progress) -> list[Exchanged]:
     """Add the vectors of a file to the cache at `path` in one transaction: all of them or none.
 
-    `size` is the file's size in bytes, 0 if unknown; `most_bytes` is the size limit of the cache. Raises UsageError for
+    `size` is the file's size in bytes, 0 if unknown; `max_bytes` is the size limit of the cache. Raises UsageError for
     a file that is incomplete or invalid, IndexFailure, and FilesystemError.
     """
     source = _Summed(stream)
     spaces = _spaces(source)
     with _opened(path) as database:
         with database.writing():
-            known = {cached.space.name: cached.space for cached in database.spaces()}
-            if any(known.get(space.name, space) != space for space in spaces):
+            own_spaces = {cached.space.name: cached.space for cached in database.spaces()}
+            if any(own_spaces.get(space.name, space) != space for space in spaces):
                 raise _refused("it describes its spaces differently from the cache")
-            done = [_read_space(database, space, source, most_bytes, size, progress) for space in spaces]
+            done = [_read_space(database, space, source, max_bytes, size, progress) for space in spaces]
             digest = source.digest()
-            if _exactly(stream, len(digest)) != digest or stream.read(1):
+            if source.exactly(len(digest)) != digest or source.some(1):
                 raise _refused("its SHA-256 does not fit its content: it was damaged or changed on the way")
             _check(done)
         with suppress(apsw.Error):  # a later sync trims it
-            database.trim(most_bytes)
+            database.trim(max_bytes)
     return [Exchanged(space.name, read.vectors, read.added) for space, read in zip(spaces, done, strict=True)]
 
 
@@ -139,16 +146,16 @@ class _Read:
 
 
 def _read_space(
-    database: VectorDatabase, space: EmbeddingSpace, source: _Summed, most_bytes: int, size: int, progress: Progress
+    database: VectorDatabase, space: EmbeddingSpace, source: _Summed, max_bytes: int, size: int, progress: Progress
 ) -> _Read:
     read = _Read()
     record_bytes = HASH_BYTES + value_bytes(space.dimension)
     while count := _COUNT.unpack(source.exactly(_COUNT.size))[0]:
         if count > _block_records(space):
             raise _refused(f"it has a block of {count:,} vectors")
-        if source.bytes_read + count * record_bytes > most_bytes:
+        if source.bytes_read + count * record_bytes > max_bytes:
             raise _refused(
-                f"it is larger than the {most_bytes // 1_000_000:,} MB that the cache may use",
+                f"it is larger than the {max_bytes // 1_000_000:,} MB that the cache may use",
                 "Set index.vector_cache_mb to a larger number.",
             )
         content = source.exactly(count * record_bytes)
@@ -161,23 +168,26 @@ def _read_space(
 
 def _check(done: Sequence[_Read]) -> None:
     """Raise UsageError if any vector is invalid or differs from the cache's vector for the same text."""
-    if wrong := sum(read.not_vectors for read in done):
-        raise _refused(f"{wrong:,} of its vectors are not finite or not of unit length")
+    if invalid := sum(read.not_vectors for read in done):
+        raise _refused(f"{invalid:,} of its vectors are not finite or not of unit length")
     if differing := sum(read.differing for read in done):
         raise _refused(f"{differing:,} of its vectors differ from those that the cache has for the same texts")
 
 
 def _add_block(database: VectorDatabase, space: EmbeddingSpace, values: dict[bytes, bytes], read: _Read) -> None:
     """Add one block to the cache and count its faults; `_check` refuses the whole file if there are any."""
-    read.not_vectors += are_unit(list(values.values()), space.dimension).count(False)
-    known = database.find(space, list(values))[0]
-    alike = cosines(list(known.values()), [values[digest] for digest in known], space.dimension)
-    read.differing += sum(not cosine > LEAST_COSINE for cosine in alike)
+    import numpy as np
+
+    read.not_vectors += are_unit(list(values.values())).count(False)
+    cached = database.find(space, list(values))[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        cosines = to_matrix(list(cached.values())) * to_matrix([values[digest] for digest in cached])
+        is_alike = cosines.sum(axis=1) > MIN_COSINE  # false if a vector is not finite
+    read.differing += len(cached) - int(np.count_nonzero(is_alike))
     read.added += database.add(space, values)
 
 
 def _spaces(source: _Summed) -> list[EmbeddingSpace]:
-    """Read the file's header and return its spaces. Raises UsageError if the file has another format."""
     magic = source.some(len(MAGIC))
     if magic != MAGIC:
         if magic.startswith(MAGIC[:-2]):
@@ -185,24 +195,18 @@ def _spaces(source: _Summed) -> list[EmbeddingSpace]:
         raise _refused("it is not a file of vectors", "Name a file that memsync vectors export wrote.")
     line = source.line(MAX_HEADER_BYTES)
     try:
-        entries = json.loads(line)["spaces"]
-        spaces = [EmbeddingSpace(**entry["description"]) for entry in entries]
-        names = [entry["name"] for entry in entries]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        named = msgspec.json.decode(line, type=_Header).spaces
+    except (ValueError, RecursionError):
         raise _refused("its spaces cannot be read") from None
-    if not 0 < len(spaces) <= MAX_SPACES or len(set(names)) != len(names):
+    if not 0 < len(named) <= MAX_SPACES or len({entry.name for entry in named}) != len(named):
         raise _refused("its spaces cannot be read")
-    for space, name in zip(spaces, names, strict=True):
-        texts = (space.provider, space.model, space.revision, space.query_prefix, space.passage_prefix)
-        if not all(isinstance(text, str) for text in texts) or type(space.dimension) is not int:
-            raise _refused("its spaces cannot be read")
+    for entry in named:
+        space = entry.description
         if not 0 < space.dimension <= MAX_DIMENSION:
             raise _refused(f"it has vectors of {space.dimension} dimensions")
-        if any("\ud800" <= letter <= "\udfff" for letter in space.name):
-            raise _refused("its spaces cannot be read")
-        if space.name != name:
-            raise _refused(f"the space {name!r} is described as {space.name!r}")
-    return spaces
+        if space.name != entry.name:
+            raise _refused(f"the space {entry.name!r} is described as {space.name!r}")
+    return [entry.description for entry in named]
 
 
 class _Summed:
@@ -219,11 +223,18 @@ class _Summed:
 
     def exactly(self, count: int) -> bytes:
         """Read `count` bytes. Raises UsageError if the file ends before."""
-        return self._noted(_exactly(self._stream, count))
+        content = self.some(count)
+        if len(content) != count:
+            raise _refused("it is cut off")
+        return content
 
     def some(self, count: int) -> bytes:
         """Read `count` bytes, or fewer at the end of the file."""
-        return self._noted(_some(self._stream, count))
+        parts, missing = [], count
+        while missing and (part := self._stream.read(missing)):
+            parts.append(part)
+            missing -= len(part)
+        return self._noted(b"".join(parts))
 
     def line(self, max_bytes: int) -> bytes:
         """Read a line of at most `max_bytes`. Raises UsageError if it is longer or has no end."""
@@ -241,40 +252,8 @@ class _Summed:
         return content
 
 
-def _some(stream: BinaryIO, count: int) -> bytes:
-    parts, missing = [], count
-    while missing and (part := stream.read(missing)):
-        parts.append(part)
-        missing -= len(part)
-    return b"".join(parts)
-
-
-def _exactly(stream: BinaryIO, count: int) -> bytes:
-    content = _some(stream, count)
-    if len(content) != count:
-        raise _refused("it is cut off")
-    return content
-
-
-def _header(spaces: Sequence[CachedSpace]) -> bytes:
-    entries = [{"name": cached.space.name, "description": asdict(cached.space)} for cached in spaces]
-    return json.dumps({"spaces": entries}).encode() + b"\n"
-
-
 def _block_records(space: EmbeddingSpace) -> int:
-    """Return how many records a block has at most."""
     return max(1, BLOCK_BYTES // (HASH_BYTES + value_bytes(space.dimension)))
-
-
-def _blocks(records: Iterator[tuple[bytes, bytes]], max_records: int) -> Iterator[list[tuple[bytes, bytes]]]:
-    block: list[tuple[bytes, bytes]] = []
-    for record in records:
-        block.append(record)
-        if len(block) == max_records:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _refused(reason: str, hint: str = "Export it again on the other machine.") -> UsageError:
@@ -290,19 +269,9 @@ def _opened(path: Path) -> Iterator[VectorDatabase]:
     """Yield the database; turn its errors into memsync errors with a hint."""
     database: VectorDatabase | None = None
     try:
-        database = VectorDatabase(path, BUSY_MS)
-        yield database
-    except apsw.BusyError as error:
-        raise IndexBusy(f"another process writes to the vector cache {path}", hint="Try again in a moment.") from error
-    except apsw.FullError as error:
-        raise FilesystemError(f"no space left for the vector cache {path}", hint="Free some disk space.") from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
-        raise FilesystemError(f"the vector cache {path} cannot be written", hint="Check its permissions.") from error
-    except apsw.IOError as error:
-        raise IndexFailure(f"the vector cache {path} cannot be used: {error}", hint="Check the disk.") from error
-    except NewerVersion as error:
-        message = f"a later version of memsync wrote the vector cache {path}"
-        raise IndexTooNew(message, hint="Upgrade memsync.") from error
+        with sqlite_errors(f"the vector cache {path}"):
+            database = VectorDatabase(path, BUSY_MS)
+            yield database
     except (apsw.Error, UnicodeDecodeError) as error:
         hint = "Remove that file; memsync sync makes a new one and fills it from the index."
         raise IndexDamaged(f"the vector cache {path} is damaged: {error}", hint=hint) from error

@@ -6,14 +6,13 @@ vectors, but wrong ones, and a damaged tokenizer would cut notes in other places
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memsync.embed.fastembed import FastembedEmbedder
+from memsync.embed.fastembed import FastembedEmbedder, checked_content
 from memsync.embed.minilm.digests import SHA256
 from memsync.errors import EmbedderError
 from memsync.model.query import EmbeddingSpace
@@ -44,14 +43,8 @@ def load(threads: int) -> FastembedEmbedder:
     """Return the built-in embedder; it checks and loads its model at the first use. Raises EmbedderError."""
     if not (FOLDER / MODEL).is_file():
         raise EmbedderError(f"the built-in model is missing from {FOLDER}", hint=REINSTALL)
-    return FastembedEmbedder(
-        SPACE,
-        "sentence-transformers/all-MiniLM-L6-v2",
-        threads=threads,
-        folder=FOLDER,
-        max_tokens=MAX_TOKENS,
-        check=check_files,
-    )
+    name = "sentence-transformers/all-MiniLM-L6-v2"
+    return FastembedEmbedder(SPACE, name, threads=threads, folder=FOLDER, texts_fit=True, check=check_files)
 
 
 def check_files() -> list[str]:
@@ -62,17 +55,7 @@ def check_files() -> list[str]:
 
 
 def _read_file(name: str) -> bytes:
-    """Return the content of one of the model's files. Raises EmbedderError if it is not the published content."""
-    path = FOLDER / name
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise EmbedderError(f"the built-in model's {path} cannot be read: {error.strerror}", hint=REINSTALL) from error
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != SHA256[name]:
-        difference = f"its SHA-256 begins with {digest[:12]}, not with {SHA256[name][:12]}"
-        raise EmbedderError(f"the built-in model's {path} is damaged: {difference}", hint=REINSTALL)
-    return content
+    return checked_content(FOLDER / name, SHA256[name], model="built-in model", hint=REINSTALL)
 
 
 class WordPieceCounter:

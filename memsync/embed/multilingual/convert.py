@@ -131,7 +131,6 @@ def _normalizer() -> dict[str, Any]:
 
 
 def _post_processor(model: PackedModel) -> dict[str, Any]:
-    """Return the post-processor that puts the begin and end tokens around a text."""
     begin, end = model.pieces[model.begin], model.pieces[model.end]
     around = [
         {"SpecialToken": {"id": begin, "type_id": 0}},
@@ -246,10 +245,10 @@ class _Graph:
         whole = np.rint(weights / weight_scales[:, None]).astype(np.int8).T
         largest = self.add("ReduceMax", self.add("Abs", x), self.weight("last_axis", np.array([-1])), keepdims=1)
         scale = self.add("Mul", largest, self.weight("to_int8", np.float32(1 / 127)))
-        one, middle = self.weight("one", np.float32(1)), self.weight("middle", np.uint8(128))
-        rounded = self.add("QuantizeLinear", self.add("Div", x, scale), one, middle)
+        unit, middle = self.weight("one", np.float32(1)), self.weight("middle", np.uint8(128))
+        rounded = self.add("QuantizeLinear", self.add("Div", x, scale), unit, middle)
         matrix, matrix_scales = self.weight(f"{name}.w", whole), self.weight(f"{name}.scales", weight_scales)
-        inputs = [rounded, matrix, one, matrix_scales, middle]
+        inputs = [rounded, matrix, unit, matrix_scales, middle]
         product = self.add("MatMulIntegerToFloat", *inputs, domain=_RUNTIME)
         return self.add("Add", self.add("Mul", product, scale), self.weight(f"{name}.b", bias))
 
@@ -292,8 +291,8 @@ class _Graph:
         )
         self._node("Identity", [output], ["last_hidden_state"])
         graph = helper.make_graph(self._nodes, "multilingual-e5-small", inputs, [states], list(self._weights.values()))
-        made = helper.make_model(
+        model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_RUNTIME, 1)], ir_version=10
         )
-        content: bytes = made.SerializeToString(deterministic=True)
+        content: bytes = model.SerializeToString(deterministic=True)
         return content

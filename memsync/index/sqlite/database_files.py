@@ -1,4 +1,4 @@
-"""Make, rename, remove and replace a database's files without ever mixing them with another database's.
+"""What all databases share: their files, transactions and errors. Files are never mixed with another database's.
 
 SQLite finds a database's log or journal only by its name, and plays it back into the database next to it. Next to
 another database it would destroy that. So each change of names is synced to the disk before the next one: otherwise
@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memsync.errors import FilesystemError
+import apsw
+
+from memsync.errors import FilesystemError, IndexBusy, IndexFailure
 from memsync.system.user_folders import own_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -29,7 +31,9 @@ def create_private(path: Path) -> None:
 
     An existing file is not opened: closing it would drop the locks that SQLite holds on it in this process.
     """
-    with _told(f"index {path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."):
+    with _os_errors(
+        f"index {path} cannot be opened for writing", "Set index.dir in config.toml to a folder you can write."
+    ):
         own_folder(path.parent)
         if not path.exists():
             _create(path)
@@ -53,57 +57,89 @@ def _create(path: Path) -> None:
 def set_aside(path: Path, *, kept: int = KEPT_COPIES) -> Path:
     """Rename a damaged database and its log, and return the new name. Raises FilesystemError.
 
-    Keeps only the last `kept` damaged copies.
+    Keeps only the last `kept` damaged copies, so that they do not fill up a failing disk.
     """
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    with _told(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."):
+    with _os_errors(f"{path} is damaged and cannot be renamed", "Check the permissions of its folder."):
         for suffix in ("", *SIDE_FILES):
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
         _sync_folder(path.parent)
-    _remove_old_copies(path, kept)
-    return aside
-
-
-def _remove_old_copies(path: Path, kept: int) -> None:
-    """Remove all but the last `kept` damaged copies of a database, so that they do not fill up a failing disk."""
-    copies = sorted(one for one in path.parent.glob(f"{path.name}.damaged-*") if not one.name.endswith(SIDE_FILES))
+    copies = sorted(file for file in path.parent.glob(f"{path.name}.damaged-*") if not file.name.endswith(SIDE_FILES))
     for copy in copies[:-kept]:
         for suffix in (*SIDE_FILES, ""):
             with suppress(OSError):
                 Path(f"{copy}{suffix}").unlink()
+    return aside
 
 
 def remove(path: Path) -> None:
     """Remove a database and its side files. Raises FilesystemError."""
-    with _told(f"{path} cannot be removed", "Check its folder's permissions and the disk."):
+    with _os_errors(f"{path} cannot be removed", "Check its folder's permissions and the disk."):
         path.unlink(missing_ok=True)
         remove_side_files(path)
 
 
 def remove_side_files(path: Path) -> None:
     """Remove the files that SQLite keeps next to a database, and wait until this is on the disk."""
-    found = False
+    is_changed = False
     for suffix in SIDE_FILES:
-        try:
+        with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").unlink()
-            found = True
-        except FileNotFoundError:
-            continue
-    if found:
+            is_changed = True
+    if is_changed:
         _sync_folder(path.parent)
 
 
 def replace(path: Path, by: Path) -> None:
     """Replace a database, whose log must be empty, by another, closed one. Raises FilesystemError."""
-    with _told(f"index {path} cannot be replaced", "Check its folder's permissions and the disk."):
+    with _os_errors(f"index {path} cannot be replaced", "Check its folder's permissions and the disk."):
         remove_side_files(path)
         by.replace(path)
         _sync_folder(path.parent)
 
 
 @contextmanager
-def _told(message: str, hint: str) -> Iterator[None]:
+def write_transaction(database: apsw.Connection) -> Iterator[None]:
+    """Run the body in a write transaction; commit it at the end, or roll it back if the body raises."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # some errors roll back by themselves
+            database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def read_transaction(database: apsw.Connection) -> Iterator[None]:
+    """Run the body in a read transaction, so that all its queries see the same state."""
+    database.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if database.in_transaction:  # some errors end it
+            database.execute("ROLLBACK")
+
+
+@contextmanager
+def sqlite_errors(database: str) -> Iterator[None]:
+    """Turn SQLite's errors from locks and disks into ours; `database` names it in their messages, with its path."""
+    try:
+        yield
+    except apsw.BusyError as error:
+        raise IndexBusy(f"another process writes to {database}", hint="Try again in a moment.") from error
+    except apsw.FullError as error:
+        raise FilesystemError(f"no space left for {database}", hint="Free some disk space and try again.") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        raise FilesystemError(f"{database} cannot be written", hint="Check its permissions.") from error
+    except apsw.IOError as error:
+        raise IndexFailure(f"{database} cannot be read or written: {error}", hint="Check the disk.") from error
+
+
+@contextmanager
+def _os_errors(message: str, hint: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apsw
+import msgspec
 
 from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
 from memsync.index.sqlite import database_files, schema
+from memsync.index.sqlite.database_files import read_transaction, write_transaction
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import FrequencyCache, SqliteReader
 from memsync.index.sqlite.rows import note_rows
@@ -42,14 +44,19 @@ class SqliteIndex:
         self.path = path
         self._warnings: list[str] = []
         self._damage = ""
-        self._local = threading.local()
+        self._local = _ThreadReader()
         self._readers: list[apsw.Connection] = []
         self._guard = threading.Lock()
         self._write_lock = threading.RLock()
         self._epoch = 0
         self._frequencies = FrequencyCache()
+        self._reopen()
+
+    def _reopen(self) -> None:
+        """Open the file that is at the path now. The new epoch makes each thread open it, too."""
         self._writer = self._open()
-        self._inode = os.stat(path).st_ino
+        self._inode = os.stat(self.path).st_ino
+        self._epoch += 1
 
     def _open(self) -> apsw.Connection:
         """Open the writing connection; replace a damaged or outdated file by a new one with its vectors."""
@@ -71,7 +78,7 @@ class SqliteIndex:
                 active = copy_vectors(self.path, other._writer)
             if active:
                 with other.writing() as writer:
-                    writer.prepare_space(EmbeddingSpace(**json.loads(active)))
+                    writer.prepare_space(EmbeddingSpace.described(active))
             other._empty_log()
             other.close()
             aside = database_files.set_aside(self.path) if damage is not None else None
@@ -98,10 +105,8 @@ class SqliteIndex:
                 try:
                     self._begin_anew(damage)
                 finally:
-                    self._writer = self._open()
-                    self._inode = os.stat(self.path).st_ino
-                    self._epoch += 1
-        hint = "Ask again: what is not indexed yet is read from the files. memsync sync does all of it."
+                    self._reopen()
+        hint = "Run the command again: it reads from the files what is not indexed yet. memsync sync indexes all notes."
         return IndexDamaged(self._damage or f"{damage.message}; it was rebuilt meanwhile", hint=hint)
 
     @contextmanager
@@ -121,9 +126,8 @@ class SqliteIndex:
             # Both a damaged row and a bug of ours can cause nearly any error, so look for damage.
             if isinstance(error, IndexFailure) and not isinstance(error.__cause__, _SUSPECT):
                 raise
-            if found := find_damage(connection):
-                damage = _Unhealed(self.path, found)
-                raise self.heal(damage, inode) from error
+            if finding := find_damage(connection):
+                raise self.heal(_Unhealed(self.path, finding), inode) from error
             raise
 
     def _prepare(self) -> apsw.Connection:
@@ -139,42 +143,32 @@ class SqliteIndex:
     @contextmanager
     def reading(self) -> Iterator[SqliteReader]:
         """Yield a consistent view. Nested calls in one thread share it, even if the file was replaced meanwhile."""
-        nested = self._reads_already()
-        if not nested:
+        local = self._local
+        with _translated(self.path):
+            is_nested = local.connection is not None and local.connection.in_transaction
+        if not is_nested:
             self._reopen_if_replaced()
-        connection, inode = self._local.reader[1:] if nested else self._reader()
-        with self._watched(connection, inode):
-            if nested:
+            self._connect_thread()
+        connection = local.connection
+        assert connection is not None
+        with self._watched(connection, local.inode):
+            if is_nested:
                 yield SqliteReader(connection, self.path, self._frequencies)
                 return
-            connection.execute("BEGIN")
-            try:
+            with read_transaction(connection):
                 yield SqliteReader(connection, self.path, self._frequencies)
-            finally:
-                if connection.in_transaction:  # some errors end the transaction
-                    connection.execute("ROLLBACK")
 
     @contextmanager
     def writing(self) -> Iterator[SqliteWriter]:
         """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         self._reopen_if_replaced()
-        with self._write_lock, self._watched(self._writer, self._inode):
-            self._writer.execute("BEGIN IMMEDIATE")
+        with self._write_lock, self._watched(self._writer, self._inode), write_transaction(self._writer):
             writer = SqliteWriter(self._writer, self.path)
-            try:
-                yield writer
-                writer.finish()
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            yield writer
+            writer.finish()
 
     def check(self, *, is_quick: bool = False) -> None:
-        """Read and compare all tables of the index, or only count their rows if `is_quick`.
-
-        Replaces a damaged index by a new one and raises IndexDamaged.
-        """
+        """Read and compare all tables, or only count their rows; raise IndexDamaged after replacing a damaged index."""
         with self.reading() as reader:
             reader.check(is_quick=is_quick)
 
@@ -236,9 +230,7 @@ class SqliteIndex:
             self._inode = -1  # if the next steps fail, the next access opens the file that exists then
             _close(self._writer)
             database_files.replace(self.path, other.path)
-            self._writer = self._open()
-            self._inode = os.stat(self.path).st_ino
-            self._epoch += 1
+            self._reopen()
 
     def _empty_log(self) -> None:
         """Write the log into the file. Otherwise a power failure during the replacement could mix old and new data."""
@@ -262,27 +254,19 @@ class SqliteIndex:
                 _close(connection)
             self._readers.clear()
 
-    def _reads_already(self) -> bool:
-        connection: apsw.Connection | None = getattr(self._local, "reader", (-1, None, 0))[1]
-        with _translated(self.path):
-            return connection is not None and connection.in_transaction
-
-    def _reader(self) -> tuple[apsw.Connection, int]:
-        """Return this thread's own connection, and the inode of the file that it reads."""
-        epoch, connection, inode = getattr(self._local, "reader", (-1, None, 0))
-        old = connection
-        while connection is None or epoch != self._epoch:
-            if connection is not None:  # it reads the file before the replacement; only this thread uses it
-                _close(connection)
+    def _connect_thread(self) -> None:
+        """Give this thread its own reading connection; replace one that reads a file from before a replacement."""
+        local = self._local
+        while local.connection is None or local.epoch != self._epoch:
+            old = local.connection
+            if old is not None:  # only this thread uses it
+                _close(old)
             epoch, inode = self._epoch, self._inode
             with _translated(self.path):
                 connection = schema.connect(self.path, readonly=True)
-            self._local.reader = (epoch, connection, inode)
+            local.connection, local.epoch, local.inode = connection, epoch, inode
             with self._guard:
                 self._readers = [*(reader for reader in self._readers if reader is not old), connection]
-            old = connection
-        assert isinstance(connection, apsw.Connection)
-        return connection, inode
 
     def _reopen_if_replaced(self) -> None:
         """Reopen the database if its path has another file now; otherwise a deleted file would still answer."""
@@ -300,12 +284,20 @@ class SqliteIndex:
             if self._inode == (self.path.stat().st_ino if self.path.exists() else 0):  # another thread has done it
                 return
             _close(self._writer)
-            self._writer = self._open()
-            self._inode = os.stat(self.path).st_ino
-            self._epoch += 1
+            self._reopen()
             self._warnings.append("the index was removed or replaced while in use")
 
 
+class _ThreadReader(threading.local):
+    """A thread's own reading connection, the epoch in which it was opened, and the inode of its file."""
+
+    connection: apsw.Connection | None = None
+    epoch = -1
+    inode = 0
+
+
+_UNREADABLE = (UnicodeDecodeError, json.JSONDecodeError, msgspec.DecodeError, zlib.error)
+"""Errors from values that no memsync writes."""
 _SUSPECT = (apsw.SQLError, apsw.ConstraintError, apsw.TooBigError, apsw.MismatchError, apsw.NoMemError)
 """SQLite's errors that can mean either a bug of ours or damaged data."""
 
@@ -346,22 +338,10 @@ def _remove_if_possible(path: Path) -> None:
 
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours, each with a hint on what to do."""
     try:
-        yield
-    except apsw.BusyError as error:
-        raise IndexBusy(
-            f"the index {path} is being written by another process", hint="Try again in a moment."
-        ) from error
-    except apsw.FullError as error:
-        raise FilesystemError(
-            f"no space left for the index {path}", hint="Free some disk space and sync again."
-        ) from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
-        raise FilesystemError(f"the index {path} cannot be written", hint="Check its permissions.") from error
-    except apsw.IOError as error:
-        raise IndexFailure(f"the index {path} cannot be read or written: {error}", hint="Check the disk.") from error
-    except (apsw.NotADBError, apsw.CorruptError, UnicodeDecodeError, json.JSONDecodeError, zlib.error) as error:
+        with database_files.sqlite_errors(f"the index {path}"):
+            yield
+    except (apsw.NotADBError, apsw.CorruptError, *_UNREADABLE) as error:
         raise _Unhealed(path, error) from error
     except apsw.Error as error:
         raise IndexFailure(f"the index {path} does not answer: {error}", hint="Run: memsync rebuild") from error

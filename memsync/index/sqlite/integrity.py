@@ -2,6 +2,10 @@
 
 SQLite keeps no checksums, so a lost page is detected but a changed letter is not. The checks are whether every page and
 row can be read, and whether the tables agree: each chunk has its words, each passage its vector.
+
+`word_rows` gives the word index in a form that can be compared between two indexes. FTS5 keeps no text, only the places
+of each word. Two indexes give their chunks different ids, so the rows identify a chunk by its note's path, its ordinal
+and, in a group, the item.
 """
 
 from __future__ import annotations
@@ -13,32 +17,29 @@ from typing import Any
 import apsw
 
 from memsync.index.sqlite import schema
-from memsync.index.sqlite.queries import IS_OF_CHUNK, chunk_of
+from memsync.index.sqlite.queries import IS_OF_CHUNK, MAX_ITEMS, chunk_of, item_of
 from memsync.index.sqlite.vectors import to_int8
-from memsync.index.sqlite.words import closed_segments
 from memsync.model.vocabulary import Kind, Tier
-
-_LIVE_SPACES = "SELECT id FROM space WHERE state <> 'retired'"
 
 _SCHEMA = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
 
 # Each count is 0 in a sound index. {space} is the number of a space that is not retired.
 _COUNTS = {
-    "passages without words": (
+    "chunks without words": (
         f"SELECT count(*) FROM chunk WHERE word_rows <> (SELECT count(*) FROM chunk_fts_docsize d WHERE {IS_OF_CHUNK})"
     ),
-    "words of no passage": (
+    "words without a chunk": (
         f"SELECT count(*) FROM chunk_fts_docsize WHERE {chunk_of('id')} NOT IN (SELECT id FROM chunk)"
     ),
-    "rows that belong to nothing": "SELECT count(*) FROM pragma_foreign_key_check",
-    "texts of no passage": (
+    "rows that refer to a missing row": "SELECT count(*) FROM pragma_foreign_key_check",
+    "passages without a chunk": (
         "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)"
     ),
     "notes with fields that cannot be read": (
         "SELECT count(*) FROM note WHERE NOT json_valid(front_matter) OR NOT json_valid(warnings)"
     ),
-    "passages with fields that cannot be read": (
+    "chunks with fields that cannot be read": (
         "SELECT count(*) FROM chunk"
         " WHERE NOT json_valid(heading_path) OR NOT json_valid(attributes) OR NOT json_valid(entries)"
     ),
@@ -46,11 +47,11 @@ _COUNTS = {
     "messages with fields that cannot be read": "SELECT count(*) FROM message WHERE NOT json_valid(attributes)",
 }
 _COUNTS_OF_SPACE = {
-    "texts without a vector": (
+    "passages without a vector": (
         "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM vec_{space}_rowids v WHERE v.rowid = p.id)"
         " AND NOT EXISTS (SELECT 1 FROM pending w WHERE w.space = {space} AND w.passage = p.id)"
     ),
-    "vectors of no text": (
+    "vectors without a passage": (
         "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
     ),
 }
@@ -80,6 +81,60 @@ _TAKEN = "SELECT validity FROM vec_{space}_chunks"
 _ADDRESSED = "SELECT count(*) FROM vec_{space}_rowids"
 _HASH = "SELECT lower(hex(hash)) FROM passage WHERE id = ?"
 
+_WORD_TABLES = """
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.word USING fts5vocab(main, chunk_fts, instance);
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab(main, chunk_fts, row);
+CREATE TEMP TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+INSERT OR IGNORE INTO temp.place SELECT c.id, row_number() OVER (ORDER BY n.path, c.ordinal)
+FROM chunk c JOIN note n ON n.id = c.note;
+"""
+# The numbers that bm25 uses: the words of each chunk by column, and the words of all chunks.
+_WORD_COUNTS = f"""
+SELECT 'words of', n.path, c.ordinal, {item_of("d.id")}, lower(hex(d.sz)) FROM chunk_fts_docsize d
+LEFT JOIN chunk c ON c.id = {chunk_of("d.id")} LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
+"""
+# An emptied word index has counts of zero, a new one has no counts: both give an empty string.
+_WORD_TOTALS = """
+SELECT 'words of all', CASE WHEN trim(hex(block), '0') = '' THEN '' ELSE lower(hex(block)) END
+FROM chunk_fts_data WHERE id = 1
+"""
+
+# (word, number of places, two checksums of them) of every word: checksums, because passing millions of rows to Python
+# is slow. A place that belongs to no chunk counts as chunk 0.
+_NUMBER = f"(coalesce(p.number, 0) * {MAX_ITEMS} + {item_of('w.doc')})"
+_WORD_SUMS = f"""
+SELECT 'word', w.term, count(*),
+       sum(({_NUMBER} * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
+       sum(({_NUMBER} * 7368787 + w.offset * 31 + unicode(w.col)) % 1073741789 * (w.offset % 97 + 1))
+FROM temp.word w LEFT JOIN temp.place p ON p.id = {chunk_of("w.doc")} GROUP BY w.term ORDER BY w.term
+"""
+
+# (word, chunks found by search, chunks found by reading all) of every word that a search finds too rarely or too often.
+# `b` finds a word through chunk_fts_idx, as a search does; `a` reads all words in order, without chunk_fts_idx.
+_UNFINDABLE = """
+SELECT 'word that a search misses', a.term, coalesce(b.doc, 0), a.doc FROM temp.term a
+LEFT JOIN temp.term b ON b.term = a.term WHERE b.doc IS NOT a.doc OR b.cnt IS NOT a.cnt ORDER BY a.term
+"""
+# The number of segments of the word index that have pages, but no first page for a search to begin at. Segments are
+# numbered from 1. The id of a page has the segment's number from bit 37 up; 2^16 is added for a segment's deletions.
+_CLOSED_SEGMENTS = """
+WITH RECURSIVE segment (number) AS (
+    SELECT (SELECT min(id) >> 37 FROM chunk_fts_data WHERE id >= 1 << 37)
+    UNION ALL
+    SELECT (SELECT min(id) >> 37 FROM chunk_fts_data WHERE id >= (number + 1) << 37) FROM segment
+    WHERE number IS NOT NULL
+)
+SELECT count(*) FROM segment
+WHERE number < 1 << 16 AND NOT EXISTS (SELECT 1 FROM chunk_fts_idx WHERE segid = number AND term = x'')
+"""
+
+# (path, ordinal, entry, column, position) of one word, by place.
+_PLACES_OF_WORD = f"""
+SELECT 'word', w.term, n.path, c.ordinal, {item_of("w.doc")}, w.col, w.offset FROM temp.word w
+LEFT JOIN chunk c ON c.id = {chunk_of("w.doc")} LEFT JOIN note n ON n.id = c.note
+WHERE w.term = ? ORDER BY n.path, c.ordinal, w.doc, w.col, w.offset
+"""
+
 
 def find_damage(database: apsw.Connection) -> str:
     """Return the first sign of damage, or an empty string. An error on reading the database is a sign, too."""
@@ -90,26 +145,24 @@ def find_damage(database: apsw.Connection) -> str:
 
 
 def uneven(database: apsw.Connection) -> str:
-    """Return which tables have a wrong number of rows or cannot be searched; an empty string if all is well.
+    """Return which tables have a wrong number of rows or cannot be searched, otherwise an empty text; takes 2 ms."""
+    if space_count := database.execute(_SPACES).get:
+        return f"embedding spaces that differ from their descriptions: {space_count}"
+    spaces = _live_spaces(database)
+    tallies = [("chunks and their words", _WORDS)]
+    tallies += [("passages and their vectors", _VECTORS.format(space=space)) for space in spaces]
+    findings = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
+    if closed := database.execute(_CLOSED_SEGMENTS).get:
+        findings.append(f"segments of the word index that no search can read: {closed}")
+    for space in spaces:
+        taken = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_TAKEN.format(space=space)))
+        if taken != (addressed := database.execute(_ADDRESSED.format(space=space)).get):
+            findings.append(f"a semantic search sees {taken} of {addressed} vectors")
+    return "; ".join(findings)
 
-    Takes a millisecond or two.
-    """
-    if odd := database.execute(_SPACES).get:
-        return f"spaces that are not as they are described: {odd}"
-    tallies = [("passages and their words", _WORDS)]
-    for (space,) in database.execute(_LIVE_SPACES):
-        tallies.append(("texts and their vectors", _VECTORS.format(space=int(space))))
-    found = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
-    if closed := closed_segments(database):
-        found.append(f"parts of the word index that no search enters: {closed}")
-    found += [finding for (space,) in database.execute(_LIVE_SPACES) for finding in _miscounted(database, int(space))]
-    return "; ".join(found)
 
-
-def _miscounted(database: apsw.Connection, space: int) -> Iterator[str]:
-    taken = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_TAKEN.format(space=space)))
-    if taken != (addressed := database.execute(_ADDRESSED.format(space=space)).get):
-        yield f"a search by meaning sees {taken} of {addressed} vectors"
+def _live_spaces(database: apsw.Connection) -> list[int]:
+    return [int(number) for (number,) in database.execute("SELECT id FROM space WHERE state <> 'retired'")]
 
 
 def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str]]:
@@ -119,9 +172,9 @@ def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str
     """
     seen = {place for row in database.execute(_PLACES.format(space=space)) for place in _taken_places(*row)}
     addresses: set[Any] = set(database.execute(_ADDRESSES.format(space=space)))
-    wrong = {number for number, _, _ in seen ^ addresses}
-    hashes = (database.execute(_HASH, (number,)).get for number in wrong)
-    return [("vector that a search misses", digest) for digest in sorted(str(found or "") for found in hashes)]
+    passages = {number for number, _, _ in seen ^ addresses}
+    hashes = (database.execute(_HASH, (number,)).get for number in passages)
+    return [("vector that a search misses", digest) for digest in sorted(str(digest or "") for digest in hashes)]
 
 
 def _taken_places(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[int, int, int]]:
@@ -134,21 +187,46 @@ def _taken_places(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[
 
 def _signs(database: apsw.Connection) -> Iterator[str]:
     own = {(kind, name): sql for kind, name, sql in database.execute(_SCHEMA)}
-    yield from (f"{kind} {name} is not as it was made" for (kind, name), _ in schema.made() - own.items())
-    findings = (str(finding) for (finding,) in database.execute("PRAGMA integrity_check(1)"))
-    yield from (finding.replace("\n", ": ") for finding in findings if finding != "ok")
+    yield from (
+        f"{kind} {name} has another definition than in a new index"
+        for (kind, name), _ in schema.own_tables() - own.items()
+    )
+    for (finding,) in database.execute("PRAGMA integrity_check(1)"):
+        if finding != "ok":
+            yield str(finding).replace("\n", ": ")
     checks = dict(_COUNTS)
-    spaces = [int(number) for (number,) in database.execute(_LIVE_SPACES)]
+    spaces = _live_spaces(database)
     for space in spaces:
         checks |= {name: statement.format(space=space) for name, statement in _COUNTS_OF_SPACE.items()}
     for name, statement in checks.items():
         if count := int(str(database.execute(statement).get)):
             yield f"{name}: {count}"
-    if found := uneven(database):
-        yield found
+    if finding := uneven(database):
+        yield finding
     for space in spaces:
-        if missed := unseen_vectors(database, space):
-            yield f"vectors that a search misses: {len(missed)}"
+        if unseen := unseen_vectors(database, space):
+            yield f"vectors that a search misses: {len(unseen)}"
         pairs = database.execute(_PAIRS.format(space=space))
-        if wrong := sum(value is None or to_int8(value) != int8 for int8, value in pairs):
-            yield f"vectors that are not those of their text: {wrong}"
+        if unequal := sum(value is None or to_int8(value) != int8 for int8, value in pairs):
+            yield f"vectors whose int8 and float16 forms differ: {unequal}"
+
+
+def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:
+    """Yield the content of the word index; equal files give equal rows. Call it only in a transaction."""
+    yield from database.execute(_WORD_COUNTS)
+    yield from database.execute(_WORD_TOTALS)
+    _make_tables(database)
+    yield from database.execute(_WORD_SUMS)
+    yield from database.execute(_UNFINDABLE)
+
+
+def places_of_word(database: apsw.Connection, word: str) -> list[tuple[Any, ...]]:
+    """Return every place of one word, with its note. Call it only in a transaction."""
+    _make_tables(database)
+    return list(database.execute(_PLACES_OF_WORD, (word,)))
+
+
+def _make_tables(database: apsw.Connection) -> None:
+    """Make the temporary tables that the statements read; they vanish with the transaction."""
+    for _ in database.execute(_WORD_TABLES):
+        pass

@@ -7,8 +7,8 @@ connection, because SQLite's own lower() handles only ASCII.
 from __future__ import annotations
 
 GROUP_ROWS = 1 << 40
-MOST_ITEMS = 256
-"""A chunk's row in chunk_fts has the chunk's id; a group's rows have GROUP_ROWS + MOST_ITEMS × its id + item number.
+MAX_ITEMS = 256
+"""A chunk's row in chunk_fts has the chunk's id; a group's rows have GROUP_ROWS + MAX_ITEMS × its id + item number.
 
 So most row numbers are consecutive, for which FTS5 needs one byte per place of a word instead of two.
 """
@@ -21,18 +21,18 @@ def chunk_of(row: str) -> str:
 
 def item_of(row: str) -> str:
     """Return the SQL for the item number of a group's row of chunk_fts; 0 for other chunks."""
-    return f"(({row} >> 40) * ({row} & {MOST_ITEMS - 1}))"
+    return f"(({row} >> 40) * ({row} & {MAX_ITEMS - 1}))"
 
 
 def chunk_and_item(row: int) -> tuple[int, int]:
     """Return the id of a row's chunk and the item number, 0 for the whole chunk."""
-    return divmod(row - GROUP_ROWS, MOST_ITEMS) if row >= GROUP_ROWS else (row, 0)
+    return divmod(row - GROUP_ROWS, MAX_ITEMS) if row >= GROUP_ROWS else (row, 0)
 
 
 # Whether a row `d` of chunk_fts_docsize may belong to a chunk.
 IS_OF_CHUNK = (
-    f"(d.id = chunk.id OR d.id BETWEEN {GROUP_ROWS} + {MOST_ITEMS} * chunk.id"
-    f" AND {GROUP_ROWS + MOST_ITEMS - 1} + {MOST_ITEMS} * chunk.id)"
+    f"(d.id = chunk.id OR d.id BETWEEN {GROUP_ROWS} + {MAX_ITEMS} * chunk.id"
+    f" AND {GROUP_ROWS + MAX_ITEMS - 1} + {MAX_ITEMS} * chunk.id)"
 )
 
 # When a note was last changed, in nanoseconds: the commit that gave it its content, otherwise the file's mtime.
@@ -254,6 +254,45 @@ HISTORY = "SELECT path, blob, committed FROM history"
 # The number of notes that have their date from a commit.
 COMMITTED = "SELECT count(*) FROM note WHERE committed > 0 AND date = ''"
 
+_FIELD = "coalesce(CAST(n.front_matter ->> '{name}' AS TEXT), '')"
+# (path, title, session, user, project, status, archived, last time, source, messages, tokens in, tokens out, nanos) of
+# each thread, by path. Messages without a time are counted, too.
+THREADS = f"""
+SELECT n.path, n.title, n.session, {_FIELD.format(name="user")}, {_FIELD.format(name="project")},
+       {_FIELD.format(name="status")}, n.archived, coalesce(max(m.time), ''),
+       {_FIELD.format(name="source")},
+       count(m.note), coalesce(sum(m.tokens_in), 0), coalesce(sum(m.tokens_out), 0), coalesce(sum(m.cost_nanos), 0)
+FROM note n LEFT JOIN message m ON m.note = n.id
+WHERE n.kind = 'thread' AND (:path IS NULL OR n.path = :path)
+GROUP BY n.id ORDER BY n.path
+"""
+
+# (path, session, first line, last line, role, time, attributes) of the messages of a role, newest first. The role
+# `agent` means every agent.
+MESSAGES = """
+SELECT n.path, n.session, m.start_line, m.end_line, m.role, m.time, m.attributes
+FROM message m JOIN note n ON n.id = m.note
+WHERE (m.role = :role OR substr(m.role, 1, length(:role) + 1) = :role || ':')
+  AND (:session = '' OR n.session = :session)
+ORDER BY m.time DESC, n.path, m.ordinal DESC
+"""
+
+# (key, messages, tokens in, tokens out, nanos) of the messages since a moment that have tokens or a cost, by one of
+# COST_KEYS, in its order.
+COSTS = """
+SELECT {key}, count(*), sum(m.tokens_in), sum(m.tokens_out), sum(m.cost_nanos)
+FROM message m JOIN note n ON n.id = m.note
+WHERE m.time >= :since AND (m.tokens_in OR m.tokens_out OR m.cost_nanos)
+GROUP BY 1 ORDER BY {order}
+"""
+COST_KEYS = {
+    "session": ("n.session", "5 DESC, 3 + 4 DESC, 1"),
+    "model": ("m.model", "5 DESC, 3 + 4 DESC, 1"),
+    "agent": ("CASE WHEN m.role LIKE 'agent:%' THEN substr(m.role, 7) ELSE m.role END", "5 DESC, 3 + 4 DESC, 1"),
+    "day": ("substr(m.time, 1, 10)", "1"),
+}
+
+
 # The canonical dump: everything that depends only on files, HEAD, settings and model, so without ids and stamps.
 DUMP_NOTES = """
 SELECT 'note', path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
@@ -274,6 +313,11 @@ ORDER BY n.path, c.ordinal, t.name
 DUMP_LINKS = """
 SELECT 'link', n.path, l.line, l.target, l.anchor, l.label, l.wiki FROM link l JOIN note n ON n.id = l.note
 ORDER BY n.path, l.line, l.target, l.anchor, l.label
+"""
+DUMP_MESSAGES = """
+SELECT 'message', n.path, m.ordinal, m.role, m.time, m.start_line, m.end_line, m.model, m.tokens_in, m.tokens_out,
+       m.cost_nanos, m.attributes
+FROM message m JOIN note n ON n.id = m.note ORDER BY n.path, m.ordinal
 """
 DUMP_PASSAGES = "SELECT 'passage', lower(hex(hash)) FROM passage ORDER BY hash"
 DUMP_VECTORS = """

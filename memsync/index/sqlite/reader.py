@@ -7,29 +7,33 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 from msgspec.structs import asdict
 
+from memsync.errors import UsageError
 from memsync.index.sqlite import queries
-from memsync.index.sqlite.integrity import find_damage, uneven, unseen_vectors
-from memsync.index.sqlite.match_syntax import all_of, any_of, is_single_word
-from memsync.index.sqlite.messages import DUMP_MESSAGES, ThreadReader
-from memsync.index.sqlite.overview import OverviewReader
+from memsync.index.sqlite.fields import all_of, any_of, is_single_word
+from memsync.index.sqlite.integrity import find_damage, places_of_word, uneven, unseen_vectors, word_rows
 from memsync.index.sqlite.queries import chunk_and_item
+from memsync.index.sqlite.rows import NANOS
+from memsync.index.sqlite.similar import similar_passages
 from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
-from memsync.index.sqlite.words import places_of_word, word_rows
+from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
-from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query, names_tag
+from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
 from memsync.model.status import IndexCounts, IndexedFile, PendingPassage, WaitingNote
-from memsync.model.vocabulary import Form, NotePath
+from memsync.model.upkeep import Place
+from memsync.model.vocabulary import Form, Kind, NotePath, Tier
 
 if TYPE_CHECKING:
     from memsync.index.sqlite.vectors import Vector
+    from memsync.ports import Progress
 
 MAX_NEAREST = 4_096
 """vec0 refuses a larger k."""
@@ -48,14 +52,14 @@ class FrequencyCache:
 
     def of(self, generation: int) -> dict[str, int]:
         """Return the counts of this generation; begin with none if it is new or if too many are cached."""
-        known, counts = self._counts
-        if generation != known or len(counts) > MAX_FREQUENCIES:
+        counted_generation, counts = self._counts
+        if generation != counted_generation or len(counts) > MAX_FREQUENCIES:
             counts = {}
             self._counts = (generation, counts)
         return counts
 
 
-class SqliteReader(ThreadReader, OverviewReader):
+class SqliteReader:
     """The reading half of the Index port, over one connection in a transaction."""
 
     def __init__(self, connection: apsw.Connection, path: Path, frequencies: FrequencyCache | None = None) -> None:
@@ -103,27 +107,21 @@ class SqliteReader(ThreadReader, OverviewReader):
         else:
             rows = self._rows(queries.KEYWORD, {"match": match, "limit": limit})
         scored = list(rows)
-        ceiling = self._ceiling(query.words) if scored else 1.0
+        # The sum of the words' idf, without phrases, although phrases add to a score.
+        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if scored else 1.0
         return _ranked((row, -distance / ceiling) for row, distance in scored)
-
-    def _ceiling(self, words: Sequence[str]) -> float:
-        """Return the sum of the words' idf, without phrases, although phrases add to a score."""
-        return max(sum(self.word_weights(words).values()), 1e-6)
 
     def word_weights(self, words: Sequence[str]) -> dict[str, float]:
         """Return FTS5's idf of each single word: the rarer a word, the higher."""
         total = self._frequency("", queries.CHUNK_COUNT, ())
         weights = {}
         for word in filter(is_single_word, words):
-            found = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
-            weights[word] = max(1e-6, math.log((total - found + 0.5) / (found + 0.5)))
+            count = self._frequency(word, queries.WORD_COUNT, (any_of([word]),))
+            weights[word] = max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))
         return weights
 
     def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
-        """Return (chunk id, number from 1) of the groups' entries that have every phrase and no excluded word.
-
-        Returns None if the query has neither: then all entries are allowed.
-        """
+        """Return (chunk id, number from 1) of the groups' entries with every phrase and no excluded word; None: all."""
         if not query.phrases and not query.exclusions:
             return None
         groups = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.GROUP]
@@ -132,8 +130,8 @@ class SqliteReader(ThreadReader, OverviewReader):
         for match, is_wanted in ((all_of(query.phrases), True), (any_of(query.exclusions), False)):
             if match:
                 rows = self._rows(queries.MATCHING_ROWS, {"match": match, "ids": ids})
-                found = {chunk_and_item(row) for (row,) in rows}
-                allowed = allowed & found if is_wanted else allowed - found
+                matching = {chunk_and_item(row) for (row,) in rows}
+                allowed = allowed & matching if is_wanted else allowed - matching
         return allowed
 
     def _frequency(self, word: str, statement: str, parameters: tuple[str, ...]) -> int:
@@ -178,6 +176,63 @@ class SqliteReader(ThreadReader, OverviewReader):
         headings = json.loads(f"[{','.join(row[8] for row in rows)}]")
         entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
         return {row[0]: _chunk(row, *decoded) for row, *decoded in zip(rows, headings, entries, strict=True)}
+
+    # ------------------------------------------------------------------------------------ whole notes
+
+    def notes(self) -> list[IndexedNote]:
+        """Return every note, by path."""
+        return [_note(row) for row in self._rows(queries.NOTES)]
+
+    def notes_where(self, key: str, value: str) -> list[NotePath]:
+        """Return the notes, by path, that have this front matter or a chunk with this attribute; no archived ones."""
+        rows = self._rows(queries.NOTES_WHERE, {"where": json.dumps([(key, value)])})
+        return [NotePath(path) for (path,) in rows]
+
+    def warnings(self) -> list[tuple[str, str]]:
+        """Return (path, warning) of every warning, by path."""
+        return [(path, text) for path, text in self._rows(queries.WARNINGS)]
+
+    def repetitions(
+        self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
+    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
+        """Return groups of equal or similar passages of several notes, and how many passages were not compared."""
+        places: dict[int, list[Place]] = {}
+        lengths: dict[int, int] = {}
+        for passage, tokens, *place in self._rows(queries.SINGLE_ENTRIES, {"tokens": min_tokens}):
+            places.setdefault(passage, []).append(Place(*place))
+            lengths[passage] = tokens
+        compared = sorted(places, key=lambda passage: -lengths[passage])[:max_compared]
+        vectors = dict(self._rows(queries.ACTIVE_VECTORS, {"passages": json.dumps(compared)}))
+        groups = similar_passages(places, vectors, min_score, max_pairs, progress)
+        return groups, len(places) - len(compared)
+
+    def threads(self, path: NotePath | None = None) -> list[Thread]:
+        """Return every thread, or one, by path."""
+        rows = self._rows(queries.THREADS, {"path": path})
+        return [
+            Thread(NotePath(name), title, session, user, project, status, bool(archived), last, _usage(usage), source)
+            for name, title, session, user, project, status, archived, last, source, *usage in rows
+        ]
+
+    def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
+        """Return the messages of a role, without their text, newest first."""
+        try:
+            (role + session).encode()
+        except UnicodeEncodeError:  # lone surrogates, which no note has and SQLite does not accept
+            return []
+        rows = self._rows(queries.MESSAGES, {"role": role, "session": session})
+        return [
+            ThreadMessage(NotePath(path), of_session, start, end, name, time, json.loads(attributes))
+            for path, of_session, start, end, name, time, attributes in rows
+        ]
+
+    def costs(self, by: str, since: str) -> list[Cost]:
+        """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""
+        if by not in queries.COST_KEYS:
+            raise UsageError(f"cannot sum costs by {by!r}", hint=f"Use one of: {', '.join(queries.COST_KEYS)}.")
+        key, order = queries.COST_KEYS[by]
+        rows = self._rows(queries.COSTS.format(key=key, order=order), {"since": since})
+        return [Cost(name, _usage(usage)) for name, *usage in rows]
 
     # ------------------------------------------------------------------------------------------ spaces
 
@@ -226,7 +281,7 @@ class SqliteReader(ThreadReader, OverviewReader):
     def spaces(self) -> list[EmbeddingSpace]:
         """Return every space, including retired ones."""
         rows = self._rows("SELECT description FROM space ORDER BY id")
-        return [EmbeddingSpace(**json.loads(description)) for (description,) in rows]
+        return [EmbeddingSpace.described(description) for (description,) in rows]
 
     def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Return (content hash, float16 vector) of a space's vectors with a higher hash than `after`, by hash."""
@@ -254,25 +309,16 @@ class SqliteReader(ThreadReader, OverviewReader):
 
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, one JSON list per line."""
-        statements = [
-            queries.DUMP_NOTES,
-            queries.DUMP_CHUNKS,
-            queries.DUMP_TAGS,
-            queries.DUMP_LINKS,
-            DUMP_MESSAGES,
-            queries.DUMP_PASSAGES,
-            queries.DUMP_HISTORY,
-        ]
         active = self._space_row("active")
+        statements = [
+            queries.DUMP_NOTES, queries.DUMP_CHUNKS, queries.DUMP_TAGS, queries.DUMP_LINKS, queries.DUMP_MESSAGES,
+            queries.DUMP_PASSAGES, queries.DUMP_HISTORY,
+        ]  # fmt: skip
         if active is not None:
             statements.append(queries.DUMP_VECTORS.format(space=active[0]))
-        for statement in statements:
-            for row in self._rows(statement):
-                yield json.dumps(row, ensure_ascii=False)
-        for row in word_rows(self._db):
+        tables = chain.from_iterable(map(self._rows, statements))
+        for row in chain(tables, word_rows(self._db), unseen_vectors(self._db, active[0]) if active else ()):
             yield json.dumps(row, ensure_ascii=False)
-        for missed in unseen_vectors(self._db, active[0]) if active else ():
-            yield json.dumps(missed, ensure_ascii=False)
 
     def dump_word(self, line: str) -> list[str]:
         """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
@@ -283,8 +329,8 @@ class SqliteReader(ThreadReader, OverviewReader):
 
     def check(self, *, is_quick: bool) -> None:
         """Read and compare all tables, or only count their rows if `is_quick`. Raises apsw.CorruptError."""
-        if found := uneven(self._db) if is_quick else find_damage(self._db):
-            raise apsw.CorruptError(found)
+        if finding := uneven(self._db) if is_quick else find_damage(self._db):
+            raise apsw.CorruptError(finding)
 
     # ----------------------------------------------------------------------------------------- private
 
@@ -297,7 +343,7 @@ class SqliteReader(ThreadReader, OverviewReader):
         if query.filters.tags:
             names = [name for (name,) in self._rows(queries.TAGS)]
             filters["tags"] = json.dumps(
-                [tag for tag in names if any(names_tag(one, tag) for one in query.filters.tags)]
+                [name for name in names if any(names_tag(tag, name) for tag in query.filters.tags)]
             )
         return {**filters, "required": all_of(query.phrases) or None, "excluded": any_of(query.exclusions) or None}
 
@@ -319,36 +365,31 @@ class SqliteReader(ThreadReader, OverviewReader):
 
     def _space(self, state: str) -> EmbeddingSpace | None:
         description = self._value("SELECT description FROM space WHERE state = ?", (state,))
-        return EmbeddingSpace(**json.loads(description)) if description else None
+        return EmbeddingSpace.described(description) if description else None
 
     def _space_number(self, space: EmbeddingSpace) -> int | None:
         number: int | None = self._value("SELECT id FROM space WHERE name = ?", (space.name,))
         return number
 
 
-def describe_space(space: EmbeddingSpace) -> str:
-    """Return a space as JSON text for the `space` table."""
-    return json.dumps(asdict(space), sort_keys=True)
-
-
-def _ranked(scored: Iterator[tuple[int, float]] | Any) -> list[Candidate]:
+def _ranked(scored: Iterable[tuple[int, float]]) -> list[Candidate]:
     """Return candidates from pairs (row of the word index, score), best first.
 
     Equal scores share a rank, because ids depend on history and must not decide it.
     """
     ordered = sorted(scored, key=lambda pair: (-pair[1], pair[0]))
     ranks: dict[float, int] = {}
-    found = []
+    candidates = []
     for rank, (row, score) in enumerate(ordered, 1):
         chunk_id, item = chunk_and_item(row)
-        found.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
-    return found
+        candidates.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
+    return candidates
 
 
 def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
-    made = [Entry(*entry) for entry in entries]
+    read_entries = [Entry(*entry) for entry in entries]
     opening = struct.unpack(f"<{len(row[23]) // 2}H", row[23])
-    return IndexedChunk._make((*row[:8], heading_path, row[9], made, *row[11:18], row[18:22], row[22], opening))
+    return IndexedChunk._make((*row[:8], heading_path, row[9], read_entries, *row[11:18], row[18:22], row[22], opening))
 
 
 def _size(path: Path) -> int:
@@ -356,3 +397,14 @@ def _size(path: Path) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+def _note(row: tuple[Any, ...]) -> IndexedNote:
+    path, kind, tier, title, date, last_time, pinned, archived, head, *changed = row
+    times = (date, last_time, bool(pinned), bool(archived))
+    return IndexedNote(path, Kind(kind), Tier(tier), title, *times, json.loads(head), *changed)
+
+
+def _usage(row: Sequence[int]) -> Usage:
+    messages, tokens_in, tokens_out, nanos = row
+    return Usage(messages, tokens_in, tokens_out, nanos / NANOS)

@@ -6,13 +6,22 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from memsync.index.fields import cjk_words, context_words, heading_words, without_cjk
-from memsync.index.sqlite.messages import message_row
-from memsync.model.note import Chunk, Entry, Note
+from memsync.index.sqlite.fields import cjk_words, context_words, heading_words, without_cjk
+from memsync.model.note import Chunk, Entry, Message, Note
 from memsync.model.vocabulary import Form, NotePath
+
+MAX_TOKENS = 10**12
+MAX_DOLLARS = 10**6
+NANOS = 10**9
+
+to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+"""Return a value as JSON; equal values give equal text."""
+_path_json = lru_cache(maxsize=1_024)(to_json)
 
 
 class ChunkRows(NamedTuple):
@@ -50,7 +59,8 @@ class NoteRows(NamedTuple):
 
 def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
     """Return the rows of a note; equal notes give equal rows."""
-    maker = _RowMaker(note)
+    # The same for most chunks: the context of those whose headings have the note's title, and of the others.
+    contexts = {has_title: context_words(note, without_title=has_title) for has_title in (False, True)}
     return NoteRows(
         note.path,
         (
@@ -58,55 +68,56 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
             to_json(note.front_matter), to_json(note.warnings),
         ),
         [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links],
-        [message_row(message) for message in note.messages],
-        [maker.chunk_rows(chunk) for chunk in chunks],
+        [_message_row(message) for message in note.messages],
+        [_chunk_rows(note, chunk, contexts[note.title in chunk.heading_path]) for chunk in chunks],
     )  # fmt: skip
 
 
-class _RowMaker:
-    """Makes the rows of one note's chunks; it makes values that chunks share only once."""
+def _message_row(message: Message) -> tuple[Any, ...]:
+    attributes = message.attributes
+    return (
+        message.role, message.time, message.start_line, message.end_line, attributes.get("model", ""),
+        _tokens(attributes.get("in", "")), _tokens(attributes.get("out", "")), _nanos(attributes.get("cost", "")),
+        to_json(dict(attributes)),
+    )  # fmt: skip
 
-    def __init__(self, note: Note) -> None:
-        self._note = note
-        self._paths: dict[tuple[str, ...], str] = {}
-        self._headings: dict[tuple[tuple[str, ...], str], str] = {}
-        self._contexts: dict[tuple[bool, str], str] = {}
 
-    def chunk_rows(self, chunk: Chunk) -> ChunkRows:
-        """Return the rows of one chunk."""
-        columns = self._words(chunk)
-        path = chunk.heading_path
-        if path not in self._paths:
-            self._paths[path] = to_json(path)
-        times = sorted({time for entry in chunk.entries for time in (entry.time, *entry.later) if time})
-        attributes = {pair for entry in chunk.entries for pair in entry.attributes.items()}
-        names = {name for entry in chunk.entries for name in entry.tags}
-        content = (
-            str(chunk.form), len(columns), chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
-            chunk.end_column, self._paths[path], chunk.role, times[0] if times else "", times[-1] if times else "",
-            to_json(sorted(attributes)) if attributes else "[]", f"[{','.join(map(_entry_json, chunk.entries))}]",
-            struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
-        )  # fmt: skip
-        words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
-        passage = b"" if chunk.form is Form.HEADING else chunk.content_hash
-        return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(names))
+def _tokens(text: str) -> int:
+    return min(int(text), MAX_TOKENS) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
-    def _words(self, chunk: Chunk) -> list[tuple[str, str, str, str]]:
-        """Return the columns of each of a chunk's rows in chunk_fts.
 
-        Script without spaces has its own column, because the tokenizer would read `用SQLite` as one word.
-        """
-        moment = next((entry.time for entry in chunk.entries if entry.time), self._note.date)
-        under = (chunk.heading_path, moment)
-        if under not in self._headings:
-            self._headings[under] = heading_words(chunk.heading_path, moment)
-        said = (self._note.title in chunk.heading_path, chunk.role)
-        if said not in self._contexts:
-            self._contexts[said] = context_words(self._note, chunk)
-        return [_row(words, self._headings[under], self._contexts[said]) for words in chunk.indexed_words]
+def _nanos(text: str) -> int:
+    try:
+        dollars = Decimal(text) if len(text) < 32 else Decimal(0)
+    except InvalidOperation:
+        return 0
+    return int(dollars * NANOS) if dollars.is_finite() and 0 < dollars < MAX_DOLLARS else 0
+
+
+def _chunk_rows(note: Note, chunk: Chunk, context: str) -> ChunkRows:
+    moment = next((entry.time for entry in chunk.entries if entry.time), note.date)
+    heading = heading_words(chunk.heading_path, moment)
+    context = f"{context} {chunk.role}" if chunk.role else context
+    columns = [_row(words, heading, context) for words in chunk.indexed_words]
+    times = sorted({time for entry in chunk.entries for time in (entry.time, *entry.later) if time})
+    attributes = {pair for entry in chunk.entries for pair in entry.attributes.items()}
+    tags = {name for entry in chunk.entries for name in entry.tags}
+    content = (
+        str(chunk.form), len(columns), chunk.section, chunk.start_line, chunk.end_line, chunk.start_column,
+        chunk.end_column, _path_json(chunk.heading_path), chunk.role, times[0] if times else "",
+        times[-1] if times else "", to_json(sorted(attributes)) if attributes else "[]",
+        f"[{','.join(map(_entry_json, chunk.entries))}]", struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
+    )  # fmt: skip
+    words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
+    passage = b"" if chunk.form is Form.HEADING else chunk.content_hash
+    return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(tags))
 
 
 def _row(*parts: str) -> tuple[str, str, str, str]:
+    """Return the columns of one row of chunk_fts.
+
+    Script without spaces has its own column, because the tokenizer would read `用SQLite` as one word.
+    """
     if all(map(str.isascii, parts)):
         body, heading, context = parts
         return body, heading, context, ""
@@ -124,7 +135,3 @@ def _entry_json(entry: Entry) -> str:
     while not rest[-1]:
         rest.pop()
     return f"[{numbers},{to_json(rest)[1:-1]}]"
-
-
-to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
-"""Return a value as JSON; equal values give equal text."""

@@ -7,16 +7,16 @@ which one is right, so the vector is computed again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from memsync.index.sqlite.schema import load_vec0
-from memsync.index.sqlite.vectors import are_vectors, is_int8_vector, to_int8
+from memsync.index.sqlite.vectors import are_unit, is_int8_vector, to_int8
 from memsync.model.query import EmbeddingSpace
 
 SPACE_KEY = "space "
@@ -53,11 +53,13 @@ def copy_vectors(source: Path, target: apsw.Connection) -> str:
     with closing(database):
         database.set_busy_timeout(1_000)
         spaces, active = _spaces(database)
-        for number, (name, description, dimension) in spaces.items():
-            target.execute(_INSERT_SPACE, (number, name, description, dimension))
-            target.execute(_INSERT_META, (f"{SPACE_KEY}{number}", description))
-        for rows in _blocks(_readable(database, 0, _LAST) if spaces else iter(())):
-            target.executemany(_INSERT_VECTOR, _usable(rows, {n: dimension for n, (_, _, dimension) in spaces.items()}))
+        for number, space in spaces.items():
+            target.execute(_INSERT_SPACE, (number, space.name, space.description, space.dimension))
+            target.execute(_INSERT_META, (f"{SPACE_KEY}{number}", space.description))
+        readable = _readable(database, 0, _LAST) if spaces else iter(())
+        while rows := list(islice(readable, BLOCK_ROWS)):
+            for number, space in spaces.items():
+                target.executemany(_INSERT_VECTOR, _usable(rows, number, space.dimension))
         load_vec0(database)
         for number in spaces:
             target.executemany(_FORGET, [(digest, number) for digest in _doubtful(database, number)])
@@ -73,35 +75,30 @@ def _doubtful(database: apsw.Connection, space: int) -> Iterator[bytes]:
                 yield digest
 
 
-def _spaces(database: apsw.Connection) -> tuple[dict[int, tuple[str, str, int]], str]:
-    """Return (name, description, dimension) of each space by its number, and the description of the active one."""
-    found: dict[int, tuple[str, str, int]] = {}
+def _spaces(database: apsw.Connection) -> tuple[dict[int, EmbeddingSpace], str]:
+    """Return each space by its number, and the description of the active one."""
+    spaces: dict[int, EmbeddingSpace] = {}
     active = ""
     with suppress(apsw.Error):
         for number, name, description, dimension, state in database.execute(_SPACES):
-            if _is_space(name, description, dimension):
-                found[number] = (name, description, dimension)
-                active = description if state == "active" else active
+            space = _described(description)
+            if space is not None and (space.name, space.dimension) == (name, dimension):
+                spaces[number] = space
+                active = space.description if state == "active" else active
     with suppress(apsw.Error):
         for number, description in database.execute(_SPACES_AGAIN):
-            name, dimension = _named(description)
-            if number not in found and _is_space(name, description, dimension):
-                found[number] = (name, description, dimension)
-    if not active and len(found) == 1:
-        active = next(iter(found.values()))[1]
-    return found, active
+            space = _described(description)
+            if space is not None:
+                spaces.setdefault(number, space)
+    if not active and len(spaces) == 1:
+        active = next(iter(spaces.values())).description
+    return spaces, active
 
 
-def _named(description: object) -> tuple[str, int]:
-    try:
-        space = EmbeddingSpace(**json.loads(str(description)))
-    except (TypeError, ValueError):
-        return "", 0
-    return space.name, space.dimension
-
-
-def _is_space(name: object, description: object, dimension: object) -> bool:
-    return bool(name) and _named(description) == (name, dimension)
+def _described(description: object) -> EmbeddingSpace | None:
+    with suppress(ValueError, RecursionError):
+        return EmbeddingSpace.described(str(description))
+    return None
 
 
 def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tuple[Any, ...]]:
@@ -128,23 +125,12 @@ def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tup
         yield from _readable(database, middle, last)
 
 
-def _blocks(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    block: list[tuple[Any, ...]] = []
-    for row in rows:
-        block.append(row)
-        if len(block) == BLOCK_ROWS:
-            yield block
-            block = []
-    yield block
-
-
-def _usable(rows: list[tuple[Any, ...]], dimensions: dict[int, int]) -> list[tuple[Any, ...]]:
-    """Return (hash, space, value) of the rows that have a valid vector of their space."""
+def _usable(rows: list[tuple[Any, ...]], space: int, dimension: int) -> Iterator[tuple[Any, ...]]:
+    """Return (hash, space, value) of the rows that have a valid vector of a space."""
     shaped = [
         row[1:]
         for row in rows
-        if isinstance(row[1], bytes) and len(row[1]) == HASH_BYTES and row[2] in dimensions
-        and isinstance(row[3], bytes) and len(row[3]) == 2 * dimensions[row[2]]
+        if row[2] == space and isinstance(row[1], bytes) and len(row[1]) == HASH_BYTES
+        and isinstance(row[3], bytes) and len(row[3]) == 2 * dimension
     ]  # fmt: skip
-    usable = are_vectors([value for _, _, value in shaped])
-    return [row for row, is_vector in zip(shaped, usable, strict=True) if is_vector]
+    return compress(shaped, are_unit([value for _, _, value in shaped]))

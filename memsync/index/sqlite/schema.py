@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from memsync.errors import FilesystemError, IndexFailure, IndexOutdated, IndexTooNew
-from memsync.index.sqlite.database_files import create_private
+from memsync.index.sqlite.database_files import create_private, write_transaction
 
 BUSY_TIMEOUT_MS = 10_000
 READER_CACHE_KIB = 512
@@ -190,7 +190,7 @@ def prepare(connection: apsw.Connection) -> None:
     version = connection.pragma("user_version")
     if version > SCHEMA_VERSION:
         raise IndexTooNew(
-            f"the index has schema version {version}, this memsync knows {SCHEMA_VERSION}",
+            f"the index has schema version {version}; this memsync supports {SCHEMA_VERSION}",
             hint="Upgrade memsync, or remove the index: it is rebuilt from the files.",
         )
     if version == SCHEMA_VERSION:
@@ -200,18 +200,13 @@ def prepare(connection: apsw.Connection) -> None:
             f"the index has schema version {version}, which was replaced by {SCHEMA_VERSION}",
             hint="Run memsync sync: it is rebuilt from the files.",
         )
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(connection):
         # Another process may have made the tables while this one waited for the lock.
         version = connection.pragma("user_version")
         _check_tables(connection, version)
         if version == 0:
             run_all(connection, TABLES)
             connection.pragma("user_version", SCHEMA_VERSION)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def capabilities() -> tuple[str, str]:
@@ -228,7 +223,7 @@ def capabilities() -> tuple[str, str]:
 
 
 @cache
-def made() -> frozenset[tuple[tuple[str, str], str]]:
+def own_tables() -> frozenset[tuple[tuple[str, str], str]]:
     """Return ((type, name), SQL) of each of our tables and indexes in a new database."""
     connection = apsw.Connection(":memory:")  # FTS5's own tables may differ from one SQLite to the next
     run_all(connection, TABLES)
@@ -237,9 +232,9 @@ def made() -> frozenset[tuple[tuple[str, str], str]]:
 
 def _check_tables(connection: apsw.Connection, version: int) -> None:
     """Raise CorruptError unless a new database (version 0) has none of our tables, and any other has all of them."""
-    names = {name for name, _ in made()}
-    found = {table for table in _tables(connection) if table[0] in names}
-    if found != (made() if version == SCHEMA_VERSION else set()):
+    names = {name for name, _ in own_tables()}
+    tables = {table for table in _tables(connection) if table[0] in names}
+    if tables != (own_tables() if version == SCHEMA_VERSION else set()):
         raise apsw.CorruptError(f"its tables are not those of schema version {version}")
 
 

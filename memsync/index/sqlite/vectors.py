@@ -9,7 +9,7 @@ made from float16, so that a cached vector gives the same bytes as a new one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memsync.errors import EmbedderError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 _CLIPPED_DEVIATIONS = 5.0
-_BLOCK_ROWS = 256
 NORM_TOLERANCE = 0.01
 """How far the length of a stored float16 vector may be from 1."""
 
@@ -44,16 +43,21 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     return bytes((vector / norm).astype("<f2").tobytes())
 
 
-def are_vectors(values: Sequence[bytes]) -> list[bool]:
-    """Tell for each value whether it is a finite float16 vector of unit length, apart from rounding."""
+def to_matrix(values: Sequence[bytes]) -> NDArray[np.float32]:
+    """Return float16 vectors of one dimension as float32, one per row."""
     import numpy as np
 
-    found: list[bool] = []
-    for value in values:
-        with np.errstate(over="ignore", invalid="ignore"):
-            norm = np.linalg.norm(np.frombuffer(value, dtype="<f2").astype(np.float32))
-        found.append(bool(abs(norm - 1.0) < NORM_TOLERANCE))
-    return found
+    dimension = len(values[0]) // 2 if values else 0
+    return np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), dimension).astype(np.float32)
+
+
+def are_unit(values: Sequence[bytes]) -> list[bool]:
+    """Tell for each float16 vector whether it is finite and of unit length, apart from rounding."""
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(to_matrix(values), axis=1)
+    return [bool(is_near) for is_near in np.abs(lengths - 1.0) < NORM_TOLERANCE]
 
 
 def to_int8(value: bytes) -> bytes:
@@ -80,46 +84,4 @@ def _int8_length(dimension: int) -> float:
 
 def cosines(values: Sequence[bytes], query: Vector) -> list[float]:
     """Return the cosine of each float16 vector to the unit vector `query`, in order."""
-    import numpy as np
-
-    if not values:
-        return []
-    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), -1).astype(np.float32)
-    return [float(value) for value in matrix @ query]
-
-
-def near_pairs(
-    values: Sequence[bytes],
-    homes: Sequence[str],
-    least: float,
-    most: int,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> list[tuple[float, int, int]]:
-    """Return (cosine, position, position) of the `most` nearest pairs of float16 vectors, nearest first.
-
-    Leaves out pairs with the same home and pairs with a cosine below `least`. Compares every vector with every other,
-    in blocks: 10,000 vectors take a second, and the time grows with the square. Equal cosines are ordered by position.
-    Calls `progress` before each block; it may raise to stop the work.
-    """
-    import numpy as np
-
-    if len(values) < 2:
-        return []
-    matrix = np.frombuffer(b"".join(values), dtype="<f2").reshape(len(values), -1).astype(np.float32)
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    numbers = {home: number for number, home in enumerate(dict.fromkeys(homes))}
-    home = np.array([numbers[one] for one in homes])
-    found = np.empty((0, 3))
-    for start in range(0, len(values), _BLOCK_ROWS):
-        progress("comparing passages", start, len(values))
-        block = matrix[start : start + _BLOCK_ROWS] @ matrix[start:].T
-        rows, columns = np.nonzero(block >= least)
-        wanted = (columns > rows) & (home[start + rows] != home[start + columns])
-        rows, columns = rows[wanted], columns[wanted]
-        scores = np.round(np.minimum(block[rows, columns], 1.0).astype(float), 6)
-        found = np.concatenate([found, np.column_stack([-scores, start + rows, start + columns])])
-        if len(found) > most:
-            found = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))[:most]]
-            least = max(least, -float(found[-1, 0]))  # a pair below the worst of these can no longer be in the result
-    ordered = found[np.lexsort((found[:, 2], found[:, 1], found[:, 0]))]
-    return [(-float(score), int(one), int(other)) for score, one, other in ordered]
+    return [float(cosine) for cosine in to_matrix(values) @ query] if values else []

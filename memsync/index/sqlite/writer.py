@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memsync.index.sqlite.messages import put_messages
-from memsync.index.sqlite.queries import GROUP_ROWS, MOST_ITEMS
+from memsync.errors import EmbedderError
+from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
+from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.rows import ChunkRows, NoteRows, to_json
-from memsync.index.sqlite.spaces import SpaceWriter
+from memsync.index.sqlite.salvage import SPACE_KEY
+from memsync.index.sqlite.vectors import to_float16, to_int8
 from memsync.model.note import FileStamp
-from memsync.model.status import PutResult
+from memsync.model.query import EmbeddingSpace
+from memsync.model.status import PendingPassage, PutResult
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
+    from memsync.index.sqlite.vectors import Vector
     from memsync.ports import PreparedNote
 
 _TEXT_LEVEL = 1
@@ -72,9 +77,25 @@ _ORPHANS = """
 SELECT p.id FROM passage p WHERE p.id IN (SELECT value FROM json_each(?))
 AND NOT EXISTS (SELECT 1 FROM chunk c WHERE c.passage = p.id)
 """
+# Delete the oldest vectors of one space whose text is gone.
+_TRIM = """
+DELETE FROM vector WHERE rowid IN (
+    SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
+    ORDER BY v.rowid LIMIT ?)
+"""
+# (id, hash) of those of :passages that wait for a vector.
+_WAITING = """
+SELECT p.id, p.hash FROM pending w JOIN passage p ON p.id = w.passage
+WHERE w.space = :space AND w.passage IN (SELECT value FROM json_each(:passages))
+"""
+_OLD_MESSAGES = """
+SELECT role, time, start_line, end_line, model, tokens_in, tokens_out, cost_nanos, attributes
+FROM message WHERE note = ? ORDER BY ordinal
+"""
+_INSERT_MESSAGE = "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class SqliteWriter(SpaceWriter):
+class SqliteWriter(SqliteReader):
     """The writing half of the Index port."""
 
     quiet = False
@@ -92,12 +113,12 @@ class SqliteWriter(SpaceWriter):
             self._put_meta("notes_generation", generation)
 
     def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. As the only change of a transaction, it keeps the generation."""
+        """Store when the files were last compared. The generation stays the same if nothing else is written."""
         self.quiet = True
         self._put_meta("last_sync", moment)
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value under a key. If `quiet` and the only change of a transaction, it keeps the generation."""
+        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
         self.quiet, self.notes_changed = quiet, not quiet
         self._put_meta(key, value)
 
@@ -114,7 +135,7 @@ class SqliteWriter(SpaceWriter):
         assert isinstance(note, NoteRows)
         self.notes_changed = True
         note_id = self._put_note_row(note, stamp, parsed_by)
-        put_messages(self._db, note_id, note.messages)
+        self._put_messages(note_id, note.messages)
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
             old.setdefault((row[1], row[-1]), []).append(row)
@@ -131,18 +152,26 @@ class SqliteWriter(SpaceWriter):
             pause()
             result = self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
             queued, reused = queued + result.queued, reused + result.reused
-        self._forget_chunks([row[0] for rest in old.values() for row in rest], pause)
+        self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
         return PutResult(queued, reused)
+
+    def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Replace a note's message rows from the first one that differs."""
+        old = list(self._rows(_OLD_MESSAGES, (note_id,)))
+        same = next((i for i, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), min(len(old), len(rows)))
+        if same < len(old):
+            self._db.execute("DELETE FROM message WHERE note = ? AND ordinal >= ?", (note_id, same))
+        self._db.executemany(_INSERT_MESSAGE, [(note_id, same + i, *row) for i, row in enumerate(rows[same:])])
 
     def _put_chunks(self, note_id: int, chunks: Sequence[ChunkRows]) -> PutResult:
         """Insert chunks with their words, tags and passages, one statement per table."""
         result = self._put_passages({chunk.passage: chunk.text for chunk in chunks if chunk.passage})
         numbered = list(enumerate(chunks, self._next_id("chunk")))
-        self._many(
+        self._db.executemany(
             _INSERT_CHUNK,
             ((number, note_id, c.ordinal, c.passage, *c.content, c.words) for number, c in numbered),
         )
-        self._many(
+        self._db.executemany(
             _INSERT_WORDS,
             (
                 (row, *columns)
@@ -150,7 +179,7 @@ class SqliteWriter(SpaceWriter):
                 for row, columns in zip(word_rows(number, chunk.form, len(chunk.columns)), chunk.columns, strict=True)
             ),
         )
-        self._many(_INSERT_TAG, ((name, number) for number, chunk in numbered for name in chunk.tags))
+        self._db.executemany(_INSERT_TAG, ((name, number) for number, chunk in numbered for name in chunk.tags))
         return result
 
     def _move_chunk(self, old: tuple[Any, ...], chunk: ChunkRows) -> None:
@@ -161,14 +190,14 @@ class SqliteWriter(SpaceWriter):
         chunk_id, _, *row = old
         new = (row[0], chunk.ordinal, row[2], *chunk.content, chunk.words)
         if tuple(row) != new:
-            self._run(_UPDATE_CHUNK, (*new, chunk_id))
-            self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
-            self._many(_INSERT_TAG, ((name, chunk_id) for name in chunk.tags))
+            self._db.execute(_UPDATE_CHUNK, (*new, chunk_id))
+            self._db.execute("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
+            self._db.executemany(_INSERT_TAG, ((name, chunk_id) for name in chunk.tags))
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace only a note's stamp."""
         self.notes_changed = True
-        self._run(
+        self._db.execute(
             "UPDATE note SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, digest = ?, stamped_ns = ?"
             " WHERE path = ?",
             (*stamp.identity, stamp.digest, stamp.stamped_ns, path),
@@ -177,12 +206,12 @@ class SqliteWriter(SpaceWriter):
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
         """Replace HEAD's history, and set the dates of the notes whose history changed."""
         self.quiet, self.notes_changed = False, True
-        known = self.history()
-        gone = [path for path in known if path not in notes]
-        new = [(path, *entry) for path, entry in notes.items() if known.get(path) != entry]
+        old = self.history()
+        gone = [path for path in old if path not in notes]
+        new = [(path, *entry) for path, entry in notes.items() if old.get(path) != entry]
         self._db.executemany("DELETE FROM history WHERE path = ?", [(path,) for path in gone])
         self._db.executemany(_PUT_COMMITTED, new)
-        self._run(_DATE_NOTES, (to_json([*gone, *(path for path, _, _ in new)]),))
+        self._db.execute(_DATE_NOTES, (to_json([*gone, *(path for path, _, _ in new)]),))
 
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
         """Delete a note and everything that only it used; `pause` is as in `put_note`."""
@@ -190,25 +219,25 @@ class SqliteWriter(SpaceWriter):
         note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
             return
-        self._run("DELETE FROM link WHERE note = ?", (note_id,))
-        self._run("DELETE FROM message WHERE note = ?", (note_id,))
+        self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
+        self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
         self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
-        self._run("DELETE FROM note WHERE id = ?", (note_id,))
+        self._db.execute("DELETE FROM note WHERE id = ?", (note_id,))
 
     def _put_note_row(self, rows: NoteRows, stamp: FileStamp, parsed_by: str) -> int:
         row = (
             rows.path, *rows.note, *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
         )  # fmt: skip
         note_id: int = self._db.execute(_PUT_NOTE, row).get
-        self._run(_DATE_NOTES, (to_json([rows.path]),))
-        self._run("DELETE FROM link WHERE note = ?", (note_id,))
-        self._many("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", ((note_id, *link) for link in rows.links))
+        self._db.execute(_DATE_NOTES, (to_json([rows.path]),))
+        self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
+        self._db.executemany("INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)", ((note_id, *link) for link in rows.links))
         return note_id
 
     def _put_passages(self, texts: Mapping[bytes, str]) -> PutResult:
         """Insert the new passages; each gets its vectors from the cache or waits for them."""
         first = self._next_id("passage")
-        self._many(_INSERT_PASSAGE, enumerate(texts, first))
+        self._db.executemany(_INSERT_PASSAGE, enumerate(texts, first))
         new = dict(self._rows(_NEW_PASSAGES, (first,)))
         queued = reused = 0
         for space, state in list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else ():
@@ -217,12 +246,11 @@ class SqliteWriter(SpaceWriter):
             waiting = [
                 (space, number, _packed(texts[digest])) for number, digest in new.items() if number not in cached
             ]
-            self._many("INSERT INTO pending VALUES (?, ?, ?)", waiting)
+            self._db.executemany("INSERT INTO pending VALUES (?, ?, ?)", waiting)
             queued, reused = queued + len(waiting), reused + (len(cached) if state == "active" else 0)
         return PutResult(queued, reused)
 
     def _next_id(self, table: str) -> int:
-        """Return the id after the highest id of a table."""
         return int(self._value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
 
     def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
@@ -235,26 +263,153 @@ class SqliteWriter(SpaceWriter):
             if passage is not None:
                 passages.add(passage)
             rows = [(row,) for row in word_rows(chunk_id, form, count)]
-            self._many("DELETE FROM chunk_fts WHERE rowid = ?", rows)
-            self._run("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
-            self._run("DELETE FROM chunk WHERE id = ?", (chunk_id,))
+            self._db.executemany("DELETE FROM chunk_fts WHERE rowid = ?", rows)
+            self._db.execute("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
+            self._db.execute("DELETE FROM chunk WHERE id = ?", (chunk_id,))
         orphans = [row[0] for row in self._rows(_ORPHANS, (to_json(sorted(passages)),))]
         spaces = [row[0] for row in self._rows("SELECT id FROM space WHERE state <> 'retired'")]
         for passage_id in orphans:
             pause()
             for space in spaces:
-                self._run(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage_id,))
-            self._run("DELETE FROM pending WHERE passage = ?", (passage_id,))
-            self._run("DELETE FROM passage WHERE id = ?", (passage_id,))
+                self._db.execute(f"DELETE FROM vec_{space} WHERE rowid = ?", (passage_id,))
+            self._db.execute("DELETE FROM pending WHERE passage = ?", (passage_id,))
+            self._db.execute("DELETE FROM passage WHERE id = ?", (passage_id,))
 
     def optimize_words(self) -> None:
         """Merge the word index into one segment."""
-        self._run("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
+        self._db.execute("INSERT INTO chunk_fts (chunk_fts) VALUES ('optimize')")
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def prepare_space(self, space: EmbeddingSpace) -> int:
+        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
+        state = self._value("SELECT state FROM space WHERE name = ?", (space.name,))
+        if state != "building":
+            self._retire("building")
+        if state in ("active", "building"):
+            return 0
+        state = "active" if self._space_row("active") is None else "building"
+        number: int = self._db.execute(
+            "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
+            (space.name, space.description, space.dimension, state),
+        ).get
+        self._put_meta(f"{SPACE_KEY}{number}", space.description)
+        self._create_nearest(number, space.dimension)
+        return self._fill_nearest(number)
+
+    def put_vectors(
+        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
+    ) -> list[EmbedderError]:
+        """Store computed vectors, also of passages deleted meanwhile; return an error for each unusable vector."""
+        number = self._space_number(space)
+        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
+            return []
+        unusable = []
+        values: dict[tuple[int, bytes], bytes] = {}
+        for passage, vector in vectors:
+            try:
+                values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
+            except EmbedderError as error:
+                unusable.append(error)
+        self._db.executemany(
+            "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
+            ((digest, number, value) for (_, digest), value in values.items()),
+        )
+        self._dequeue(number, values)
+        return unusable
+
+    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
+        """Store (passage id, hash, float16 vector) for passages that wait for one; return how many these were."""
+        number = self._space_number(space)
+        if number is None:
+            return 0
+        values = {(passage_id, digest): value for passage_id, digest, value in vectors}
+        waiting = self._dequeue(number, values)
+        rows = [(digest, number, values[passage_id, digest]) for passage_id, digest in waiting]
+        self._db.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", rows)
+        return len(waiting)
+
+    def _dequeue(self, number: int, values: Mapping[tuple[int, bytes], bytes]) -> list[tuple[int, bytes]]:
+        """Give waiting passages their vectors by (id, hash) and take them off the queue; return which these were.
+
+        It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
+        """
+        passages = json.dumps([passage_id for passage_id, _ in values])
+        rows = self._rows(_WAITING, {"space": number, "passages": passages})
+        waiting = [(passage_id, digest) for passage_id, digest in rows if (passage_id, digest) in values]
+        done = [(number, passage_id) for passage_id, _ in waiting]
+        self._db.executemany("DELETE FROM pending WHERE space = ? AND passage = ?", done)
+        self._insert_nearest(number, [(passage[0], values[passage]) for passage in waiting])
+        return waiting
+
+    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
+        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
+        active = self._space("active")
+        if active == space:
+            return True
+        if self.pending(space):
+            return False
+        self._retire("active")
+        self._db.execute("UPDATE space SET state = 'active' WHERE name = ?", (space.name,))
+        return True
+
+    def compact_vectors(self, chunk_rows: int) -> None:
+        """Rebuild each vec0 table in which less than half of the allocated rows are live."""
+        for number, dimension in list(self._rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
+            live = self._value(f"SELECT count(*) FROM vec_{number}_rowids")
+            allocated = self._value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
+            if allocated > 2 * live + chunk_rows:
+                self._db.execute(f"DROP TABLE vec_{number}")
+                self._create_nearest(number, dimension)
+                self._fill_nearest(number)
+
+    def trim_cache(self, spare: int) -> None:
+        """Delete the oldest cached vectors of deleted texts, down to the number of passages or `spare`, if larger."""
+        live = int(self._value("SELECT count(*) FROM passage"))
+        for number in [row[0] for row in self._rows("SELECT id FROM space")]:
+            cached = int(self._value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
+            surplus = cached - live - max(live, spare)
+            if surplus > 0:
+                self._db.execute(_TRIM, (number, surplus))
+
+    def _retire(self, state: str) -> None:
+        row = self._space_row(state)
+        if row is not None:
+            self._db.execute(f"DROP TABLE vec_{row[0]}")
+            self._db.execute("DELETE FROM pending WHERE space = ?", (row[0],))
+            self._db.execute("UPDATE space SET state = 'retired' WHERE id = ?", (row[0],))
+
+    def _create_nearest(self, number: int, dimension: int) -> None:
+        # int8 vectors of one space differ in length only by rounding, so L2 gives the same order as cosine, but faster.
+        self._db.execute(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
+
+    def _fill_nearest(self, number: int) -> int:
+        """Insert every passage's cached vector in one space, or queue the passage; return how many had one."""
+        cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
+        rows = list(self._rows(cached, (number,)))
+        self._insert_nearest(number, rows)
+        self._db.execute("DELETE FROM pending WHERE space = ?", (number,))
+        self._db.execute(
+            "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p"
+            " WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?)",
+            (number, number),
+        )
+        return len(rows)
+
+    def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
+        rows = ((passage_id, to_int8(value)) for passage_id, value in values)
+        self._db.executemany(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
+
+    def _put_meta(self, key: str, value: str) -> None:
+        self._db.execute(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
+        )
 
 
 def word_rows(chunk_id: int, form: str, count: int) -> range:
     """Return the numbers of a chunk's rows in the word index; a group has a row for each entry, counted from 1."""
-    first = GROUP_ROWS + MOST_ITEMS * chunk_id + 1 if form == Form.GROUP else chunk_id
+    first = GROUP_ROWS + MAX_ITEMS * chunk_id + 1 if form == Form.GROUP else chunk_id
     return range(first, first + count)
 
 

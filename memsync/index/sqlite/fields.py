@@ -1,0 +1,108 @@
+"""Make the words that the word index stores with a chunk's text, and the MATCH expressions of FTS5 that find words.
+
+With a text it stores headings, date, path, tags and speaker. They are not embedded, so renaming a file or a heading
+never changes a vector. In a MATCH expression every word is quoted, so that FTS5 does not read it as an operator; its
+tokenizer then splits `foo-bar` into the phrase `foo bar`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from memsync.model.note import Note
+
+_RUN = re.compile(
+    "[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"  # kana, Han
+    "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"  # Hangul, compatibility, rarer Han
+)
+
+
+def cjk_runs(text: str) -> list[str]:
+    """Return the runs of script without spaces (Chinese, Japanese, Thai, ...) in `text`, in order."""
+    return _RUN.findall(text)
+
+
+def without_cjk(text: str) -> str:
+    """Return `text` with each run of script without spaces replaced by one space."""
+    return text if text.isascii() else _RUN.sub(" ", text)
+
+
+def bigrams(run: str) -> list[str]:
+    """Return the overlapping pairs of characters of one run, or the run itself if it is a single character."""
+    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
+
+
+def cjk_words(text: str) -> str:
+    """Return the pairs and last characters that the word index stores for the runs of `text`, separated by spaces."""
+    return " ".join(" ".join([*bigrams(run), run[-1]] if len(run) > 1 else [run]) for run in cjk_runs(text))
+
+
+_MONTHS = [
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+]  # fmt: skip
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+
+@lru_cache(maxsize=1_024)
+def heading_words(heading_path: tuple[str, ...], moment: str) -> str:
+    """Return the headings above a chunk, outermost first, and its date in digits and words."""
+    return " ".join(part for part in (*heading_path, date_words(moment)) if part)
+
+
+def context_words(note: Note, *, without_title: bool) -> str:
+    """Return the note's path, its title if that is different, aliases and note-wide tags, as words."""
+    path = PurePosixPath(note.path)
+    stem = path.stem.replace("_", " ").replace("-", " ")
+    title = "" if without_title or note.title == path.stem else note.title
+    tags = [tag.name for tag in note.tags if tag.line == 0]
+    return " ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags) if part)
+
+
+def date_words(moment: str) -> str:
+    """Return an ISO date or datetime as people search for it: `2026-11-21 21 November 2026 Saturday`."""
+    try:
+        day = date.fromisoformat(moment[:10])
+    except ValueError:
+        return ""
+    return f"{moment[:10]} {day.day} {_MONTHS[day.month - 1]} {day.year} {_DAYS[day.weekday()]}"
+
+
+# ------------------------------------------------------------------------------------ MATCH expressions
+
+
+def any_of(words: Iterable[str]) -> str:
+    """Return a MATCH expression for chunks that have at least one of `words`; empty if there is no word.
+
+    Hardly any chunk has all words of a question.
+    """
+    return " OR ".join(dict.fromkeys(part for word in words for part in _parts(word)))
+
+
+def is_single_word(word: str) -> bool:
+    """Tell whether the tokenizer reads a query's word as one word and not as a phrase."""
+    return word.isalnum() or len(cjk_runs(word)) == 1
+
+
+def all_of(phrases: Sequence[str]) -> str:
+    """Return a MATCH expression for chunks that contain each of `phrases` word for word."""
+    groups = (_parts(phrase) for phrase in phrases)
+    return " AND ".join("(" + " AND ".join(parts) + ")" for parts in groups if parts)
+
+
+def _parts(text: str) -> list[str]:
+    spaced = without_cjk(text).replace("\0", " ").strip()
+    parts = [_quote(spaced)] if any(c.isalnum() for c in spaced) else []
+    for run in cjk_runs(text):
+        prefix_mark = "*" if len(run) == 1 else ""
+        parts.append(f"cjk : {_quote(' '.join(bigrams(run)))}{prefix_mark}")
+    return parts
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
