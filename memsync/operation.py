@@ -41,6 +41,7 @@ import msgspec
 from msgspec import Meta
 
 from memsync.errors import UsageError
+from memsync.model.text import encodable
 from memsync.ports import Progress
 
 P = ParamSpec("P")
@@ -343,7 +344,7 @@ def _wrong(parameter: Parameter) -> UsageError:
 def _sound(value: Any) -> Any:
     """Return a JSON value without half a surrogate pair in any text."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return encodable(value)
     if isinstance(value, list):
         return [_sound(item) for item in value]
     if isinstance(value, dict):

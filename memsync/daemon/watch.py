@@ -34,6 +34,8 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 from watchdog.utils import BaseThread
 
+from memsync.notes.ignore import is_hidden
+
 
 class Watching(Protocol):
     """Reports the paths of files that may have changed."""
@@ -140,7 +142,7 @@ class _Handler(FileSystemEventHandler):
                 relative = path[len(self._prefix) :]
                 folder, _, name = relative.rpartition("/")
                 relative = folder if name == ".gitignore" else relative
-                if not any(part.startswith(".") for part in relative.split("/")):
+                if not is_hidden(relative):
                     self._on_path(relative)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.text import printable
 from memsync.model.vocabulary import NotePath
-from memsync.notes.ignore import is_note_name
+from memsync.notes.ignore import is_hidden, is_note_name
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
@@ -28,7 +28,7 @@ def note_path(text: str) -> NotePath:
     name_hint = "Write it as search results do: notes/topic.md"
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise UsageError(f"{text!r} is not a path under the memory root", hint=name_hint)
-    if any(part.startswith(".") for part in parts) or not is_note_name(parts[-1]):
+    if is_hidden(path) or not is_note_name(parts[-1]):
         raise UsageError(f"{text!r} is a hidden file or an editor's temporary file; memsync ignores it", hint=name_hint)
     if not path.isprintable() or printable(path) != path:
         raise UsageError(f"{text!r} has an unprintable character", hint=name_hint)
@@ -49,7 +49,7 @@ def new_note_path(text: str) -> NotePath:
         raise UsageError(f"{text!r} is a folder", hint="Name a note in it: notes/topic.md")
     if name in (".", ".."):
         raise UsageError(f"{text!r} is not a path under the memory root", hint="Write it as notes/topic.md")
-    if not is_note_name(name) and _OTHER_ENDING.search(name) and not name.startswith("."):
+    if not is_note_name(name) and _OTHER_ENDING.search(name) and not is_hidden(name):
         stem = name.rpartition(".")[0]
         raise UsageError(
             f"Not a Markdown note: {text!r}", hint=f"Write {folder}{slash}{stem}.md, or {folder}{slash}{name}.md"

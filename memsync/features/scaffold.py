@@ -10,6 +10,7 @@ from pathlib import Path
 from memsync.edit.note_paths import folder_of
 from memsync.errors import FilesystemError, RootError
 from memsync.model.vocabulary import NotePath
+from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.settings.config_file import name_in
 
 _TEMPLATES = {
@@ -107,8 +108,8 @@ def create_root(root: Path) -> CreatedRoot:
 def _count_notes(root: Path) -> int:
     count = 0
     for _, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        count += sum(name.lower().endswith((".md", ".markdown")) and not name.startswith(".") for name in names)
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        count += sum(map(is_note_name, names))
     return count
 
 

@@ -25,7 +25,7 @@ from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.answers import answer
 from memsync.mcp_server.memories import MemoryOpener
 from memsync.mcp_server.tools import arguments_of, offered, schema_of, tool_of
-from memsync.model.text import json_line, printable, shown, visible
+from memsync.model.text import encodable, json_line, printable, shown, visible
 from memsync.operation import Operation
 from memsync.ports import for_agent
 
@@ -96,7 +96,7 @@ class _PlainLines:
 def _whole_characters(line: str) -> str:
     """Return a JSON line with a question mark for each lone surrogate; return a line that is not JSON unchanged."""
     try:
-        return json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace").decode() + "\n"
+        return encodable(json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
     except (ValueError, RecursionError):
         return line
 

@@ -8,6 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+def encodable(text: str) -> str:
+    """Return text with `?` for each half of a surrogate pair, which UTF-8 cannot encode."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def duration(seconds: float) -> str:
     """Format a duration: `40 s`, `3 min 40 s`, `2 h 5 min`."""
     whole = max(1, round(seconds))

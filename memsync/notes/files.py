@@ -21,7 +21,7 @@ from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
-from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores, is_note_name
+from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores, is_hidden, is_note_name
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
@@ -215,7 +215,7 @@ class NoteFiles:
         for inner in (*folders, ""):
             with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
                 rules = self._with_own_rules(rules, folder, entries)
-            if inner and (inner[0] == "." or ignores(rules, folder + inner, is_folder=True)):
+            if inner and (is_hidden(inner) or ignores(rules, folder + inner, is_folder=True)):
                 return True
             folder += f"{inner}/" if inner else ""
         return not is_note_name(name) or ignores(rules, path, is_folder=False)

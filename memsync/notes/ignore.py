@@ -26,6 +26,11 @@ MAX_CACHED_PATHS = 100_000
 """How many verdicts one ignore file caches."""
 
 
+def is_hidden(path: str) -> bool:
+    """Tell whether a file, or a folder on the way to it from the memory root, is hidden: then it is no note."""
+    return path.startswith(".") or "/." in path
+
+
 def is_note_name(name: str) -> bool:
     """Tell whether a file name can be a note's: `.md` or `.markdown`, not hidden, not an editor's leftover."""
     return (name.endswith(_SUFFIXES) or name.lower().endswith(_SUFFIXES)) and name[0] != "."

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import islice
 
 from memsync.model.note import Message, Note, Section
+from memsync.model.text import encodable
 from memsync.model.vocabulary import Trait
 from memsync.notes.dates import parse_moment
 
@@ -70,7 +71,7 @@ def _unescaped(match: re.Match[str]) -> str:
     name = match[1]
     if len(name) == 1:
         return ESCAPES.get(name, name)
-    return chr(int(name[1:], 16)).encode("utf-8", "replace").decode()
+    return encodable(chr(int(name[1:], 16)))
 
 
 OPENING_WORDS = 12
