@@ -19,7 +19,7 @@ from memsync.cli.common import (
     opened,
     opened_here,
     progress_on_stderr,
-    waiting_on_stderr,
+    say_waiting,
 )
 from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
@@ -40,8 +40,10 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
 
     def callback(context: click.Context, /, as_json: bool, **given: Any) -> None:
         arguments = {**arguments_of(context, operation, given), **offered.fixed}
+        is_here = offered.runs_here or operation.is_local
         try:
-            result = run(context, operation, arguments, offered)
+            with (opened_here if is_here else opened)(context) as memory:
+                result = run_on(memory, operation, arguments)
         except NoSuchNote as error:
             # Name the note as it was typed, if its path was made of that.
             locations = (name for name, parameter in operation.values.items() if parameter.cli.names == "location")
@@ -49,7 +51,14 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
             if not typed:
                 raise
             raise NoSuchNote(f"{without_place(typed)} does not exist", hint=error.hint) from error
-        finish(result, operation, offered, as_json=as_json)
+        with long_output(context):
+            if as_json:
+                say_json(document(result, operation))
+            else:
+                render(result, operation, offered)
+        remarks(result)
+        if code := exit_code(result, operation):
+            sys.exit(code)
 
     takes_text = operation.text is not None and operation.writes
     return click.command(
@@ -68,33 +77,14 @@ def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Comman
     return {command.path: (operation, command) for operation in OPERATIONS.values() for command in operation.commands}
 
 
-def run(context: click.Context, operation: Operation[Any, Any], arguments: dict[str, Any], offered: Command) -> Any:
-    """Open the memory and run an operation on it, with progress on stderr; return the result."""
-    is_here = offered.runs_here or operation.is_local
-    with (opened_here if is_here else opened)(context) as memory:
-        return run_on(memory, operation, arguments)
-
-
 def run_on(memory: MemoryApi, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
     """Run an operation on an open memory, with progress on stderr; return the result."""
     if "on_wait" in operation.parameters:
-        arguments["on_wait"] = waiting_on_stderr()
+        arguments["on_wait"] = say_waiting
     if "progress" not in operation.parameters:
         return memory.run(operation, **arguments)
     with progress_on_stderr() as progress:
         return memory.run(operation, progress=progress or no_progress, **arguments)
-
-
-def finish(result: Any, operation: Operation[Any, Any], offered: Command, *, as_json: bool) -> None:
-    """Print a result, and remarks on stderr; exit with the result's exit code unless that is 0."""
-    with long_output(click.get_current_context()):
-        if as_json:
-            say_json(document(result, operation))
-        else:
-            render(result, operation, offered)
-    remarks(result)
-    if code := exit_code(result, operation):
-        sys.exit(code)
 
 
 def help_of(operation: Operation[Any, Any], offered: Command) -> str:

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
@@ -129,14 +129,6 @@ def _is_replaced(path: Path, file: TextIO) -> bool:
     return status.st_ino != os.fstat(file.fileno()).st_ino or status.st_size < file.tell()
 
 
-class _Started(NamedTuple):
-    """The daemon's description, whether it is new, and why the one before it was stopped."""
-
-    daemon: dict[str, Any]
-    is_new: bool
-    reason: str = ""
-
-
 def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: bool) -> None:
     """Start the daemon; print which one serves, why it replaced another, and why it does not answer by meaning yet."""
     from memsync.daemon import process
@@ -144,21 +136,22 @@ def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: b
     limit = time.monotonic() + wait
     if restart:
         process.stop(settings)
-    started = _daemon_started(settings, wait)
-    is_new = started.is_new or restart
+    daemon, is_new, reason = _daemon_started(settings, wait)
+    is_new = is_new or restart
     lacks = _await_model(settings, limit)
-    verb = "serves" if is_new else "already serves"
-    line = f"process {started.daemon['process']} {verb} {printable(str(settings.root))}"
-    document = {"started": is_new, "restarted": started.reason, "lacks": lacks, **started.daemon}
-    say_answer(document, [line], as_json=as_json)
-    if started.reason:
-        remark(f"{printable(started.reason)}: it was restarted")
+    line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {printable(str(settings.root))}"
+    say_answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], as_json=as_json)
+    if reason:
+        remark(f"{printable(reason)}: it was restarted")
     if lacks:
         remark(f"{printable(lacks)}; until then searches answer by words alone")
 
 
-def _daemon_started(settings: Settings, wait: float) -> _Started:
-    """Start a daemon unless one with these settings and this version runs; return once it answers."""
+def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
+    """Start a daemon unless one with these settings and this version runs; wait until it answers.
+
+    Return its description, whether it is new, and why the one before it was stopped.
+    """
     from memsync.daemon import daemon_lock, process
 
     attempts, reason = 0, ""
@@ -167,12 +160,12 @@ def _daemon_started(settings: Settings, wait: float) -> _Started:
         if running is not None:
             outdated = process.outdated(settings)
             if not outdated:
-                return _Started(running, is_new=bool(reason), reason=reason)
+                return running, bool(reason), reason
             process.stop(settings)
             reason = outdated
         attempts += 1
         try:
-            return _Started(process.start(settings.options, wait), is_new=True, reason=reason)
+            return process.start(settings.options, wait), True, reason
         except DaemonRunning:  # another start was quicker
             if attempts == START_ATTEMPTS:
                 raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, waiting_on_stderr
+from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.output import printable, remark, say, say_json
 from memsync.errors import UsageError
 from memsync.ports import no_progress
@@ -68,8 +68,13 @@ def eval_(
     Without FILE, memsync makes questions of headings and links. They contain words of the notes that answer them, so
     they are easier than real questions and favour search by word. eval counts no retrievals and writes no notes.
     """
+    from memsync.features.evaluation.evaluator import check_comparable
+    from memsync.settings.load import with_changes
+
     settings = load(context)
-    changed = _changed(settings, assignments)
+    assigned = _assigned(assignments)
+    changed = with_changes(settings, assigned, "--set")
+    check_comparable(assigned)
     content = _content(file) if file is not None else None
     if content is not None and limit is not None:
         raise UsageError(
@@ -79,9 +84,9 @@ def eval_(
         show = progress or no_progress
         questions, asked, warnings = _first_run(context, content, file, limit or GENERATED, show)
         runs: list[_Run] = [(settings, {}, asked)]
-        if changed is not None:
+        if assigned:
             with opened_here(context, changed) as memory:
-                changes = {name: changed[name] for name in _names(assignments)}
+                changes = {name: changed[name] for name in assigned}
                 evaluator = memory.evaluator()
                 runs.append((changed, changes, evaluator.ask(questions, show)))
                 warnings.update(evaluator.warnings)
@@ -93,7 +98,7 @@ def _first_run(
 ) -> tuple[list[Question], list[Asked], dict[str, None]]:
     """Index changed notes; return the questions, their answers under the present settings, and warnings."""
     with opened_here(context) as memory:
-        report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=waiting_on_stderr())
+        report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=say_waiting)
         failed = dict.fromkeys(f"{failure.path}: {failure.reason}" for failure in report.failed)
         evaluator = memory.evaluator()
         if content is not None:
@@ -116,7 +121,7 @@ def _content(file: str) -> bytes:
     return content
 
 
-def _names(assignments: Sequence[str]) -> dict[str, str]:
+def _assigned(assignments: Sequence[str]) -> dict[str, str]:
     """Return the settings to compare and their values, as text. Raises UsageError."""
     values = {}
     for text in assignments:
@@ -125,19 +130,6 @@ def _names(assignments: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--set {text} is not NAME=VALUE", hint="Example: --set search.keyword_weight=0.4")
         values[name.strip()] = value.strip()
     return values
-
-
-def _changed(settings: Settings, assignments: Sequence[str]) -> Settings | None:
-    """Return the settings with the changes to compare; None if there are none."""
-    from memsync.features.evaluation.evaluator import check_comparable
-    from memsync.settings.load import with_changes
-
-    if not assignments:
-        return None
-    names = _names(assignments)
-    changed = with_changes(settings, names, "--set")
-    check_comparable(names)
-    return changed
 
 
 # ------------------------------------------------------------------------------------------------- output
@@ -189,7 +181,6 @@ def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:
 
 
 def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> None:
-    """Print the figures; of two runs side by side, with the differences."""
     if len(runs) > 1:
         say(f"{'':<10} {'now':<20} {_changes_of(runs[1])}")
     for number, figure in enumerate(runs[0].figures):

@@ -14,7 +14,7 @@ from memsync.cli.output import printable, remark, say
 from memsync.errors import UsageError
 
 if TYPE_CHECKING:
-    from memsync.mcp_server.memories import MemoryOpener
+    from memsync.mcp_server.protocol import MemoryOpener
     from memsync.settings.load import Settings
 
 PORT = 8737
@@ -43,8 +43,7 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
         raise UsageError("--port requires --http", hint="Write: memsync mcp --http --port …")
     settings = load(context)  # report a wrong setting before a client waits
     gc.disable()  # the MCP SDK makes thousands of classes, and none of them is garbage
-    from memsync.mcp_server.memories import MemoryOpener
-    from memsync.mcp_server.protocol import serve_stdio
+    from memsync.mcp_server.protocol import MemoryOpener, serve_stdio
 
     gc.freeze()
     gc.enable()
@@ -52,7 +51,12 @@ def mcp(context: click.Context, is_http: bool, port: int, read_only: bool) -> No
     _end_on_signals(opener)
     try:
         if is_http:
-            _serve_http(opener, settings, port, read_only=read_only)
+            from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
+
+            token = token_of(settings.keep_dir)
+            bound = listening(port)
+            remark(f"serving http://{HOST}:{bound.getsockname()[1]}{PATH}")
+            serve_http(opener, bound, token, read_only=read_only)
         else:
             import asyncio
 
@@ -74,15 +78,6 @@ def _end_on_signals(opener: MemoryOpener) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-
-
-def _serve_http(opener: MemoryOpener, settings: Settings, port: int, *, read_only: bool) -> None:
-    from memsync.mcp_server.http import HOST, PATH, listening, serve_http, token_of
-
-    token = token_of(settings.keep_dir)
-    bound = listening(port)
-    remark(f"serving http://{HOST}:{bound.getsockname()[1]}{PATH}")
-    serve_http(opener, bound, token, read_only=read_only)
 
 
 @mcp.command()
@@ -117,7 +112,10 @@ def install(context: click.Context, client: str, is_http: bool, port: int, read_
         target = Target(url=f"http://{HOST}:{server_port}{PATH}", token=token_of(settings.keep_dir))
     else:
         target = Target(command=_command(settings, read_only=read_only))
-        _say_environment()
+        from memsync.settings.load import deciding_variables
+
+        if names := deciding_variables(os.environ):  # a client does not have this shell's environment
+            remark(f"give the client these variables, too: {', '.join(map(printable, names))}")
     say("\n".join(described(name, target) for name in ([client] if client else CLIENTS)), end="")
 
 
@@ -127,12 +125,3 @@ def _command(settings: Settings, *, read_only: bool) -> list[str]:
     is_installed = os.path.basename(own) == "memsync" and os.access(own, os.X_OK)
     start = [own] if is_installed else [sys.executable, "-P", "-m", "memsync"]
     return [*start, *settings.options, "mcp", *(["--read-only"] if read_only else [])]
-
-
-def _say_environment() -> None:
-    """Name the variables that a client needs, since it does not have this shell's environment."""
-    from memsync.settings.load import deciding_variables
-
-    names = deciding_variables(os.environ)
-    if names:
-        remark(f"give the client these variables, too: {', '.join(map(printable, names))}")

@@ -87,7 +87,6 @@ def _show_hits(result: SearchResult, shown: _Shown, around: Sequence[Neighbours 
 
 
 def _messages(messages: Sequence[ThreadMessage], shown: _Shown) -> None:
-    """Print neighbours of a hit, each line after a bar."""
     for message in messages:
         head = f"  | {printable(message.path)}:{message.start_line}  {message.role}  {message.time.replace('T', ' ')}"
         lines = "\n".join(f"  |   {line}".rstrip() for line in visible(message.text).split("\n"))
@@ -199,17 +198,15 @@ search = click.command("search", help=help_of(operation, _OFFERED))(
 
 
 def _document(result: SearchResult, around: Sequence[Neighbours | None], *, explain: bool) -> dict[str, Any]:
-    document = to_json(result)
+    document: dict[str, Any] = to_json(result)
     for hit, neighbours in zip(document["hits"], around, strict=False):
         if neighbours is not None:
             hit["context"] = to_json(neighbours)
-    return document if explain else without_explanation(document)
-
-
-def without_explanation(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer to a search without the members that explain its order."""
-    hits = [{name: value for name, value in hit.items() if name != "parts"} for hit in document["hits"]]
-    return {**{name: value for name, value in document.items() if name != "explain"}, "hits": hits}
+    if not explain:
+        del document["explain"]
+        for hit in document["hits"]:
+            del hit["parts"]
+    return document
 
 
 def _exit_code(result: SearchResult, generation: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -135,26 +135,19 @@ def _is_first_start() -> bool:
     return False
 
 
-@contextmanager
-def opened_here(context: click.Context, settings: Settings | None = None) -> Iterator[Memory]:
-    """Yield the memory that the global options name in this process, whether or not there is a daemon.
+def opened_here(context: click.Context, settings: Settings | None = None) -> Memory:
+    """Open the memory that the global options name in this process, whether or not there is a daemon.
 
     `settings` replaces the memory's settings.
     """
     from memsync.wiring import connect_here
 
-    with connect_here(settings or load(context)) as memory:
-        yield memory
+    return connect_here(settings or load(context))
 
 
-@contextmanager
-def long_output(context: click.Context) -> Iterator[None]:
-    """Show what this block prints in a pager if it is longer than the terminal and the settings allow a pager."""
-    if is_terminal() and load(context)["cli.pager"]:
-        with paged():
-            yield
-    else:
-        yield
+def long_output(context: click.Context) -> AbstractContextManager[None]:
+    """Show what a block prints in a pager if it is longer than the terminal and the settings allow a pager."""
+    return paged() if is_terminal() and load(context)["cli.pager"] else nullcontext()
 
 
 @contextmanager
@@ -182,6 +175,6 @@ def progress_on_stderr() -> Iterator[Progress | None]:
         yield show
 
 
-def waiting_on_stderr() -> Callable[[str], None]:
-    """Return a callback that names the process for which a command waits."""
-    return lambda holder: remark(f"waiting for {printable(holder)}, which is syncing the same index")
+def say_waiting(holder: str) -> None:
+    """Say on stderr for which process a command waits."""
+    remark(f"waiting for {printable(holder)}, which is syncing the same index")

@@ -62,7 +62,7 @@ def _command(settings: Settings) -> list[str]:
 
 def _systemd(settings: Settings, name: str) -> Service:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    command = " ".join(_quoted(part) for part in _command(settings))
+    command = " ".join(_setting(part.replace("$", "$$")) for part in _command(settings))  # systemd expands variables
     variables = deciding_variables(os.environ).items()
     environment = "".join(f"Environment={_setting(f'{name}={value}')}\n" for name, value in variables)
     root = str(settings.root).replace("%", "%%").replace("\n", " ")
@@ -75,11 +75,6 @@ def _systemd(settings: Settings, name: str) -> Service:
         enable=([*control, "daemon-reload"], [*control, "enable", "--now", name]),
         disable=([*control, "disable", "--now", name], [*control, "daemon-reload"]),
     )
-
-
-def _quoted(part: str) -> str:
-    """Quote one word of a command line for systemd; `$` is escaped, so that systemd expands no variables."""
-    return _setting(part.replace("$", "$$"))
 
 
 def _setting(value: str) -> str:
@@ -115,9 +110,8 @@ def install(service: Service) -> list[str]:
         service.path.parent.mkdir(parents=True, exist_ok=True)
         service.path.write_text(service.text, encoding="utf-8")
     except OSError as error:
-        raise FilesystemError(
-            f"{service.path} cannot be written: {error.strerror}", hint="Check its folder."
-        ) from error
+        reason = f"{service.path} cannot be written: {error.strerror}"
+        raise FilesystemError(reason, hint="Check its folder.") from error
     return _run_all(service.enable)
 
 
@@ -127,9 +121,8 @@ def uninstall(service: Service) -> list[str]:
     try:
         service.path.unlink(missing_ok=True)
     except OSError as error:
-        raise FilesystemError(
-            f"{service.path} cannot be removed: {error.strerror}", hint="Check its folder."
-        ) from error
+        reason = f"{service.path} cannot be removed: {error.strerror}"
+        raise FilesystemError(reason, hint="Check its folder.") from error
     return complaints + _run_all(service.disable[1:])
 
 
