@@ -12,15 +12,7 @@ import click
 
 from memsync import features
 from memsync.cli.arguments import FREE_TEXT
-from memsync.cli.common import (
-    here,
-    json_option,
-    long_output,
-    opened,
-    opened_here,
-    progress_on_stderr,
-    say_waiting,
-)
+from memsync.cli.common import here, json_option, long_output, opened, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render

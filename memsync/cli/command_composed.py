@@ -96,19 +96,18 @@ def recover(
         if not is_applied:
             _show_overwritten(_only(ids, entries) if ids else entries, as_json=as_json)
             return
-        wanted = ids or tuple(entry.id for entry in entries if not (entry.similar or entry.note_deleted))
-        written = memory.recover(wanted)
+        ids_to_restore = ids or tuple(entry.id for entry in entries if not (entry.similar or entry.note_deleted))
+        written = memory.recover(ids_to_restore)
     say_answer({"recovered": written}, [printable(entry.citation) for entry in written], as_json=as_json)
     for entry in written:
         remarks(entry)
-    skipped = 0 if ids else len(entries) - len(wanted)
+    skipped = 0 if ids else len(entries) - len(ids_to_restore)
     if skipped:
         edited = f"{count(skipped, 'entry was', 'entries were')} edited, or deleted with the note"
         remark(f"{edited}: memsync recover shows them, --apply ID restores one")
 
 
 def _only(ids: tuple[str, ...], entries: tuple[Overwritten, ...]) -> tuple[Overwritten, ...]:
-    """Return the entries with these ids. Raises UsageError for an unknown id."""
     unknown = set(ids).difference(entry.id for entry in entries)
     if unknown:
         raise UsageError(f"no overwritten entry has the id {min(unknown)}", hint="Run memsync recover to see all IDs.")
@@ -135,7 +134,7 @@ def _show_overwritten(entries: tuple[Overwritten, ...], *, as_json: bool) -> Non
 def pref_get(context: click.Context, key: str, user: str | None, as_json: bool) -> None:
     """Print the value of KEY. Exits with 1 when it is not set."""
     with opened(context) as memory:
-        preference = next((known for known in memory.preferences(user=user or "") if known.key == key), None)
+        preference = next((p for p in memory.preferences(user=user or "") if p.key == key), None)
     say_answer({"preference": preference}, [printable(preference.value)] if preference else [], as_json=as_json)
     if preference is None:
         sys.exit(NO_EXIT_CODE)

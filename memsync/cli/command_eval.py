@@ -29,7 +29,6 @@ MAX_BYTES = 64_000_000
 WAIT_SECONDS = 600.0
 FEW_ANSWERS = 100
 """With fewer answered questions, one of them is more than the 1 % that a suggested floor may lose."""
-_VERDICTS = {"better": "better", "worse": "worse", "noise": "no more than noise"}
 
 
 @click.command("eval")
@@ -77,9 +76,7 @@ def eval_(
     check_comparable(assigned)
     content = _content(file) if file is not None else None
     if content is not None and limit is not None:
-        raise UsageError(
-            "--limit is for generated questions and cannot be used with FILE", hint="Leave one of them out."
-        )
+        raise UsageError("--limit is for generated questions, not for FILE", hint="Leave one of them out.")
     with progress_on_stderr() as progress:
         show = progress or no_progress
         questions, asked, warnings = _first_run(context, content, file, limit or GENERATED, show)
@@ -188,7 +185,8 @@ def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> None:
         if len(runs) > 1:
             change = differences[number]
             between = f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-            parts += [f"{_range(runs[1].figures[number]):<20}", f"{between}: {_VERDICTS[change.verdict]}"]
+            verdict = "no more than noise" if change.verdict == "noise" else change.verdict
+            parts += [f"{_range(runs[1].figures[number]):<20}", f"{between}: {verdict}"]
         say(" ".join(parts).rstrip())
     latencies = [f"p50 {run.p50_ms:.1f} ms, p95 {run.p95_ms:.1f} ms" for run in runs]
     say(f"{'latency':<10} {'; with the change '.join(latencies)}")

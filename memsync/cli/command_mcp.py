@@ -121,7 +121,7 @@ def install(context: click.Context, client: str, is_http: bool, port: int, read_
 
 def _command(settings: Settings, *, read_only: bool) -> list[str]:
     """Return the command that serves this memory; it works in any current folder."""
-    own = os.path.abspath(sys.argv[0])
-    is_installed = os.path.basename(own) == "memsync" and os.access(own, os.X_OK)
-    start = [own] if is_installed else [sys.executable, "-P", "-m", "memsync"]
+    program = os.path.abspath(sys.argv[0])
+    is_installed = os.path.basename(program) == "memsync" and os.access(program, os.X_OK)
+    start = [program] if is_installed else [sys.executable, "-P", "-m", "memsync"]
     return [*start, *settings.options, "mcp", *(["--read-only"] if read_only else [])]

@@ -117,8 +117,8 @@ def _hit(hit: Hit, shown: _Shown) -> None:
     if shown.explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
         parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
-        more = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
-        say_as_it_is(shown.styled(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{more}", "dim"))
+        order = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
+        say_as_it_is(shown.styled(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{order}", "dim"))
 
 
 def _marked(hit: Hit, shown: _Shown) -> str:

@@ -31,18 +31,18 @@ def init(context: click.Context, directory: str, as_json: bool) -> None:
     from memsync.features.scaffold import create_root
     from memsync.settings.config_file import OWN_NAME
 
-    made = create_root(Path(directory).expanduser())
+    scaffold = create_root(Path(directory).expanduser())
     if as_json:
-        say_json({"root": str(made.root), "created": list(made.created), "kept": list(made.kept)})
+        say_json({"root": str(scaffold.root), "created": list(scaffold.created), "kept": list(scaffold.kept)})
         return
-    for name in made.created:
+    for name in scaffold.created:
         reason = "  (config.toml here belongs to another program)" if name == OWN_NAME else ""
         say(f"created  {printable(name)}{reason}")
-    for name in made.kept:
+    for name in scaffold.kept:
         say(f"kept     {printable(name)}")
-    if made.notes:
-        say(f"{made.notes} notes were here already; none was touched")
-    here = "" if made.root == Path.cwd() else f"cd {printable(str(made.root))} && "
+    if scaffold.notes:
+        say(f"{scaffold.notes} notes were here already; none was touched")
+    here = "" if scaffold.root == Path.cwd() else f"cd {printable(str(scaffold.root))} && "
     say(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')
 
 

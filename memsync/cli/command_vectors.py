@@ -41,11 +41,11 @@ def status(context: click.Context, as_json: bool) -> None:
 
     path, max_bytes = vector_cache_path(), vector_cache_bytes(load(context))
     spaces, used_bytes = cached_spaces(path)
-    described = [{"name": kept.space.name, "model": kept.space.model, "vectors": kept.vectors} for kept in spaces]
+    described = [{"name": s.space.name, "model": s.space.model, "vectors": s.vectors} for s in spaces]
     document = {"path": str(path), "bytes": used_bytes, "most_bytes": max_bytes, "spaces": described}
     bound = f"of at most {max_bytes / 1e6:,.0f} MB" if max_bytes else "switched off: index.vector_cache_mb is 0"
     lines = [f"vector cache  {printable(str(path))}", f"size          {used_bytes / 1e6:,.1f} MB ({bound})"]
-    lines += [f"space         {printable(kept.space.name)}: {kept.vectors:,} vectors" for kept in spaces]
+    lines += [f"space         {printable(cached.space.name)}: {cached.vectors:,} vectors" for cached in spaces]
     say_answer(document, lines, as_json=as_json)
 
 

@@ -117,15 +117,15 @@ def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]
     """Return the values of the global options, and the other arguments."""
     places: dict[str, str] = {}
     rest: list[str] = []
-    left = iter(arguments)
-    for argument in left:
+    remaining = iter(arguments)
+    for argument in remaining:
         flag, equals, value = argument.partition("=")
         if argument == "--":
-            rest += [argument, *left]
+            rest += [argument, *remaining]
         elif flag not in GLOBAL_OPTIONS:
             rest.append(argument)
         else:
-            value = value if equals else next(left, "")
+            value = value if equals else next(remaining, "")
             if not value:
                 return {}, []  # click says what is missing
             places[flag] = value

@@ -33,29 +33,29 @@ class Here:
 
     def location(self, text: str) -> str:
         """Return the location of a note, or of a place in it (`:12`, `#heading`), relative to the root."""
-        inner = self._from_root(text)
-        if not inner:
+        relative = self._from_root(text)
+        if not relative:
             return text
         if text.startswith(("/", *_FROM_HERE)):
-            return inner
-        return inner if not self._is_note(text) and self._is_note(inner) else text
+            return relative
+        return relative if not self._is_note(text) and self._is_note(relative) else text
 
     def note(self, text: str) -> str:
         """Return the path of a note that may not exist yet.
 
         An absolute path, and one that begins with `./` or `../`, is made relative to the root; any other stays.
         """
-        inner = self._from_root(text) if text.startswith(("/", *_FROM_HERE)) else None
-        if not inner:
+        relative = self._from_root(text) if text.startswith(("/", *_FROM_HERE)) else None
+        if not relative:
             return text
-        return f"{inner}/" if text.endswith("/") else inner
+        return f"{relative}/" if text.endswith("/") else relative
 
     def folder(self, text: str) -> str:
         """Return the path of a folder relative to the root; return text that names no folder here unchanged."""
-        inner = self._from_root(f"{text}/")
-        if inner is None or not os.path.isdir(os.path.join(self._root, inner)):
+        relative = self._from_root(f"{text}/")
+        if relative is None or not os.path.isdir(os.path.join(self._root, relative)):
             return text
-        return inner or "."
+        return relative or "."
 
     def words(self, words: str) -> str:
         """Return a query with the folders of its `in:` filters relative to the root."""
@@ -77,9 +77,9 @@ class Here:
         if not self._cwd and not text.startswith("/"):
             return None
         path = os.path.join(self._cwd, text)
-        inner = beneath_root(self._root, path)
-        if inner is not None:
-            return inner
+        relative = beneath_root(self._root, path)
+        if relative is not None:
+            return relative
         folder, _, name = path.rpartition("/")  # a link on the way may lead into the root
         return beneath_root(self._root, os.path.join(_real(folder or "/"), name))
 

@@ -143,7 +143,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     help="Show the version and exit.",
 )
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
-@click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
+@click.option("--root", metavar="DIR", help="Use this memory root, not the one in config.toml.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
 @click.pass_context
 def cli(context: click.Context, config_path: str | None, root: str | None, color: str) -> None:
@@ -152,7 +152,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None, color
     \b
     memsync init ~/notes                  make a memory root, or adopt a folder of notes
     memsync sync                          bring the index up to date
-    memsync start                         keep it so in the background
+    memsync start                         keep it up to date in the background
     memsync search which store did we choose
     memsync get daily/2026-11-21.md:12:5  print what a hit points to
     memsync log chose SQLite for the store
@@ -190,7 +190,7 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
         return error.exit_code
     except click.ClickException as error:
         report(MemsyncError(error.format_message()))
-        return MemsyncError.exit_code  # click's own is 1, which says that the answer is no
+        return MemsyncError.exit_code  # click's own code is 1, which would mean "no"
     except MemsyncError as error:
         report(error)
         return error.exit_code

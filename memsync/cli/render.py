@@ -29,7 +29,7 @@ from memsync.operation import Command, Operation
 
 MAX_FAILURES = 20
 QUOTED_LINES = 3
-_MENDED = "The one built from the files has taken its place. Run: memsync sync"
+_MENDED = "The index was replaced by the one built from the files. Run: memsync sync"
 
 
 def document(result: Any, operation: Operation[Any, Any]) -> dict[str, Any]:

@@ -78,16 +78,16 @@ class Engine:
         with self._unused:
             idle = self._unused.wait_for(lambda: self._in_use == 0, half)
         stoppers = [self.keeper.stop, self.vectors.stop]
-        done: list[bool] = []
-        threads = [threading.Thread(target=lambda stop=stop: done.append(stop(half))) for stop in stoppers]
+        stopped: list[bool] = []
+        threads = [threading.Thread(target=lambda stop=stop: stopped.append(stop(half))) for stop in stoppers]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        ended = idle and len(done) == len(threads) and all(done)
-        if ended:
+        has_ended = idle and len(stopped) == len(threads) and all(stopped)
+        if has_ended:
             self.memory.close()
-        return ended
+        return has_ended
 
     def _text_committed(self, notes: int) -> None:
         self.vectors.text_committed(notes)

@@ -262,7 +262,6 @@ class Keeper:
     # ---------------------------------------------------------------------------------------- watching
 
     def _look_after_watching(self) -> None:
-        """Start the watcher if it is not running or has a fault."""
         if self._remote:
             return
         fault = self._watcher.fault() if self._watches else "not started"

@@ -86,14 +86,14 @@ class Request:
     def _answer(self, operation: Operation[Any, Any]) -> Any:
         """Run an operation. Each also takes `progress` (send progress reports) and `agent` (an agent is asking)."""
         params = dict(self.params)
-        own = {name: params.pop(name, None) for name in ("agent", "progress") if name not in operation.values}
-        for name, value in own.items():
+        options = {name: params.pop(name, None) for name in ("agent", "progress") if name not in operation.values}
+        for name, value in options.items():
             if value is not None and not isinstance(value, bool):
                 raise RequestError(f"{name} must be true or false", hint="See docs/protocol.md.")
         arguments = _arguments(operation, params)
-        if own.get("progress") and "progress" in operation.parameters:
+        if options.get("progress") and "progress" in operation.parameters:
             arguments["progress"] = self._progress()
-        with for_agent() if own.get("agent") else nullcontext():
+        with for_agent() if options.get("agent") else nullcontext():
             answer = to_json(self.engine.memory.run(operation, **arguments))
         if operation.name == "sync":
             self.engine.keeper.notice()  # so that the keeper compares all files and embeds what is missing

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from memsync import __version__
@@ -112,9 +113,7 @@ class Daemon:
 
     def _engine(self, settings: Settings) -> Engine:
         memory = connect_here(settings, IsolatedEmbedder, IsolatedReranker)
-        return Engine(
-            memory, lambda on_path, on_lost: Watcher(settings.root, on_path, on_lost), self._path, self._changed
-        )
+        return Engine(memory, partial(Watcher, settings.root), self._path, self._changed)
 
     def _about(self) -> DaemonAbout:
         return DaemonAbout(self._settings, self._stop, self._run_command)

@@ -132,8 +132,8 @@ def verify(service: Service) -> str:
         return ""
     with tempfile.TemporaryDirectory() as folder:  # systemd-analyze needs a runtime folder
         runtime = os.environ.get("XDG_RUNTIME_DIR") or folder
-        done = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
-    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()
+        outcome = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
+    return "" if outcome.returncode == 0 else (outcome.stderr or outcome.stdout).strip()
 
 
 def is_active(service: Service) -> bool:
@@ -146,9 +146,10 @@ def is_active(service: Service) -> bool:
 def _run_all(commands: Sequence[Sequence[str]]) -> list[str]:
     complaints = []
     for command in commands:
-        done = _run(command)
-        if done.returncode != 0:
-            complaints.append(f"{' '.join(command)}: {(done.stderr or done.stdout).strip() or done.returncode}")
+        outcome = _run(command)
+        if outcome.returncode != 0:
+            reason = (outcome.stderr or outcome.stdout).strip() or outcome.returncode
+            complaints.append(f"{' '.join(command)}: {reason}")
     return complaints
 
 

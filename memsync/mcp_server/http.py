@@ -183,11 +183,13 @@ class _Patient(H11Protocol):
         unsent_bytes = self.transport.get_write_buffer_size()
         takes_nothing = unsent_bytes > 0 and unsent_bytes == self._unsent_bytes
         self._unsent_bytes = unsent_bytes
-        left = self._waits_since + REQUEST_SECONDS - self.loop.time() if self._is_waiting() else REQUEST_SECONDS
-        if takes_nothing or left <= 0:
+        seconds_left = REQUEST_SECONDS
+        if self._is_waiting():
+            seconds_left += self._waits_since - self.loop.time()
+        if takes_nothing or seconds_left <= 0:
             self.close_now()
         else:
-            self._watch = self.loop.call_later(left, self._look)
+            self._watch = self.loop.call_later(seconds_left, self._look)
 
 
 class _Guarded:

@@ -129,10 +129,10 @@ def _fitting(texts: Sequence[str], tokens: int) -> list[int]:
     from memsync.wiring import make_token_counter
 
     frame, *costs = make_token_counter().count([QUOTED, *texts])
-    left, fitting = tokens - frame, []
+    tokens_left, fitting = tokens - frame, []
     for at, cost in enumerate(costs):
-        if cost <= left:
-            left -= cost
+        if cost <= tokens_left:
+            tokens_left -= cost
             fitting.append(at)
     return fitting
 
@@ -146,19 +146,19 @@ def _nothing(result: SearchResult) -> str:
 
 
 def _excerpt(excerpt: Excerpt) -> Answer:
-    lines, kept, size = excerpt.text.split("\n"), 0, 0
+    lines, shown_lines, size = excerpt.text.split("\n"), 0, 0
     for line in lines:
         size += len(line) + 1
-        if size > MAX_CHARS and kept:
+        if size > MAX_CHARS and shown_lines:
             break
-        kept += 1
-    text = "\n".join(lines[:kept])[:MAX_CHARS]
-    last = excerpt.start_line + kept - 1
+        shown_lines += 1
+    text = "\n".join(lines[:shown_lines])[:MAX_CHARS]
+    last = excerpt.start_line + shown_lines - 1
     head = f"{printable(excerpt.path)}, lines {excerpt.start_line} to {last} of {excerpt.line_count}. {QUOTED}"
     remarks = []
-    if size > MAX_CHARS and kept == 1:
+    if size > MAX_CHARS and shown_lines == 1:
         remarks.append(f"Line {last} is longer than {MAX_CHARS} characters; only its beginning is shown.")
-    if kept < len(lines):
+    if shown_lines < len(lines):
         remarks.append(f"To read the remaining lines, ask for {printable(excerpt.path)}:{last + 1}-{excerpt.end_line}")
     is_cut = len(text) < len(excerpt.text)
     content = {**to_json(excerpt), "end_line": last, "text": text, "exists": True, "is_cut": is_cut}
