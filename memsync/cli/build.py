@@ -1,4 +1,4 @@
-"""Commands made of operations: arguments, options, defaults and help come from the declaration."""
+"""Make commands of operations: arguments, options, defaults and help come from the declaration."""
 
 from __future__ import annotations
 
@@ -12,15 +12,7 @@ import click
 
 from memsync import features
 from memsync.cli.arguments import FREE_TEXT
-from memsync.cli.common import (
-    here,
-    json_option,
-    long_output,
-    opened,
-    opened_here,
-    progress_on_stderr,
-    waiting_on_stderr,
-)
+from memsync.cli.common import here, json_option, long_output, opened, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
@@ -40,57 +32,55 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
 
     def callback(context: click.Context, /, as_json: bool, **given: Any) -> None:
         arguments = {**arguments_of(context, operation, given), **offered.fixed}
+        is_here = offered.runs_here or operation.is_local
         try:
-            result = run(context, operation, arguments, offered)
+            with (opened_here if is_here else opened)(context) as memory:
+                result = run_on(memory, operation, arguments)
         except NoSuchNote as error:
-            raise _as_typed(error, operation, given) from error
-        finish(result, operation, offered, as_json=as_json)
+            # Name the note as it was typed, if its path was made of that.
+            locations = (name for name, parameter in operation.values.items() if parameter.cli.names == "location")
+            typed = next((given[name] for name in locations), None)
+            if not typed:
+                raise
+            raise NoSuchNote(f"{without_place(typed)} does not exist", hint=error.hint) from error
+        with long_output(context):
+            if as_json:
+                say_json(document(result, operation))
+            else:
+                render(result, operation, offered)
+        remarks(result)
+        if code := exit_code(result, operation):
+            sys.exit(code)
 
+    takes_text = operation.text is not None and operation.writes
     return click.command(
-        name=offered.path.rpartition(" ")[2], help=help_of(operation, offered), context_settings=_settings(operation)
+        name=offered.path.rpartition(" ")[2],
+        help=help_of(operation, offered),
+        context_settings=FREE_TEXT if takes_text else {},
     )(with_parameters(operation, json_option(click.pass_context(callback)), without=offered.fixed))
 
 
 def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Command]]:
-    """Return what every command that is made of an operation offers, by its path: one word or two.
+    """Return each command that is made of an operation, by its path (one word or two), with its operation.
 
-    Features that have no command with this first word need not be among them.
+    Features without a command that begins with `first_word` may be missing.
     """
     features.load(first_word)
-    return {one.path: (operation, one) for operation in OPERATIONS.values() for one in operation.commands}
-
-
-def run(context: click.Context, operation: Operation[Any, Any], arguments: dict[str, Any], offered: Command) -> Any:
-    """Run an operation, with progress on stderr if it reports any, and return its result."""
-    is_here = offered.runs_here or operation.is_local
-    with (opened_here if is_here else opened)(context) as memory:
-        return run_on(memory, operation, arguments)
+    return {command.path: (operation, command) for operation in OPERATIONS.values() for command in operation.commands}
 
 
 def run_on(memory: MemoryApi, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
-    """Run an operation on a memory that is open, with progress on stderr if it reports any."""
+    """Run an operation on an open memory, with progress on stderr; return the result."""
     if "on_wait" in operation.parameters:
-        arguments["on_wait"] = waiting_on_stderr()
+        arguments["on_wait"] = say_waiting
     if "progress" not in operation.parameters:
         return memory.run(operation, **arguments)
     with progress_on_stderr() as progress:
         return memory.run(operation, progress=progress or no_progress, **arguments)
 
 
-def finish(result: Any, operation: Operation[Any, Any], offered: Command, *, as_json: bool) -> None:
-    """Print a result, and what it lacks on stderr; exit with the code that the result stands for."""
-    with long_output(click.get_current_context()):
-        if as_json:
-            say_json(document(result, operation))
-        else:
-            render(result, operation, offered)
-    remarks(result)
-    if code := exit_code(result, operation):
-        sys.exit(code)
-
-
 def help_of(operation: Operation[Any, Any], offered: Command) -> str:
-    """Return a command's help: what it does, notes, and examples, a line each."""
+    """Return a command's help: a summary, notes, and examples, one per line."""
     text = operation.text
     order = f"Options must come before {_metavar(text)}." if text is not None and operation.writes else ""
     examples = "\b\n" + "\n".join(offered.examples) if offered.examples else ""
@@ -101,7 +91,9 @@ def with_parameters(
     operation: Operation[Any, Any], callback: Callable[..., None], *, without: Iterable[str] = ()
 ) -> Callable[..., None]:
     """Return a callback with the arguments and options of an operation, in their order."""
-    for parameter in reversed([one for one in operation.values.values() if one.name not in without]):
+    for parameter in reversed(list(operation.values.values())):
+        if parameter.name in without:
+            continue
         if parameter.cli.is_editable:
             callback = click.option(f"--{_EDIT}", is_flag=True, help="Write the text in $EDITOR.")(callback)
         callback = (_argument if parameter.is_positional else option)(parameter)(callback)
@@ -116,7 +108,10 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         flags.append(f"--{parameter.name.replace('_', '-')}")
     if kind is bool:
         return click.option(*flags, parameter.name, is_flag=True, help=parameter.help)
-    is_shown = bool(parameter.default) and "[default:" not in parameter.help
+    default = parameter.default
+    is_shown = bool(default) and "[default:" not in parameter.help
+    if isinstance(default, str):
+        default = str(default)  # click prints the name of an enum's member
     return click.option(
         *flags,
         parameter.name,
@@ -124,24 +119,19 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         metavar=cli.metavar or ("VALUE" if get_origin(kind) is tuple else None),
         multiple=get_origin(kind) is not None,
         help=parameter.help,
-        default=_plain(parameter.default) if is_shown else None,
+        default=default if is_shown else None,
         show_default=is_shown,
     )
-
-
-def _plain(default: Any) -> Any:
-    return str(default) if isinstance(default, str) else default  # click prints the name of an enum's member
 
 
 def _argument(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[..., None]]:
     cli, name = parameter.cli, _metavar(parameter)
     is_optional = not parameter.is_needed or cli.reads_input
+    metavar = f"[{name}]" if is_optional else name
     if cli.is_text or get_origin(parameter.value_type) is tuple:
-        shown = f"[{name}]..." if is_optional else f"{name}..."
+        shown = f"{metavar}..."
         return click.argument(parameter.name, nargs=-1, required=not is_optional, metavar=shown, type=click.UNPROCESSED)
-    return click.argument(
-        parameter.name, required=not is_optional, default=None, metavar=f"[{name}]" if is_optional else name
-    )
+    return click.argument(parameter.name, required=not is_optional, default=None, metavar=metavar)
 
 
 def _metavar(parameter: Parameter) -> str:
@@ -153,48 +143,36 @@ def _click_type(parameter: Parameter) -> Any:
     if parameter.choices:
         return click.Choice([choice for choice in parameter.choices if choice])
     if kind is int:
-        least, most = (None if bound is None or bound >= 2**53 else int(bound) for bound in (meta.ge, meta.le))
-        return click.IntRange(least, most)
+        low, high = (None if bound is None or bound >= 2**53 else int(bound) for bound in (meta.ge, meta.le))
+        return click.IntRange(low, high)
     if kind is float:
         return click.FloatRange(meta.ge, meta.le)
     return click.STRING
-
-
-def _settings(operation: Operation[Any, Any]) -> dict[str, Any]:
-    """Return settings for click: what follows the first word of a text that is written is text, too."""
-    return FREE_TEXT if operation.text is not None and operation.writes else {}
-
-
-def _as_typed(error: NoSuchNote, operation: Operation[Any, Any], given: Mapping[str, Any]) -> NoSuchNote:
-    """Return an error that names the note as it was typed, where its path was made of that."""
-    typed = next((given[name] for name, one in operation.values.items() if one.cli.names == "location"), None)
-    return NoSuchNote(f"{without_place(typed)} does not exist", hint=error.hint) if typed else error
 
 
 # ----------------------------------------------------------------------------------------------- arguments
 
 
 def arguments_of(context: click.Context, operation: Operation[Any, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an operation that a command line gives; what was left out is not among them."""
+    """Return the arguments of an operation that a command line gives, without those that it leaves out."""
     arguments: dict[str, Any] = {}
     for name, parameter in operation.values.items():
         value = given.get(name)
         if parameter.cli.is_text:
-            value = _text(parameter, value or (), edit=bool(given.get(_EDIT)))
+            words, edit = value or (), bool(given.get(_EDIT))
+            if parameter.cli.reads_input or edit or (parameter.cli.is_editable and words == ("-",)):
+                value = text_of(words, edit=edit)
+            else:
+                value = " ".join(words) if words else None
         elif get_origin(parameter.value_type) is not tuple and get_origin(parameter.value_type) is not None:
             value = dict(map(_pair, value or ()))
         if value in (None, (), {}, False):
             continue
-        arguments[name] = _from_root(context, parameter, value)
+        if parameter.cli.names and value:  # paths, which become relative to the memory root
+            convert = getattr(here(context), parameter.cli.names)
+            value = tuple(map(convert, value)) if isinstance(value, tuple) else convert(value)
+        arguments[name] = value
     return arguments
-
-
-def _from_root(context: click.Context, parameter: Parameter, value: Any) -> Any:
-    """Return a path, or each of several, as the memory root has it; any other value as it is."""
-    if not parameter.cli.names or not value:
-        return value
-    convert = getattr(here(context), parameter.cli.names)
-    return tuple(map(convert, value)) if isinstance(value, tuple) else convert(value)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -204,18 +182,11 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
-def _text(parameter: Parameter, words: tuple[str, ...], *, edit: bool) -> str | None:
-    """Return the text that arguments, an editor or standard input give; None when it may be left out and was."""
-    if parameter.cli.reads_input or edit or (parameter.cli.is_editable and words == ("-",)):
-        return text_of(words, edit=edit)
-    return " ".join(words) if words else None
-
-
 def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
     """Return the text that arguments, an editor or standard input give.
 
-    One line end after it, of any kind (LF, CRLF or CR), is the shell's or the editor's, and not the text's.
-    Raises UsageError when there is none, MemsyncError when the editor fails.
+    The shell and the editor add a line end (LF, CRLF or CR); it is removed. Raises UsageError if there is no text, and
+    MemsyncError if the editor fails.
     """
     if KEPT.get() and (edit or words in ((), ("-",))):
         raise NotServed
@@ -231,5 +202,5 @@ def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
     if sys.stdin.isatty() and not words:
         raise UsageError("there is no text to write", hint="Give it as arguments, on standard input, or with --edit.")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(newline="")  # a text is kept as it is, line ends included
+        sys.stdin.reconfigure(newline="")  # keep the line ends of the text
     return _LAST_LINE_END.sub("", sys.stdin.read())

@@ -1,4 +1,4 @@
-"""`memsync start`, `stop`, `restart`, `watch` and `logs`."""
+"""The daemon's commands: `start`, `stop`, `restart`, `watch`, `logs` and `service`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
 from memsync import __version__
 from memsync.cli.common import json_option, load, load_again, progress_on_stderr
-from memsync.cli.output import printable, say, say_json
-from memsync.cli.served import run_command
+from memsync.cli.main import run_command
+from memsync.cli.output import NO_EXIT_CODE, printable, remark, say, say_answer
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 FOLLOW_SECONDS = 0.2
 START_ATTEMPTS = 3
 STEP_SECONDS = 0.5
-"""How long one question to a daemon that is not ready yet may wait, so that progress is shown."""
+"""How long to wait between two updates of the progress bar, while the daemon is not ready yet."""
 FIRST_VECTORS_SECONDS = 5.0
 _WAIT = click.option(
     "--wait",
@@ -44,13 +43,11 @@ _WAIT = click.option(
 def start(context: click.Context, wait: float, as_json: bool) -> None:
     """Start the daemon in the background and wait until it answers, by meaning too.
 
-    From then on what is saved is indexed at once, and searches answer from the loaded model. It serves one memory
-    root. If a daemon already runs, start says so. If it has other settings or another version, start restarts it.
+    From then on it indexes each file when you save it, and searches use the model that it has loaded. It serves one
+    memory root. If a daemon already runs, start says so. If it has other settings or another version, start restarts
+    it.
     """
-    settings = load(context)
-    limit = time.monotonic() + wait
-    started = _start(settings, wait)
-    _tell(settings, started, _await_model(settings, limit), as_json=as_json)
+    _start(load(context), wait, as_json=as_json)
 
 
 @click.command()
@@ -60,11 +57,9 @@ def stop(context: click.Context, as_json: bool) -> None:
     """Stop the daemon and wait until it has ended. If no daemon runs, stop says so."""
     from memsync.daemon import process
 
-    found = process.stop(load(context))
-    if as_json:
-        say_json({"stopped": found is not None, **(found or {})})
-    else:
-        say(f"process {found['process']} has ended" if found else "no daemon is running")
+    stopped = process.stop(load(context))
+    line = f"process {stopped['process']} has ended" if stopped else "no daemon is running"
+    say_answer({"stopped": stopped is not None, **(stopped or {})}, [line], as_json=as_json)
 
 
 @click.command()
@@ -73,23 +68,17 @@ def stop(context: click.Context, as_json: bool) -> None:
 @click.pass_context
 def restart(context: click.Context, wait: float, as_json: bool) -> None:
     """Stop the daemon if there is one, and start it with the present settings and version."""
-    from memsync.daemon import process
-
-    settings = load(context)
-    limit = time.monotonic() + wait
-    process.stop(settings)
-    started = _start(settings, wait)
-    _tell(settings, started._replace(is_new=True), _await_model(settings, limit), as_json=as_json)
+    _start(load(context), wait, restart=True, as_json=as_json)
 
 
 @click.command()
-@click.option("--background", type=int, hidden=True, help="Log to the file, and report readiness to this descriptor.")
-@click.option("--until-idle", is_flag=True, hidden=True, help="End when nobody has asked anything for a while.")
+@click.option("--background", type=int, hidden=True, help="Log to the file, and report to this descriptor.")
+@click.option("--until-idle", is_flag=True, hidden=True, help="End when no client has sent a request for a while.")
 @click.pass_context
 def watch(context: click.Context, background: int | None, until_idle: bool) -> None:
     """Run the daemon in the foreground, with the log on stderr, until interrupted.
 
-    SIGTERM and Ctrl-C end it within two seconds, and so does its terminal's end; SIGHUP lets it read config.toml again.
+    SIGTERM, Ctrl-C or closing the terminal ends it within two seconds. On SIGHUP it reads config.toml again.
     """
     if background is not None:
         _watch_in_background(context, background, until_idle=until_idle)
@@ -102,10 +91,8 @@ def watch(context: click.Context, background: int | None, until_idle: bool) -> N
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on printing what is added.")
-@click.option(
-    "-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last lines."
-)
+@click.option("-f", "--follow", is_flag=True, help="Print new lines as they are written.")
+@click.option("-n", "--lines", type=click.IntRange(0), default=50, show_default=True, help="Number of lines to print.")
 @click.pass_context
 def logs(context: click.Context, follow: bool, lines: int) -> None:
     """Print the end of the daemon's log. It names files and errors, never a note's text or a question."""
@@ -113,7 +100,7 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
 
     path = log_path(load(context))
     if not path.exists():
-        raise FilesystemError(f"there is no log at {path}", hint="It is written by: memsync start")
+        raise FilesystemError(f"there is no log at {path}", hint="Start the daemon, which writes it: memsync start")
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file.readlines()[-lines:] if lines else file.readlines()[:0]:
             say(line, end="")
@@ -122,7 +109,7 @@ def logs(context: click.Context, follow: bool, lines: int) -> None:
 
 
 def _follow(path: Path, file: TextIO) -> NoReturn:
-    """Print what is added to a file, and when another has taken its place, the rest of it and then the other."""
+    """Print what is added to a file. When another file has replaced it, print the rest, then follow the other."""
     while True:
         is_last = _is_replaced(path, file)
         say(file.read(), end="")
@@ -136,37 +123,49 @@ def _follow(path: Path, file: TextIO) -> NoReturn:
 
 def _is_replaced(path: Path, file: TextIO) -> bool:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:  # it is being rotated
         return False
-    return found.st_ino != os.fstat(file.fileno()).st_ino or found.st_size < file.tell()
+    return status.st_ino != os.fstat(file.fileno()).st_ino or status.st_size < file.tell()
 
 
-class _Started(NamedTuple):
-    """What a daemon says of itself, whether it is new, and why the one before it was stopped."""
+def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: bool) -> None:
+    """Start the daemon; print which one serves, why it replaced another, and why it does not answer by meaning yet."""
+    from memsync.daemon import process
 
-    about: dict[str, Any]
-    is_new: bool
-    reason: str = ""
+    limit = time.monotonic() + wait
+    if restart:
+        process.stop(settings)
+    daemon, is_new, reason = _daemon_started(settings, wait)
+    is_new = is_new or restart
+    lacks = _await_model(settings, limit)
+    line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {printable(str(settings.root))}"
+    say_answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], as_json=as_json)
+    if reason:
+        remark(f"{printable(reason)}: it was restarted")
+    if lacks:
+        remark(f"{printable(lacks)}; until then searches answer by words alone")
 
 
-def _start(settings: Settings, wait: float) -> _Started:
-    """Start a daemon unless there is one of these settings and this version; return what it is once it answers."""
+def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
+    """Start a daemon unless one with these settings and this version runs; wait until it answers.
+
+    Return its description, whether it is new, and why the one before it was stopped.
+    """
     from memsync.daemon import daemon_lock, process
 
     attempts, reason = 0, ""
     while True:
-        found = daemon_lock.serving(settings, wait)
-        if found is not None:
+        running = daemon_lock.serving(settings, wait)
+        if running is not None:
             outdated = process.outdated(settings)
             if not outdated:
-                return _Started(found, is_new=bool(reason), reason=reason)
+                return running, bool(reason), reason
             process.stop(settings)
             reason = outdated
         attempts += 1
         try:
-            about = process.start(settings.options, wait)
-            return _Started(about, is_new=True, reason=reason)
+            return process.start(settings.options, wait), True, reason
         except DaemonRunning:  # another start was quicker
             if attempts == START_ATTEMPTS:
                 raise
@@ -175,7 +174,7 @@ def _start(settings: Settings, wait: float) -> _Started:
 def _await_model(settings: Settings, limit: float) -> str:
     """Wait until the daemon answers by meaning, at most until `limit` (monotonic clock); return why it does not.
 
-    A memory whose first vectors are still to be computed is waited for only a little: that may take minutes.
+    Wait only FIRST_VECTORS_SECONDS for the first vectors of a memory, which may take minutes.
     """
     from memsync.wiring import connect_daemon
 
@@ -186,44 +185,33 @@ def _await_model(settings: Settings, limit: float) -> str:
                     return "the embedding model is still being loaded"
                 if progress is not None:
                     progress("loading the model", 0, 1)
-            found = memory.status()
-            if found.daemon is not None and not found.daemon.model_loaded:
+            status = memory.status()
+            if status.daemon is not None and not status.daemon.model_loaded:
                 return "the embedding model could not be loaded (see memsync logs)"
             limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
-            while not found.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+            while not status.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
                 if time.monotonic() >= limit:
                     return "the first vectors are still being computed"
-                found = memory.status()
-                if progress is not None and found.passages:
-                    progress("computing vectors", found.passages - found.building_pending, found.passages)
-    except MemsyncError as error:  # it was started all the same; what is wrong with it, `status` and the log tell
+                status = memory.status()
+                if progress is not None and status.passages:
+                    progress("computing vectors", status.passages - status.building_pending, status.passages)
+    except MemsyncError as error:  # the daemon has started; `status` and the log show its fault
         return error.message
     return ""
 
 
-def _tell(settings: Settings, started: _Started, lacks: str, *, as_json: bool) -> None:
-    """Print which daemon serves, why another was stopped for it, and why it does not answer by meaning yet."""
-    if as_json:
-        say_json({"started": started.is_new, "restarted": started.reason, "lacks": lacks, **started.about})
-    else:
-        verb = "serves" if started.is_new else "already serves"
-        say(f"process {started.about['process']} {verb} {printable(str(settings.root))}")
-    if started.reason:
-        say(f"memsync: {printable(started.reason)}: it was restarted", err=True)
-    if lacks:
-        say(f"memsync: {printable(lacks)}; until then searches answer by words alone", err=True)
-
-
 def _watch_in_background(context: click.Context, descriptor: int, *, until_idle: bool) -> None:
-    """Be the daemon that `start` began: what it has to say until it is ready goes to the one who waits."""
+    """Run the daemon that `start` began; report to the waiting `start` that it is ready, or why it failed."""
     from memsync.client import wire
     from memsync.daemon import logs, process
 
-    def tell(message: dict[str, Any]) -> None:
+    def report(message: dict[str, Any]) -> None:
         with open(descriptor, "w", encoding="utf-8") as pipe:
             pipe.write(json.dumps(message) + "\n")
 
-    ready: Callable[[], None] = lambda: tell({"process": os.getpid()})  # noqa: E731 (because it is passed on)
+    def ready() -> None:
+        report({"process": os.getpid()})
+
     try:
         os.set_inheritable(descriptor, False)
         settings = load(context)
@@ -232,24 +220,95 @@ def _watch_in_background(context: click.Context, descriptor: int, *, until_idle:
     except MemsyncError as error:
         logging.getLogger("memsync.daemon").error("%s", error.sentences())
         try:
-            tell({"error": wire.error_message(error)})
-        except OSError:  # it was told already that all is well
+            report({"error": wire.error_message(error)})
+        except OSError:  # `ready` has already reported success and closed the pipe
             raise error from None
         sys.exit(error.exit_code)
 
 
 def why_not_served(settings: Settings) -> str:
-    """Return how the memory is served when no daemon answered: whether one runs, and why it did not answer."""
+    """Return whether a daemon runs, and why it did not answer."""
     from memsync.daemon import daemon_lock, process
 
-    found = daemon_lock.running(settings)
-    if found is None:
+    running = daemon_lock.running(settings)
+    if running is None:
         return "not running"
-    number = f"(process {found.get('process', '?')})"
-    if found.get("version", __version__) != __version__:
-        return f"running as memsync {printable(str(found['version']))} {number}"
-    if not settings["daemon.use"]:
-        return f"running, daemon.use is false {number}"
-    return (
-        f"running with other settings {number}" if process.outdated(settings) else f"running, does not answer {number}"
-    )
+    if running.get("version", __version__) != __version__:
+        state = f"running as memsync {printable(str(running['version']))}"
+    elif not settings["daemon.use"]:
+        state = "running, daemon.use is false"
+    else:
+        state = "running with other settings" if process.outdated(settings) else "running, does not answer"
+    return f"{state} (process {running.get('process', '?')})"
+
+
+# ------------------------------------------------------------------------------------------------- service
+
+
+@click.group()
+def service() -> None:
+    """Let the system start the daemon with your session, and again when it dies."""
+
+
+@service.command()
+@click.option("--dry-run", is_flag=True, help="Print what would be written, and write nothing.")
+@click.pass_context
+def install(context: click.Context, dry_run: bool) -> None:
+    """Write a systemd user unit (Linux) or a launchd agent (macOS) for this memory root, and start it."""
+    from memsync.daemon import service as services
+
+    unit = services.service_of(load(context))
+    say(f"# {printable(str(unit.path))}")
+    say(unit.text, end="")
+    if dry_run:
+        for command in unit.enable:
+            say(f"# would run: {printable(' '.join(command))}")
+        return
+    complaints = services.install(unit)
+    fault = services.verify(unit)
+    _finish([*complaints, *([f"systemd-analyze: {fault}"] if fault else [])], "installed and started")
+
+
+@service.command()
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.pass_context
+def uninstall(context: click.Context, dry_run: bool) -> None:
+    """Stop the service and remove its file."""
+    from memsync.daemon import service as services
+
+    unit = services.service_of(load(context))
+    if dry_run:
+        for command in unit.disable:
+            say(f"# would run: {printable(' '.join(command))}")
+        say(f"# would remove: {printable(str(unit.path))}")
+    elif unit.path.exists():
+        _finish(services.uninstall(unit), f"removed {printable(str(unit.path))}")
+    else:
+        say("no service is installed for this memory root")
+
+
+@service.command()
+@json_option
+@click.pass_context
+def status(context: click.Context, as_json: bool) -> None:
+    """Say whether a service is installed and runs, and what systemd finds wrong with it. Exits with 1 if not."""
+    from memsync.daemon import service as services
+
+    unit = services.service_of(load(context))
+    installed = unit.path.exists()
+    active = installed and services.is_active(unit)
+    fault = services.verify(unit) if installed else ""
+    state = "runs" if active else "is installed and does not run" if installed else "is not installed"
+    document = {"name": unit.name, "path": str(unit.path), "installed": installed, "active": active, "fault": fault}
+    lines = [f"{unit.name} {state}: {printable(str(unit.path))}", *([printable(fault)] if fault else [])]
+    say_answer(document, lines, as_json=as_json)
+    if not active:
+        sys.exit(NO_EXIT_CODE)
+
+
+def _finish(complaints: list[str], done: str) -> None:
+    for complaint in complaints:
+        remark(printable(complaint))
+    if complaints:
+        sys.exit(NO_EXIT_CODE)
+    say(f"# {printable(done)}")

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, waiting_on_stderr
-from memsync.cli.output import printable, say, say_json
+from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, say_waiting
+from memsync.cli.output import printable, remark, say, say_json
 from memsync.errors import UsageError
+from memsync.ports import no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
     from memsync.settings.load import Settings
 
     _Run = tuple[Settings, dict[str, Any], list[Asked]]
-    """Settings, those of them that were changed, and what was found under them."""
+    """Settings, the ones among them that were changed, and the answers under them."""
 
 STANDARD = "-"
 GENERATED = 200
-MOST_BYTES = 64_000_000
+MAX_BYTES = 64_000_000
 WAIT_SECONDS = 600.0
-FEW = 100
-"""Answered questions, under which one is more than the 1 % that a suggested floor may lose."""
-_VERDICTS = {"better": "better", "worse": "worse", "noise": "no more than noise"}
+FEW_ANSWERS = 100
+"""With fewer answered questions, one of them is more than the 1 % that a suggested floor may lose."""
 
 
 @click.command("eval")
@@ -38,7 +38,7 @@ _VERDICTS = {"better": "better", "worse": "worse", "noise": "no more than noise"
     "-n",
     type=click.IntRange(1, 100_000),
     metavar="N",
-    help=f"How many questions to generate at most (default: {GENERATED}).",
+    help=f"Maximum number of questions to generate (default: {GENERATED}).",
 )
 @click.option(
     "--set",
@@ -58,27 +58,32 @@ def eval_(
     memsync eval
     memsync eval questions.jsonl --set search.keyword_weight=0.4
 
-    A line of FILE is a question with the places any of which answers it, or none if nothing does:
+    Each line of FILE is a question and the places that answer it; any one of them will do. None: nothing answers it.
 
     \b
     {"question": "which store did we choose", "answers": ["decisions/store.md:3-9"]}
     {"question": "who plays the piano", "answers": []}
 
-    Without FILE, questions are made of headings and links. They hold words of the notes that answer them: so they are
-    easier than what people ask, and favour search by word. Nothing counts as a retrieval, no note is written.
+    Without FILE, memsync makes questions of headings and links. They contain words of the notes that answer them, so
+    they are easier than real questions and favour search by word. eval counts no retrievals and writes no notes.
     """
+    from memsync.features.evaluation.evaluator import check_comparable
+    from memsync.settings.load import with_changes
+
     settings = load(context)
-    changed = _changed(settings, assignments)
+    assigned = _assigned(assignments)
+    changed = with_changes(settings, assigned, "--set")
+    check_comparable(assigned)
     content = _content(file) if file is not None else None
     if content is not None and limit is not None:
-        raise UsageError("--limit is about generated questions, and FILE has its own", hint="Leave one of them out.")
+        raise UsageError("--limit is for generated questions, not for FILE", hint="Leave one of them out.")
     with progress_on_stderr() as progress:
-        show = progress or (lambda what, done, total: None)
+        show = progress or no_progress
         questions, asked, warnings = _first_run(context, content, file, limit or GENERATED, show)
         runs: list[_Run] = [(settings, {}, asked)]
-        if changed is not None:
+        if assigned:
             with opened_here(context, changed) as memory:
-                changes = {name: changed[name] for name in _names(assignments)}
+                changes = {name: changed[name] for name in assigned}
                 evaluator = memory.evaluator()
                 runs.append((changed, changes, evaluator.ask(questions, show)))
                 warnings.update(evaluator.warnings)
@@ -88,9 +93,9 @@ def eval_(
 def _first_run(
     context: click.Context, content: bytes | None, file: str | None, limit: int, progress: Progress
 ) -> tuple[list[Question], list[Asked], dict[str, None]]:
-    """Index what changed, and return the questions, what they found under the settings as they are, and warnings."""
+    """Index changed notes; return the questions, their answers under the present settings, and warnings."""
     with opened_here(context) as memory:
-        report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=waiting_on_stderr())
+        report = memory.sync(progress=progress, wait_seconds=WAIT_SECONDS, on_wait=say_waiting)
         failed = dict.fromkeys(f"{failure.path}: {failure.reason}" for failure in report.failed)
         evaluator = memory.evaluator()
         if content is not None:
@@ -104,40 +109,27 @@ def _first_run(
 def _content(file: str) -> bytes:
     try:
         with sys.stdin.buffer if file == STANDARD else open(file, "rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
+            content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{file} cannot be read: {reason}", hint="Check its name.") from error
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"{file} has more than {MOST_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
+    if len(content) > MAX_BYTES:
+        raise UsageError(f"{file} has more than {MAX_BYTES // 1_000_000} MB", hint="Ask fewer questions at once.")
     return content
 
 
-def _names(assignments: Sequence[str]) -> dict[str, str]:
-    """Return the settings that are to be compared, and their values as text. Raises UsageError."""
-    found = {}
+def _assigned(assignments: Sequence[str]) -> dict[str, str]:
+    """Return the settings to compare and their values, as text. Raises UsageError."""
+    values = {}
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise UsageError(f"--set {text} is not NAME=VALUE", hint="Example: --set search.keyword_weight=0.4")
-        found[name.strip()] = value.strip()
-    return found
+        values[name.strip()] = value.strip()
+    return values
 
 
-def _changed(settings: Settings, assignments: Sequence[str]) -> Settings | None:
-    """Return the settings with those changed that are to be compared; None without any."""
-    from memsync.features.evaluation.evaluator import check_comparable
-    from memsync.settings.load import with_changes
-
-    if not assignments:
-        return None
-    names = _names(assignments)
-    changed = with_changes(settings, names, "--set")
-    check_comparable(names)
-    return changed
-
-
-# ---------------------------------------------------------------------------------------------- what is shown
+# ------------------------------------------------------------------------------------------------- output
 
 
 def _show(
@@ -151,70 +143,70 @@ def _show(
     from memsync.features.evaluation.evaluator import changes, measured
     from memsync.model.vocabulary import Mode
 
-    found = [
+    measurements = [
         measured(asked, changed, Mode(settings["search.mode"]), settings["search.min_score"])
         for settings, changed, asked in runs
     ]
     differences = changes(runs[0][2], runs[1][2]) if len(runs) > 1 else []
     unanswerable = sum(not question.answers for question in questions)
     answerable = len(questions) - unanswerable
-    warnings = [*warnings, *_cautions(found[0], is_generated=file is None)]
+    warnings = [*warnings, *_cautions(measurements[0], is_generated=file is None)]
     if as_json:
         counted = {"file": file, "answerable": answerable, "unanswerable": unanswerable}
-        say_json({"questions": counted, "runs": found, "changes": differences, "warnings": warnings})
+        say_json({"questions": counted, "runs": measurements, "changes": differences, "warnings": warnings})
         return
     if file is None:
         again = f"{unanswerable} asked again without the notes that answer them"
         say(f"{answerable} questions made of headings and links, {again}")
     else:
         say(f"{answerable} questions with an answer, {unanswerable} without")
-    _figures(found, differences)
-    for one in found:
-        _calibration(one, "" if len(found) == 1 else _named(one))
+    _figures(measurements, differences)
+    for run in measurements:
+        _calibration(run, "" if len(measurements) == 1 else f"  ({_changes_of(run)})")
     for warning in warnings:
-        say(f"memsync: {printable(warning)}", err=True)
+        remark(printable(warning))
 
 
-def _cautions(one: Measured, *, is_generated: bool) -> Iterator[str]:
+def _cautions(run: Measured, *, is_generated: bool) -> Iterator[str]:
     """Yield why a suggested floor may be wrong."""
-    if one.suggested is None:
+    if run.suggested is None:
         return
     if is_generated:
         yield "Titles find their notes more easily than questions do: ask your own before you raise min_score."
-    if one.suggested.answered < FEW:
-        yield f"Few questions were answered ({one.suggested.answered}): the suggested min_score is a rough guess."
+    if run.suggested.answered < FEW_ANSWERS:
+        yield f"Few questions were answered ({run.suggested.answered}): the suggested min_score is a rough guess."
 
 
-def _figures(found: Sequence[Measured], differences: Sequence[Effect]) -> None:
-    """Print the figures, two runs side by side with what changed from one to the other."""
-    if len(found) > 1:
-        say(f"{'':<10} {'now':<20} {_named(found[1])}")
-    for number, figure in enumerate(found[0].figures):
+def _figures(runs: Sequence[Measured], differences: Sequence[Effect]) -> None:
+    if len(runs) > 1:
+        say(f"{'':<10} {'now':<20} {_changes_of(runs[1])}")
+    for number, figure in enumerate(runs[0].figures):
         parts = [f"{figure.name:<10} {_range(figure):<20}"]
-        if len(found) > 1:
+        if len(runs) > 1:
             change = differences[number]
             between = f"{change.value:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-            parts += [f"{_range(found[1].figures[number]):<20}", f"{between}: {_VERDICTS[change.verdict]}"]
+            verdict = "no more than noise" if change.verdict == "noise" else change.verdict
+            parts += [f"{_range(runs[1].figures[number]):<20}", f"{between}: {verdict}"]
         say(" ".join(parts).rstrip())
-    latencies = [f"p50 {one.p50_ms:.1f} ms, p95 {one.p95_ms:.1f} ms" for one in found]
+    latencies = [f"p50 {run.p50_ms:.1f} ms, p95 {run.p95_ms:.1f} ms" for run in runs]
     say(f"{'latency':<10} {'; with the change '.join(latencies)}")
 
 
-def _calibration(one: Measured, name: str) -> None:
-    if not one.calibration:
+def _calibration(run: Measured, changes: str) -> None:
+    if not run.calibration:
         return
     say()
-    say(f"first hit's score  questions  mean score  answered{f'  ({name})' if name else ''}")
-    for row in one.calibration:
+    say(f"first hit's score  questions  mean score  answered{changes}")
+    for row in run.calibration:
         say(f"{f'{row.low:.1f} to {row.high:.1f}':<17}  {row.questions:>9}  {row.score:>10.2f}  {row.answered:>8.2f}")
-    say(f"min_score {one.floor.score:g} (now): {_said(one.floor)}")
-    if one.suggested is None:
-        say(f"No other min_score is suggested: {one.reason}.")
+    say(f"min_score {run.floor.score:g} (now): {_effect(run.floor)}")
+    if run.suggested is None:
+        say(f"No other min_score is suggested: {run.reason}.")
     else:
-        say(f"min_score {one.suggested.score:g} (suggested): {_said(one.suggested)}")
+        say(f"min_score {run.suggested.score:g} (suggested): {_effect(run.suggested)}")
 
 
-def _said(floor: Floor) -> str:
+def _effect(floor: Floor) -> str:
     lost = f"loses {floor.lost} of {floor.answered} answered questions"
     if not floor.unanswerable:
         return lost
@@ -225,5 +217,5 @@ def _range(figure: Figure) -> str:
     return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
 
 
-def _named(one: Measured) -> str:
-    return ", ".join(f"{name}={value}" for name, value in one.settings.items()) or "now"
+def _changes_of(run: Measured) -> str:
+    return ", ".join(f"{name}={value}" for name, value in run.settings.items()) or "now"

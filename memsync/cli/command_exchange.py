@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from memsync.cli.common import here, json_option, opened_here, progress_on_stderr
-from memsync.cli.output import json_line, printable, say, say_as_it_is, say_json
+from memsync.cli.output import NO_EXIT_CODE, count, json_line, printable, remark, say, say_as_it_is, say_json
 from memsync.errors import FilesystemError
+from memsync.model.json import to_json
 from memsync.ports import no_progress
-
-if TYPE_CHECKING:
-    from memsync.features.conversations.importing import ImportReport
-
-WRONG_EXIT_CODE = 1
 
 
 @click.command("import")
@@ -23,43 +18,34 @@ WRONG_EXIT_CODE = 1
 @json_option
 @click.pass_context
 def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
-    """Write the conversations of FILES into threads. What is there already is left as it is.
+    """Write the conversations of FILES into threads. Messages that are there already stay as they are.
 
-    A file is memsync's own JSON Lines, or what ChatGPT or Claude export: conversations.json, or the .zip it came in.
-    Exits with 1 when something in it could not be used.
+    A file is memsync's own JSON Lines, or an export from ChatGPT or Claude: conversations.json, or the .zip with it.
+    Exits with 1 if a part of a file could not be used.
     """
     with opened_here(context) as memory, progress_on_stderr() as progress:
         reports = [(file, memory.import_file(file, progress=progress or no_progress)) for file in files]
     if as_json:
-        say_json({"files": [{"file": file, **_counts(report)} for file, report in reports]})
+        say_json({"files": [{"file": file, **to_json(report)} for file, report in reports]})
     for file, report in reports:
         if not as_json:
-            added = f"{_counted(report.messages, 'message')} in {_counted(report.threads, 'new thread')}"
+            added = f"{count(report.messages, 'message')} in {count(report.threads, 'new thread')}"
             say(f"{printable(file)}: {added} and {report.continued:,} continued; {report.known:,} already there")
         if report.named and not as_json:
-            named = ", ".join(f"{count:,} {printable(kind)}" for kind, count in sorted(report.named.items()))
+            named = ", ".join(f"{number:,} {printable(kind)}" for kind, number in sorted(report.named.items()))
             say(f"{printable(file)}: without text, and only named in the messages: {named}")
-        for one in report.wrong:
-            say(f"memsync: {printable(file)}: {printable(one)}", err=True)
+        for reason in report.wrong:
+            remark(f"{printable(file)}: {printable(reason)}")
     if any(report.wrong for _, report in reports):
-        sys.exit(WRONG_EXIT_CODE)
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
-def _counts(report: ImportReport) -> dict[str, object]:
-    names = ("threads", "continued", "messages", "known", "paths", "wrong", "named")
-    return {name: getattr(report, name) for name in names}
+        sys.exit(NO_EXIT_CODE)
 
 
 @click.command()
 @click.argument("threads", nargs=-1, metavar="[THREAD]...")
-@click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE; else to standard output.")
+@click.option("--output", "-o", default="", metavar="FILE", help="Write to FILE (default: standard output).")
 @click.pass_context
 def export(context: click.Context, threads: tuple[str, ...], output: str) -> None:
-    """Print THREADS, or all of them, as JSON Lines: a message a line, as `memsync import` reads it."""
+    """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them."""
     with opened_here(context) as memory:
         lines = memory.export_lines(tuple(map(here(context).note, threads)))
         if not output:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 import click
 from msgspec.structs import asdict
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
-from memsync.cli.common import here, json_option, link_template, long_output, opened
-from memsync.cli.links import linked
-from memsync.cli.output import has_colour, printable, say, say_as_it_is, say_json, visible
-from memsync.errors import NoteError
+from memsync.cli.common import here, json_option, load, long_output, opened
+from memsync.cli.output import (
+    NO_EXIT_CODE,
+    has_colour,
+    is_terminal,
+    printable,
+    remark,
+    say,
+    say_as_it_is,
+    say_json,
+    visible,
+)
+from memsync.errors import ConfigError, NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
 from memsync.model.conversation import Neighbours, ThreadMessage
@@ -22,12 +34,26 @@ from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
 
+if TYPE_CHECKING:
+    from memsync.memory import MemoryApi
+
+NOT_KNOWN_YET_EXIT_CODE = 13
+EDITORS = {
+    "vscode": "vscode://file{path}:{line}",
+    "cursor": "cursor://file{path}:{line}",
+    "zed": "zed://file{path}:{line}",
+    "idea": "idea://open?file={path}&line={line}",
+    "sublime": "subl://open?url=file://{path}&line={line}",
+}
+"""The names that `cli.open_with` may have -> the URL that opens a line of a file in that editor."""
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
 _RESET = "\x1b[0m"
+_SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
+(_OFFERED,) = operation.commands
 
 
 class _Shown(NamedTuple):
-    """How hits are shown: whole or as snippets, explained or not, how fresh they had to be, coloured, as links."""
+    """How to show hits. `link` is the URL of a place in a note, with {path} and {line}; empty: no links."""
 
     full: bool
     explain: bool
@@ -35,38 +61,40 @@ class _Shown(NamedTuple):
     colour: bool
     link: str
 
+    def styled(self, text: str, style: str) -> str:
+        """Return text in a style of _STYLES, if there are colours."""
+        return f"{_STYLES[style]}{text}{_RESET}" if self.colour else text
+
 
 def _show_hits(result: SearchResult, shown: _Shown, around: Sequence[Neighbours | None] = ()) -> None:
-    """Print hits on stdout, warnings and what an empty answer means on stderr.
+    """Print hits on stdout; print warnings, and what an empty answer means, on stderr.
 
-    `around` has the messages around each hit, if they were asked for.
+    `around` has the messages around each hit; it is empty without --context.
     """
     for position, hit in enumerate(result.hits):
         if position:
             say()
-        near = around[position] if around else None
-        _messages(near.before if near else (), colour=shown.colour)
+        neighbours = around[position] if around else None
+        _messages(neighbours.before if neighbours else (), shown)
         _hit(hit, shown)
-        _messages(near.after if near else (), colour=shown.colour)
+        _messages(neighbours.after if neighbours else (), shown)
     if shown.explain:
         _explanation(result)
     for warning in result.warnings:
-        say(f"memsync: {printable(warning)}", err=True)
+        remark(printable(warning))
     if not result.hits:
-        say(f"memsync: {_found_nothing(result, shown.fresh)}", err=True)
+        remark(_found_nothing(result, shown.fresh))
 
 
-def _messages(messages: Sequence[ThreadMessage], *, colour: bool) -> None:
-    """Print neighbours of a hit, each line marked as such."""
-    for one in messages:
-        head = f"  | {printable(one.path)}:{one.start_line}  {one.role}  {one.time.replace('T', ' ')}"
-        lines = "\n".join(f"  |   {line}".rstrip() for line in visible(one.text).split("\n"))
-        text = f"{printable(head)}\n{lines}"
-        say_as_it_is(f"{_STYLES['dim']}{text}{_RESET}" if colour else text)
+def _messages(messages: Sequence[ThreadMessage], shown: _Shown) -> None:
+    for message in messages:
+        head = f"  | {printable(message.path)}:{message.start_line}  {message.role}  {message.time.replace('T', ' ')}"
+        lines = "\n".join(f"  |   {line}".rstrip() for line in visible(message.text).split("\n"))
+        say_as_it_is(shown.styled(f"{printable(head)}\n{lines}", "dim"))
 
 
 def _found_nothing(result: SearchResult, fresh: str) -> str:
-    """Return what an empty answer means, so that nothing is taken for nowhere."""
+    """Return what an empty answer means: whether all files were searched."""
     if result.freshness.stale:
         return "nothing found in the files that were searched"
     if fresh == "none":
@@ -76,33 +104,29 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
 
 
 def _hit(hit: Hit, shown: _Shown) -> None:
-    def style(text: str, how: str) -> str:
-        return f"{_STYLES[how]}{text}{_RESET}" if shown.colour else text
-
     path, _, lines = hit.citation.rpartition(":")
-    where = " › ".join(hit.heading_path) or hit.title
-    about = " · ".join(part for part in (where, hit.role, hit.date[:16].replace("T", " ")) if part)
-    place = f"{style(printable(path), 'cyan')}:{style(lines, 'green')}"
+    heading = " › ".join(hit.heading_path) or hit.title
+    details = " · ".join(filter(None, (heading, hit.role, hit.date[:16].replace("T", " "))))
+    place = f"{shown.styled(printable(path), 'cyan')}:{shown.styled(lines, 'green')}"
     place = linked(place, shown.link, hit.path, hit.start_line)
-    say_as_it_is(f"{place}  {style(f'{printable(about)} · {hit.score:.2f}', 'dim')}")
+    say_as_it_is(f"{place}  {shown.styled(f'{printable(details)} · {hit.score:.2f}', 'dim')}")
     if shown.full:
         say(hit.text)
     else:
-        say_as_it_is(_marked(hit, shown.colour))
+        say_as_it_is(_marked(hit, shown))
     if shown.explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
         parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
-        more = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
-        say_as_it_is(style(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{more}", "dim"))
+        order = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
+        say_as_it_is(shown.styled(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{order}", "dim"))
 
 
-def _marked(hit: Hit, colour: bool) -> str:
+def _marked(hit: Hit, shown: _Shown) -> str:
     """Return the snippet with its highlights marked, indented by two spaces."""
     parts, position = [], 0
     for start, end in hit.highlights:
         parts.append(visible(hit.snippet[position:start]))
-        found = visible(hit.snippet[start:end])
-        parts.append(f"{_STYLES['match']}{found}{_RESET}" if colour else found)
+        parts.append(shown.styled(visible(hit.snippet[start:end]), "match"))
         position = end
     parts.append(visible(hit.snippet[position:]))
     return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
@@ -110,13 +134,13 @@ def _marked(hit: Hit, colour: bool) -> str:
 
 def _explanation(result: SearchResult) -> None:
     timings = ", ".join(f"{stage} {ms:.1f} ms" for stage, ms in result.explain.timings_ms.items())
-    filters = _set_filters(result)
+    filters = result.explain.filters
+    set_filters = {name: value for name, value in asdict(filters).items() if value}
     fresh = result.freshness
     say()
-    say(f"mode: {result.mode}; filters: {filters or 'none'}")
+    say(f"mode: {result.mode}; filters: {set_filters or 'none'}")
     for time in result.explain.times:
-        limits = (result.explain.filters.after, result.explain.filters.before)
-        is_all = limits == (time.after, time.before)
+        is_all = (filters.after, filters.before) == (time.after, time.before)
         effect = "is listed: nothing else is asked" if is_all else "comes a little earlier"
         say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then {effect}')
     say(f"stages: {timings}")
@@ -127,19 +151,6 @@ def _span(time: TimeHint) -> str:
     if time.after == time.before:
         return time.after
     return " ".join(filter(None, (f"from {time.after}" * bool(time.after), f"to {time.before}" * bool(time.before))))
-
-
-def _set_filters(result: SearchResult) -> dict[str, object]:
-    return {name: value for name, value in asdict(result.explain.filters).items() if value}
-
-
-if TYPE_CHECKING:
-    from memsync.memory import MemoryApi
-
-NO_MATCH_EXIT_CODE = 1
-NOT_KNOWN_YET_EXIT_CODE = 13
-_SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
-(_OFFERED,) = operation.commands
 
 
 @click.argument("words", nargs=-1, metavar="[WORDS]...", type=click.UNPROCESSED)
@@ -173,7 +184,7 @@ def _search(
     if as_json:
         say_json(_document(result, around, explain=explain))
     else:
-        shown = _Shown(full, explain, arguments.get("fresh", "strict"), has_colour(), link_template(context))
+        shown = _Shown(full, explain, arguments.get("fresh", "strict"), has_colour(), _link_template(context))
         with long_output(context):
             _show_hits(result, shown, around)
     code = _exit_code(result, arguments.get("generation", 0))
@@ -187,29 +198,27 @@ search = click.command("search", help=help_of(operation, _OFFERED))(
 
 
 def _document(result: SearchResult, around: Sequence[Neighbours | None], *, explain: bool) -> dict[str, Any]:
-    document = to_json(result)
+    document: dict[str, Any] = to_json(result)
     for hit, neighbours in zip(document["hits"], around, strict=False):
         if neighbours is not None:
             hit["context"] = to_json(neighbours)
-    return document if explain else without_explanation(document)
-
-
-def without_explanation(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer to a search without what only explains it."""
-    hits = [{name: value for name, value in hit.items() if name != "parts"} for hit in document["hits"]]
-    return {**{name: value for name, value in document.items() if name != "explain"}, "hits": hits}
+    if not explain:
+        del document["explain"]
+        for hit in document["hits"]:
+            del hit["parts"]
+    return document
 
 
 def _exit_code(result: SearchResult, generation: int) -> int:
-    """Return 1 only if nothing matches: as long as files are not searched yet, nothing found says nothing."""
+    """Return NO_EXIT_CODE only if all files were searched; before that, an empty answer proves nothing."""
     if result.hits:
         return 0
     is_known = not result.freshness.pending_text and result.freshness.generation >= generation
-    return NO_MATCH_EXIT_CODE if is_known else NOT_KNOWN_YET_EXIT_CODE
+    return NO_EXIT_CODE if is_known else NOT_KNOWN_YET_EXIT_CODE
 
 
 def _around(memory: MemoryApi, hit: Hit, count: int) -> Neighbours | None:
-    """Return so many messages on both sides of a hit in a thread; None for any other hit."""
+    """Return `count` messages before and after a hit in a thread; None for any other hit."""
     if hit.kind != "thread":
         return None
     try:
@@ -219,12 +228,45 @@ def _around(memory: MemoryApi, hit: Hit, count: int) -> Neighbours | None:
 
 
 def _requoted(word: str, *, alone: bool) -> str:
-    """Give a filter's value back the quotes that the shell took: after:"2 weeks ago" arrives as one word.
+    """Put back the quotes that the shell removed from a filter's value: after:"2 weeks ago" arrives as one word.
 
-    A single argument may also be the whole query in quotes; there only what can be nothing but a date is one value.
+    A single argument may also be the whole query in quotes. There only a certain date becomes one value.
     """
     name, colon, value = word.partition(":")
     if not colon or name not in FILTERS or " " not in value or '"' in value:
         return word
     is_value = re.fullmatch(_SPOKEN_DATE, value, re.IGNORECASE) if name in ("after", "before") else not alone
     return f'{name}:"{value}"' if is_value else word
+
+
+# --------------------------------------------------------------------------------------------------- links
+
+
+def _link_template(context: click.Context) -> str:
+    """Return the URL of a place in a note, with {path} and {line}; empty where no links are printed."""
+    if not (is_terminal() and has_colour()):
+        return ""
+    settings = load(context)
+    template = template_of(context.obj.open_with or settings["cli.open_with"])
+    return template.replace("{path}", f"{quote(os.fsencode(settings.root_name))}/{{path}}")
+
+
+def template_of(open_with: str) -> str:
+    """Return the URL of a place, with {path} and {line}. Raises ConfigError for an unknown editor."""
+    if not open_with:
+        return f"file://{socket.gethostname()}{{path}}"
+    if open_with in EDITORS:
+        return EDITORS[open_with]
+    if "{path}" in open_with and "://" in open_with:
+        return open_with
+    hint = f"Write {', '.join(EDITORS)}, or a URL with {{path}} and {{line}}."
+    raise ConfigError(f"cli.open_with: {open_with!r} is not known", hint=hint)
+
+
+def linked(text: str, template: str, path: str, line: int) -> str:
+    """Return text as a link to a line of a file, which terminals open with a click (OSC 8); unchanged without one."""
+    if not template:
+        return text
+    quoted = quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    url = template.replace("{path}", quoted).replace("{line}", str(line))
+    return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\"

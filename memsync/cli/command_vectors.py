@@ -8,17 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from memsync.cli.common import json_option, load, progress_on_stderr
-from memsync.cli.output import printable, say, say_json
+from memsync.cli.output import printable, say, say_answer, say_json
 from memsync.errors import FilesystemError, UsageError
-
-if TYPE_CHECKING:
-    from memsync.embed.cache.vector_files import Exchanged
-    from memsync.ports import Progress
+from memsync.ports import no_progress
 
 STANDARD = "-"
 
@@ -42,16 +39,14 @@ def status(context: click.Context, as_json: bool) -> None:
     from memsync.embed.cache.vector_files import cached_spaces
     from memsync.wiring import vector_cache_bytes, vector_cache_path
 
-    path, most_bytes = vector_cache_path(), vector_cache_bytes(load(context))
+    path, max_bytes = vector_cache_path(), vector_cache_bytes(load(context))
     spaces, used_bytes = cached_spaces(path)
-    if as_json:
-        found = [{"name": one.space.name, "model": one.space.model, "vectors": one.vectors} for one in spaces]
-        say_json({"path": str(path), "bytes": used_bytes, "most_bytes": most_bytes, "spaces": found})
-        return
-    bound = f"of at most {most_bytes / 1e6:,.0f} MB" if most_bytes else "switched off: index.vector_cache_mb is 0"
-    say(f"vector cache  {printable(str(path))}\nsize          {used_bytes / 1e6:,.1f} MB ({bound})")
-    for one in spaces:
-        say(f"space         {printable(one.space.name)}: {one.vectors:,} vectors")
+    described = [{"name": s.space.name, "model": s.space.model, "vectors": s.vectors} for s in spaces]
+    document = {"path": str(path), "bytes": used_bytes, "most_bytes": max_bytes, "spaces": described}
+    bound = f"of at most {max_bytes / 1e6:,.0f} MB" if max_bytes else "switched off: index.vector_cache_mb is 0"
+    lines = [f"vector cache  {printable(str(path))}", f"size          {used_bytes / 1e6:,.1f} MB ({bound})"]
+    lines += [f"space         {printable(cached.space.name)}: {cached.vectors:,} vectors" for cached in spaces]
+    say_answer(document, lines, as_json=as_json)
 
 
 @vectors.command("export")
@@ -62,7 +57,7 @@ def status(context: click.Context, as_json: bool) -> None:
 def export(file: str, spaces: tuple[str, ...], force: bool, as_json: bool) -> None:
     """Write the cached vectors to FILE (-: standard output), for `memsync vectors import` on another machine.
 
-    FILE holds neither texts nor paths, but vectors can tell what a text is about: keep it as private as the notes.
+    FILE holds neither texts nor paths, but vectors can reveal what a text is about: keep it as private as the notes.
     """
     from memsync.embed.cache.vector_files import export_vectors
     from memsync.wiring import vector_cache_path
@@ -70,14 +65,14 @@ def export(file: str, spaces: tuple[str, ...], force: bool, as_json: bool) -> No
     if file == STANDARD and as_json:
         raise UsageError("--json and - both need standard output", hint="Name a file.")
     if file == STANDARD and sys.stdout.isatty():
-        raise UsageError("vectors are no text for a terminal", hint="Name a file, or redirect standard output.")
-    with _progress() as progress, _output(file, force=force) as stream:
-        done = export_vectors(vector_cache_path(), spaces, stream, progress)
+        raise UsageError("vectors cannot be printed on a terminal", hint="Name a file, or redirect standard output.")
+    with progress_on_stderr() as progress, _output(file, force=force) as stream:
+        exported = export_vectors(vector_cache_path(), spaces, stream, progress or no_progress)
     if as_json:
-        say_json({"file": file, "spaces": [{"name": one.space, "vectors": one.vectors} for one in done]})
+        say_json({"file": file, "spaces": [{"name": part.space, "vectors": part.vectors} for part in exported]})
         return
-    for one in done:
-        say(f"{printable(one.space)}: {one.vectors:,} vectors written", err=file == STANDARD)
+    for part in exported:
+        say(f"{printable(part.space)}: {part.vectors:,} vectors written", err=file == STANDARD)
 
 
 @vectors.command("import")
@@ -85,7 +80,7 @@ def export(file: str, spaces: tuple[str, ...], force: bool, as_json: bool) -> No
 @json_option
 @click.pass_context
 def import_(context: click.Context, file: str, as_json: bool) -> None:
-    """Put the vectors of FILE (-: standard input) into the cache: all of them, or none if anything is wrong.
+    """Add the vectors of FILE (-: standard input) to the cache: all of them, or none if anything is wrong.
 
     A file from somebody else can hold wrong vectors, which make searches find the wrong notes: import only your own.
     `memsync verify --recompute` finds them.
@@ -93,31 +88,22 @@ def import_(context: click.Context, file: str, as_json: bool) -> None:
     from memsync.embed.cache.vector_files import import_vectors
     from memsync.wiring import vector_cache_bytes, vector_cache_path
 
-    most_bytes = vector_cache_bytes(load(context))
-    if not most_bytes:
+    max_bytes = vector_cache_bytes(load(context))
+    if not max_bytes:
         raise UsageError("the vector cache is switched off", hint="Set index.vector_cache_mb to a number above 0.")
-    with _input(file) as (stream, size), _progress() as progress:
-        done = import_vectors(vector_cache_path(), most_bytes, stream, size, progress)
-    if as_json:
-        say_json({"file": file, "spaces": [_counts(one) for one in done]})
-        return
-    for one in done:
-        say(f"{printable(one.space)}: {one.added:,} vectors added, {one.vectors - one.added:,} already there")
-
-
-def _counts(one: Exchanged) -> dict[str, object]:
-    return {"name": one.space, "vectors": one.vectors, "added": one.added}
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    with progress_on_stderr() as progress:
-        yield progress or (lambda what, done, total: None)
+    with _input(file) as (stream, size), progress_on_stderr() as progress:
+        spaces = import_vectors(vector_cache_path(), max_bytes, stream, size, progress or no_progress)
+    described = [{"name": part.space, "vectors": part.vectors, "added": part.added} for part in spaces]
+    lines = [
+        f"{printable(part.space)}: {part.added:,} vectors added, {part.vectors - part.added:,} already there"
+        for part in spaces
+    ]
+    say_answer({"file": file, "spaces": described}, lines, as_json=as_json)
 
 
 @contextmanager
 def _input(file: str) -> Iterator[tuple[BinaryIO, int]]:
-    """Yield what is to be read, and its size in bytes, 0 if that is not known. Raises UsageError."""
+    """Yield the stream to read and its size in bytes, 0 if that is not known. Raises UsageError."""
     if file == STANDARD:
         yield sys.stdin.buffer, 0
         return
@@ -130,9 +116,9 @@ def _input(file: str) -> Iterator[tuple[BinaryIO, int]]:
 
 @contextmanager
 def _output(file: str, *, force: bool) -> Iterator[BinaryIO]:
-    """Yield what is to be written to: a new file for this user alone, which is kept if nothing goes wrong.
+    """Yield the stream to write: a new file that only this user can read, which is removed if anything goes wrong.
 
-    With `force` it takes the place of another file in the end. Raises FilesystemError, UsageError.
+    With `force` it replaces an existing file when it is complete. Raises FilesystemError, UsageError.
     """
     if file == STANDARD:
         yield sys.stdout.buffer
@@ -140,7 +126,7 @@ def _output(file: str, *, force: bool) -> Iterator[BinaryIO]:
         return
     path = Path(file)
     if force and path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise UsageError(f"{file} is no file that could be overwritten", hint="Name another.")
+        raise UsageError(f"{file} is not a file that can be overwritten", hint="Name another.")
     target = path.with_name(f"{path.name}.part-{os.getpid()}") if force else path
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,16 +1,17 @@
-"""What the commands share: settings from the global options, JSON output, progress on a terminal's stderr."""
+"""What the commands share: settings, the memory and its daemon, a pager, progress on stderr."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from memsync.cli.output import has_colour, is_terminal, paged, printable, say
+from memsync.cli.output import is_terminal, paged, printable, remark
+from memsync.errors import MemsyncError
 
 if TYPE_CHECKING:
     from memsync.cli.here import Here
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
     from memsync.ports import Progress
     from memsync.settings.load import Settings
 
-
 _SETTINGS = "memsync.settings"
+STARTED = (
+    "started the daemon in the background, so that the next commands are quick. To stop it: memsync stop. "
+    'To start none: autostart = "never" under [daemon]'
+)
 
 
 class Invocation(NamedTuple):
-    """How memsync was called: the global options, and, where a daemon runs the command for a client, its memory.
+    """How memsync was called: the global options.
 
-    `folder` is the client's current folder, `open_with` its setting `cli.open_with`.
+    If a daemon runs the command for a client, also the daemon's memory, the client's current folder and the client's
+    setting `cli.open_with`.
     """
 
     config: str | None = None
@@ -39,9 +44,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def load(context: click.Context) -> Settings:
-    """Return the settings that the global options name; they are read, and warned about, once a command.
+    """Return the settings that the global options name; read them, and print their warnings, once per command.
 
-    A memory root that was moved is recognised here, before anything looks for what is kept of it.
+    This recognises a memory root that was moved, before anything opens its index.
     """
     from memsync.wiring import recognise_root
 
@@ -51,7 +56,7 @@ def load(context: click.Context) -> Settings:
     settings: Settings | None = context.meta.get(_SETTINGS)
     if settings is None:
         settings = context.meta[_SETTINGS] = load_again(context)
-        recognise_root(settings, lambda text: say(f"memsync: {printable(text)}", err=True))
+        recognise_root(settings, lambda text: remark(printable(text)))
     return settings
 
 
@@ -61,35 +66,20 @@ def load_again(context: click.Context) -> Settings:
 
     settings = load_settings(config=context.obj.config, root=context.obj.root)
     for warning in settings.warnings:
-        say(f"memsync: {printable(warning)}", err=True)
+        remark(printable(warning))
     return settings
 
 
 def here(context: click.Context) -> Here:
     """Return the current folder as seen from the memory root that the global options name."""
     from memsync.cli.here import Here
-    from memsync.wiring import beneath_root
 
-    return Here(load(context).root_name, beneath_root, context.obj.folder)
-
-
-def link_template(context: click.Context) -> str:
-    """Return the URL of a place in a note, with {path} and {line}; empty where no links are printed."""
-    if not (is_terminal() and has_colour()):
-        return ""
-    from urllib.parse import quote
-
-    from memsync.cli.links import template_of
-
-    settings = load(context)
-    template = template_of(context.obj.open_with or settings["cli.open_with"])
-    return template.replace("{path}", f"{quote(os.fsencode(settings.root_name))}/{{path}}")
+    return Here(load(context).root_name, context.obj.folder)
 
 
 @contextmanager
 def opened(context: click.Context) -> Iterator[MemoryApi]:
-    """Yield the memory that the global options name, its daemon's if one serves it. Say why a daemon does not."""
-    from memsync.cli import autostart
+    """Yield the memory that the global options name, through its daemon if that serves it; otherwise say why not."""
     from memsync.memory import RemoteMemory
     from memsync.wiring import connect
 
@@ -97,32 +87,67 @@ def opened(context: click.Context) -> Iterator[MemoryApi]:
         yield context.obj.memory
         return
     settings = load(context)
-    with connect(settings, lambda text: say(f"memsync: {printable(text)}", err=True)) as memory:
+    with connect(settings, lambda text: remark(printable(text))) as memory:
         if not isinstance(memory, RemoteMemory):  # once the answer is printed
-            context.find_root().call_on_close(lambda: autostart.start_if_wanted(settings))
+            context.find_root().call_on_close(lambda: _start_daemon_if_wanted(settings))
         yield memory
 
 
-@contextmanager
-def opened_here(context: click.Context, settings: Settings | None = None) -> Iterator[Memory]:
-    """Yield the memory that the global options name in this process, whether or not there is a daemon.
+def _start_daemon_if_wanted(settings: Settings) -> None:
+    """Start the daemon in the background if the settings want that here and none runs; say so the first time ever.
 
-    `settings` are those of that memory with some of them changed.
+    It is started after the first command that a person types, as watchman and gpg-agent start theirs. That command is
+    answered in its own process; the daemon serves the next ones, and ends by itself.
+    """
+    choice = settings["daemon.autostart"]
+    is_wanted = choice == "always" or (choice != "never" and _is_typed())
+    if not (is_wanted and settings["daemon.use"]):
+        return
+    from memsync.daemon import daemon_lock, process
+
+    with suppress(OSError, MemsyncError):  # the command itself has succeeded
+        if daemon_lock.running(settings) is None:
+            process.start_unasked(settings.options)
+            if _is_first_start():
+                remark(STARTED)
+
+
+def _is_typed() -> bool:
+    """Return whether a person typed this command: at a terminal, not in a script, in cron or in CI.
+
+    A shell that a person types into gives each command a process group of its own; a script does not.
+    """
+    is_at_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stderr))
+    return is_at_terminal and os.getpid() == os.getpgrp() and not os.environ.get("CI")
+
+
+def _is_first_start() -> bool:
+    """Return whether memsync never started a daemon unasked before, and record that it has."""
+    from pathlib import Path
+
+    from memsync.system.user_folders import own_folder, state_folder
+
+    folder = Path(state_folder()) / "autostart"
+    with suppress(OSError, MemsyncError):
+        own_folder(folder)
+        os.close(os.open(folder / "said", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return True
+    return False
+
+
+def opened_here(context: click.Context, settings: Settings | None = None) -> Memory:
+    """Open the memory that the global options name in this process, whether or not there is a daemon.
+
+    `settings` replaces the memory's settings.
     """
     from memsync.wiring import connect_here
 
-    with connect_here(settings or load(context)) as memory:
-        yield memory
+    return connect_here(settings or load(context))
 
 
-@contextmanager
-def long_output(context: click.Context) -> Iterator[None]:
-    """Show what is printed meanwhile in a pager if it is longer than the terminal and the settings do not forbid it."""
-    if is_terminal() and load(context)["cli.pager"]:
-        with paged():
-            yield
-    else:
-        yield
+def long_output(context: click.Context) -> AbstractContextManager[None]:
+    """Show what a block prints in a pager if it is longer than the terminal and the settings allow a pager."""
+    return paged() if is_terminal() and load(context)["cli.pager"] else nullcontext()
 
 
 @contextmanager
@@ -150,6 +175,6 @@ def progress_on_stderr() -> Iterator[Progress | None]:
         yield show
 
 
-def waiting_on_stderr() -> Callable[[str], None]:
-    """Return a callback that says for whom a command waits."""
-    return lambda holder: say(f"memsync: waiting for {printable(holder)}, which is syncing the same index", err=True)
+def say_waiting(holder: str) -> None:
+    """Say on stderr for which process a command waits."""
+    remark(f"waiting for {printable(holder)}, which is syncing the same index")

@@ -1,4 +1,4 @@
-"""The `memsync` process: the daemon runs a short command if there is one; click runs everything else here."""
+"""The `memsync` process. A daemon, if there is one, runs a short command; click runs everything else here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import NoReturn
 
 INTERRUPTED_EXIT_CODE = 130
 INTERRUPTED = "Interrupted. Nothing was damaged; run the command again to finish."
-GLOBAL_OPTIONS = ("--config", "--root", "--color")
+GLOBAL_OPTIONS = {"--config": "config_path", "--root": "root", "--color": "color"}
+"""The options that may come before or after the command, and click's names for their values."""
 READING = {
     "search",
     "get",
@@ -27,23 +28,23 @@ READING = {
     "stats",
 }
 WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
-"""With READING, the commands that are soon done: the daemon runs them whole, so that click need not be loaded here."""
+"""The short commands are READING and WRITING. The daemon runs them, so that this process need not load click."""
 
 
 def run() -> NoReturn:
     """Run the command line and end at once.
 
-    Nothing is left to do by then, and letting the interpreter take its modules down costs as much as a served search.
+    Nothing is left to do then, and an ordinary end of the interpreter takes as long as a served search.
     """
     gc.disable()  # a served search ends before there is anything to collect
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a note may hold what the terminal's encoding does not
+            stream.reconfigure(errors="replace")  # a note may have characters that the terminal's encoding lacks
     try:
         code = answer_plainly(sys.argv[1:])
         if code is None:
             code = _run_click()
-    except KeyboardInterrupt:  # before click is there, or while a daemon is asked without it
+    except KeyboardInterrupt:  # before click runs
         sys.stderr.write(f"\nmemsync: {INTERRUPTED}\n")
         code = INTERRUPTED_EXIT_CODE
     with suppress(OSError, ValueError):
@@ -64,9 +65,9 @@ def _run_click() -> int:
 
 
 def answer_plainly(arguments: Sequence[str]) -> int | None:
-    """Let the daemon run a short command, and return the exit code; None if click has to run it in this process.
+    """Let the daemon run a short command, and return the exit code; None if click must run it in this process.
 
-    A command that may have written is never run again: whatever stops its answer is an error.
+    A command that may have written is never run twice: if its answer does not arrive, that is an error.
     """
     places, rest = _without_places(arguments)
     is_served = bool(rest) and rest[0] in READING | WRITING
@@ -113,18 +114,18 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
 
 
 def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the values of `--root` and `--config`, and the other arguments."""
+    """Return the values of the global options, and the other arguments."""
     places: dict[str, str] = {}
     rest: list[str] = []
-    left = iter(arguments)
-    for argument in left:
+    remaining = iter(arguments)
+    for argument in remaining:
         flag, equals, value = argument.partition("=")
         if argument == "--":
-            rest += [argument, *left]
+            rest += [argument, *remaining]
         elif flag not in GLOBAL_OPTIONS:
             rest.append(argument)
         else:
-            value = value if equals else next(left, "")
+            value = value if equals else next(remaining, "")
             if not value:
                 return {}, []  # click says what is missing
             places[flag] = value
@@ -132,7 +133,7 @@ def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]
 
 
 def _is_for_click(argument: str) -> bool:
-    """Tell whether an argument asks for help, may take long, or cannot be sent because it is not UTF-8."""
+    """Return whether an argument asks for help, may take long, or cannot be sent because it is not UTF-8."""
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -142,18 +143,20 @@ def _is_for_click(argument: str) -> bool:
 
 
 def looks_like_option(argument: str) -> bool:
-    """Tell whether an argument is written as an option: `-x`, `--name`, `--name=value`, but not `-` or "- an item"."""
+    """Return whether an argument has the form of an option: `-x`, `--name`, `--name=value`, not `-` or "- an item"."""
     name = argument.partition("=")[0]
     return len(name) > 1 and name.startswith("-") and name.split() == [name]
 
 
 def after_failed_output(error: OSError) -> int:
-    """Return the exit code for output that could not be written: 0 when its reader (`| head`) has what it wanted."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter tries again, and complains
+    """Return the exit code for output that could not be written: 0 if its reader (`| head`) has read enough."""
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+    )  # otherwise the interpreter tries again, and complains
     if isinstance(error, BrokenPipeError):
         return 0
-    from memsync.cli.output import printable, say
+    from memsync.cli.output import printable, remark
     from memsync.errors import FilesystemError
 
-    say(f"memsync: {printable(str(error.filename or 'the answer'))}: {error.strerror}", err=True)
+    remark(f"{printable(str(error.filename or 'the answer'))}: {error.strerror}")
     return FilesystemError.exit_code

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,32 +14,35 @@ from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.common import Invocation
 from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
-from memsync.cli.output import COLOUR, report, say
+from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, remark, report, say
 from memsync.errors import MemsyncError, UsageError
+
+if TYPE_CHECKING:
+    from memsync.memory import Memory
 
 OWN = {
     "search": "memsync.cli.command_search:search",
     "prune": "memsync.cli.command_composed:prune",
     "recover": "memsync.cli.command_composed:recover",
     "pref get": "memsync.cli.command_composed:pref_get",
-    "init": "memsync.cli.command_init:init",
+    "init": "memsync.cli.command_setup:init",
     "import": "memsync.cli.command_exchange:import_",
     "export": "memsync.cli.command_exchange:export",
     "eval": "memsync.cli.command_eval:eval_",
     "mcp": "memsync.cli.command_mcp:mcp",
-    "completion": "memsync.cli.command_completion:completion",
+    "completion": "memsync.cli.command_setup:completion",
     "vectors": "memsync.cli.command_vectors:vectors",
-    "doctor": "memsync.cli.command_doctor:doctor",
-    "config": "memsync.cli.command_settings:config",
-    "trust": "memsync.cli.command_settings:trust",
+    "doctor": "memsync.cli.command_setup:doctor",
+    "config": "memsync.cli.command_setup:config",
+    "trust": "memsync.cli.command_setup:trust",
     "start": "memsync.cli.command_daemon:start",
     "stop": "memsync.cli.command_daemon:stop",
     "restart": "memsync.cli.command_daemon:restart",
     "watch": "memsync.cli.command_daemon:watch",
     "logs": "memsync.cli.command_daemon:logs",
-    "service": "memsync.cli.command_service:service",
+    "service": "memsync.cli.command_daemon:service",
 }
-"""Commands whose shape is not that of one operation, and where they are. All others are made of operations."""
+"""Commands that are not made of one operation, and where they are."""
 SECTIONS = {
     "Begin": ("init", "import"),
     "Search": ("search", "get", "context"),
@@ -58,15 +63,14 @@ GROUPS = {
 
 
 class Commands(click.Group):
-    """The commands of memsync: those of OWN, imported when they are asked for, and one for each offered operation."""
+    """The commands of memsync: those of OWN, each imported at its first use, and one for each offered operation."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (because click fixes the name)
         """Return all names, in the order of the sections."""
         from memsync.cli.build import offered
 
-        listed = [name for names in SECTIONS.values() for name in names]
-        others = dict.fromkeys(path.partition(" ")[0] for path in (*OWN, *offered()))
-        return [*listed, *(name for name in others if name not in listed)]
+        listed = (name for names in SECTIONS.values() for name in names)
+        return list(dict.fromkeys([*listed, *(path.partition(" ")[0] for path in (*OWN, *offered()))]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (because click fixes the name)
         """Return one command, or a group of those that begin with its name."""
@@ -85,7 +89,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands by section."""
         names = self.list_commands(ctx)
-        sections = {**SECTIONS, "Others": [name for name in names if not any(name in of for of in SECTIONS.values())]}
+        sections = {**SECTIONS, "Others": [name for name in names if name not in SECTION_NAMES]}
         for title, members in sections.items():
             commands = [(name, self.get_command(ctx, name)) for name in members]
             rows = [(name, command.get_short_help_str(200)) for name, command in commands if command is not None]
@@ -96,7 +100,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, and put its arguments in order. Raises UsageError for an option that it does not have."""
+        """Find the command, and put its arguments in order. Raises UsageError for an unknown command or option."""
         is_known = args[0] in SECTION_NAMES or args[0].startswith("-") or ctx.resilient_parsing
         if not is_known and args[0] not in self.list_commands(ctx):
             import difflib
@@ -106,14 +110,13 @@ class Commands(click.Group):
                 f"No such command {args[0]!r}", hint=f"Did you mean {close[0]}?" if close else "See: memsync --help"
             )
         name, command, rest = super().resolve_command(ctx, args)
-        if name is None or command is None or ctx.resilient_parsing:  # that is a shell which completes a line
+        if name is None or command is None or ctx.resilient_parsing:  # a shell completes a line
             return name, command, rest
-        found = arranged(command, name, rest, ctx)
-        given = {"config_path": found.config, "root": found.root, "color": found.color}
-        ctx.params.update((key, value) for key, value in given.items() if value is not None)
-        if found.in_text:
-            say(f"memsync: {found.in_text[0]} is part of the text: options must come before it", err=True)
-        return name, command, found.arguments
+        in_order = arranged(command, name, rest, ctx)
+        ctx.params.update(in_order.global_options)
+        if in_order.in_text:
+            remark(f"{in_order.in_text[0]} is part of the text: options must come before it")
+        return name, command, in_order.arguments
 
 
 def own_command(name: str) -> click.Command:
@@ -140,7 +143,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     help="Show the version and exit.",
 )
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
-@click.option("--root", metavar="DIR", help="Use this memory root, whatever config.toml says.")
+@click.option("--root", metavar="DIR", help="Use this memory root, not the one in config.toml.")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
 @click.pass_context
 def cli(context: click.Context, config_path: str | None, root: str | None, color: str) -> None:
@@ -149,7 +152,7 @@ def cli(context: click.Context, config_path: str | None, root: str | None, color
     \b
     memsync init ~/notes                  make a memory root, or adopt a folder of notes
     memsync sync                          bring the index up to date
-    memsync start                         keep it so in the background
+    memsync start                         keep it up to date in the background
     memsync search which store did we choose
     memsync get daily/2026-11-21.md:12:5  print what a hit points to
     memsync log chose SQLite for the store
@@ -161,19 +164,19 @@ def cli(context: click.Context, config_path: str | None, root: str | None, color
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with the code of errors.py: every failure has one sentence and a hint on stderr."""
+    """Run the command line and exit with a code of errors.py; a failure prints one sentence and a hint on stderr."""
     output = sys.stdout
     try:
         code = run(list(arguments) if arguments is not None else sys.argv[1:])
         sys.stdout.flush()
     except OSError as error:
         code = after_failed_output(error)
-    # click turns a reader that has gone (`| head`) into exit code 1, which is an answer here. It wraps stdout then.
+    # If a reader has gone (`| head`), click wraps stdout and exits with 1, which means "no" here.
     sys.exit(code if sys.stdout is output else 0)
 
 
 def run(arguments: list[str], invocation: Invocation | None = None) -> int:
-    """Run a command line and return its exit code; say on stderr what is wrong. Raises OSError if it cannot print."""
+    """Run a command line and return its exit code; print errors on stderr. Raises OSError if it cannot print."""
     try:
         cli.main(arguments, prog_name="memsync", standalone_mode=False, obj=invocation)
     except SystemExit as stop:
@@ -182,11 +185,12 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
         say(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
-        report(_in_own_words(error))
+        path = error.ctx.command_path if error.ctx is not None else "memsync"
+        report(UsageError(error.format_message().rstrip("."), hint=f"See: {path} --help"))
         return error.exit_code
     except click.ClickException as error:
         report(MemsyncError(error.format_message()))
-        return MemsyncError.exit_code  # click's own is 1, which says that the answer is no
+        return MemsyncError.exit_code  # click's own code is 1, which would mean "no"
     except MemsyncError as error:
         report(error)
         return error.exit_code
@@ -196,7 +200,20 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
     return 0
 
 
-def _in_own_words(error: click.UsageError) -> UsageError:
-    """Return what click has against a command line as memsync says it: the fault, then what to do."""
-    path = error.ctx.command_path if error.ctx is not None else "memsync"
-    return UsageError(error.format_message().rstrip("."), hint=f"See: {path} --help")
+def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the command line `params["arguments"]` in the daemon, for a client that need not load click.
+
+    Return what it prints, and its exit code. An empty result declines: nothing was done, and the client runs the
+    command itself.
+    """
+    terminal = bool(params.get("is_terminal")), bool(params.get("has_colour")), int(params.get("width", 0))
+    kept = Kept(StringIO(), StringIO(), *terminal)
+    folder, open_with = str(params.get("folder", "")), str(params.get("open_with", ""))
+    mark = KEPT.set(kept)
+    try:
+        code = run(list(params["arguments"]), Invocation(memory=memory, folder=folder, open_with=open_with))
+    except NotServed:
+        return {}
+    finally:
+        KEPT.reset(mark)
+    return {"out": kept.out.getvalue(), "err": kept.err.getvalue(), "code": code}

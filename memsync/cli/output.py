@@ -1,14 +1,14 @@
-"""What is printed, and how: also where click is not loaded."""
+"""Print text, tables and JSON, safely for a terminal. Does not need click."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from io import StringIO
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.cli.terminal import show, terminal_width, wants_colour
 from memsync.model.text import duration, json_line, printable, still_indexing, visible
@@ -16,30 +16,38 @@ from memsync.model.text import duration, json_line, printable, still_indexing, v
 if TYPE_CHECKING:
     from memsync.errors import MemsyncError
 
-__all__ = ["count", "duration", "json_line", "printable", "say", "say_as_it_is", "say_json", "say_pending", "visible"]
+__all__ = ["count", "duration", "json_line", "printable", "say_as_it_is", "say_json", "say_pending", "visible"]
 
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """Print text on stdout or stderr. Nothing in it can drive the terminal; a name in it needs `printable`, too."""
+    """Print text, made safe for a terminal. A name in it also needs `printable`."""
     say_as_it_is(visible(text), err=err, end=end)
 
 
+def remark(text: str) -> None:
+    """Print a remark on stderr, made safe for a terminal."""
+    say(f"memsync: {text}", err=True)
+
+
 def say_as_it_is(text: str, *, err: bool = False, end: str = "\n") -> None:
-    """Print text that holds colours, or that must be had to the byte."""
+    """Print text unchanged: it has colours in it, or its reader needs every byte."""
     kept = KEPT.get()
-    stream: TextIO = (kept.err if err else kept.out) if kept else sys.stderr if err else sys.stdout
-    stream.write(f"{text}{end}")
+    out, errors = (kept.out, kept.err) if kept else (sys.stdout, sys.stderr)
+    (errors if err else out).write(f"{text}{end}")
 
 
 def report(error: MemsyncError) -> None:
     """Print an error and what to do about it on stderr."""
-    say(f"memsync: {printable(error.message)}", err=True)
+    remark(printable(error.message))
     for line in error.hint.splitlines():
         say(f"  {printable(line)}", err=True)
 
 
 class Kept(NamedTuple):
-    """What a command prints, kept for the client for which a daemon runs it, and how the client shows it."""
+    """What a command prints, if it is not printed at once, and the terminal that it is for.
+
+    A daemon sends it to the client for which it runs the command; `paged` shows it in a pager.
+    """
 
     out: StringIO
     err: StringIO
@@ -49,37 +57,39 @@ class Kept(NamedTuple):
 
 
 class NotServed(Exception):
-    """A command that the daemon was asked to run needs the client's standard input or editor."""
+    """A command that runs in the daemon needs its client's standard input or editor."""
 
 
 KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)
-LEAST_CELL = 8
+MIN_COLUMN_WIDTH = 8
 """No column of a table gets narrower."""
+NO_EXIT_CODE = 1
+"""The exit code of a command whose answer is "no": nothing matches, a check finds a fault."""
 COLOUR: ContextVar[str] = ContextVar("colour", default="auto")
-"""What `--color` says: auto, always or never."""
+"""The value of `--color`: auto, always or never."""
 
 
 def is_terminal() -> bool:
-    """Tell whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     kept = KEPT.get()
     return kept.is_terminal if kept else sys.stdout.isatty()
 
 
 def has_colour() -> bool:
-    """Tell whether to colour what is printed: as `--color` says, otherwise on a terminal unless NO_COLOR is set."""
+    """Return whether to colour the output: as `--color` says; by default on a terminal unless NO_COLOR is set."""
     kept = KEPT.get()
     return kept.has_colour if kept else wants_colour(COLOUR.get())
 
 
 def width() -> int:
-    """Return how many columns there are: those of the terminal, 80 where it does not say, no limit (0) elsewhere."""
+    """Return the terminal's number of columns, 80 if it is unknown; 0 (no limit) if the output is no terminal."""
     kept = KEPT.get()
     return kept.width if kept else terminal_width()
 
 
 @contextmanager
 def paged() -> Iterator[None]:
-    """Show what is printed on a terminal in a pager if it is longer than the terminal."""
+    """Show what this block prints in a pager if it is longer than the terminal."""
     if KEPT.get() or not sys.stdout.isatty():
         yield
         return
@@ -93,7 +103,7 @@ def paged() -> Iterator[None]:
 
 
 class _Through(StringIO):
-    """Standard error, where remarks go at once."""
+    """Writes to standard error at once: remarks do not go into the pager."""
 
     def write(self, text: str) -> int:
         return sys.stderr.write(text)
@@ -108,7 +118,7 @@ def say_table(rows: Sequence[Sequence[str]]) -> None:
             say("  ".join(filter(None, row)))
         return
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    while sum(widths) + 2 * sum(map(bool, widths)) - 2 > columns and max(widths) > LEAST_CELL:
+    while sum(widths) + 2 * sum(map(bool, widths)) - 2 > columns and max(widths) > MIN_COLUMN_WIDTH:
         widths[widths.index(max(widths))] -= 1
     for row in cells:
         fitted = [_fitted(cell, size) for cell, size in zip(row, widths, strict=True) if size]
@@ -120,7 +130,7 @@ def _fitted(cell: str, size: int) -> str:
 
 
 def local_time(moment: str) -> str:
-    """Return a moment (ISO 8601 with a zone) in local time and how long ago it was; any other text as it is."""
+    """Return a moment (ISO 8601 with a zone) in local time, and how long ago it was; any other text unchanged."""
     try:
         at = datetime.fromisoformat(moment)
     except ValueError:
@@ -128,12 +138,12 @@ def local_time(moment: str) -> str:
     if at.tzinfo is None:
         return moment
     seconds = (datetime.now(UTC) - at).total_seconds()
-    passed = f" ({duration(seconds).rsplit(' ', 2)[0] if seconds > 120 else duration(seconds)} ago)"
-    return f"{at.astimezone():%Y-%m-%d %H:%M}" + (passed if 0 <= seconds < 86_400 else "")
+    ago = f" ({duration(seconds).rsplit(' ', 2)[0] if seconds > 120 else duration(seconds)} ago)"
+    return f"{at.astimezone():%Y-%m-%d %H:%M}" + (ago if 0 <= seconds < 86_400 else "")
 
 
 def say_json(value: object) -> None:
-    """Print exactly one JSON document on stdout: the data as it is, what cannot be seen as JSON's escapes."""
+    """Print exactly one JSON document on stdout, with invisible characters as JSON escapes."""
     import json
 
     from memsync.model.json import to_json
@@ -141,12 +151,21 @@ def say_json(value: object) -> None:
     say_as_it_is(json_line(json.dumps(to_json(value), ensure_ascii=False, indent=2)))
 
 
+def say_answer(document: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print an answer: one JSON document, or lines for people."""
+    if as_json:
+        say_json(document)
+        return
+    for line in lines:
+        say(line)
+
+
 def count(number: int, thing: str, things: str = "") -> str:
-    """Return a number of things as one says it: `1 thread`, `2 threads`."""
+    """Return a number with its noun: `1 thread`, `2 threads`; `things` is an irregular plural."""
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
 def say_pending(pending_text: int) -> None:
-    """Say on stderr what an answer lacks, if anything."""
+    """Say on stderr how many files the answer does not cover yet, if any."""
     if pending_text:
-        say(f"memsync: {still_indexing(pending_text)}", err=True)
+        remark(still_indexing(pending_text))

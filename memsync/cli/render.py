@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from memsync.cli.output import (
+    NO_EXIT_CODE,
     count,
     duration,
     is_terminal,
     local_time,
     printable,
+    remark,
     say,
     say_as_it_is,
     say_pending,
@@ -25,139 +27,132 @@ from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Prunin
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
 
-FAILED = 1
-MOST_LINES = 20
+MAX_FAILURES = 20
 QUOTED_LINES = 3
-_MENDED = "The one built from the files has taken its place. Run: memsync sync"
+_MENDED = "The index was replaced by the one built from the files. Run: memsync sync"
 
 
 def document(result: Any, operation: Operation[Any, Any]) -> dict[str, Any]:
     """Return a result as the one JSON document that a command prints."""
     if operation.result == Difference | None:
         return {"equal": result is None, "difference": to_json(result)}
-    found = to_json(result)
-    return found if isinstance(found, dict) else {operation.name: found}
+    content = to_json(result)
+    return content if isinstance(content, dict) else {operation.name: content}
 
 
 def render(result: Any, operation: Operation[Any, Any], offered: Command) -> None:
     """Print a result for people; remarks on it go to stderr."""
-    RENDERERS.get(operation.result, _any)(result, offered)
+    renderer = RENDERERS.get(operation.result)
+    if renderer is None:
+        say(printable(str(result)))
+    else:
+        renderer(result, offered)
 
 
 def exit_code(result: Any, operation: Operation[Any, Any]) -> int:
-    """Return the exit code that a result stands for."""
+    """Return NO_EXIT_CODE for a result that names failures or a difference, or that lists no notes; otherwise 0."""
     if operation.result == Difference | None:
         has_failed = result is not None
     else:
         has_failed = bool(getattr(result, "failed", ())) or (isinstance(result, Notes) and not result.notes)
-    return FAILED if has_failed else 0
+    return NO_EXIT_CODE if has_failed else 0
 
 
 def remarks(result: Any) -> None:
-    """Print on stderr what failed, what a result warns of, and what it lacks: in whatever form it was printed."""
+    """Print a result's failures, warnings and what it lacks on stderr, also after JSON."""
     failed = getattr(result, "failed", ())
-    for failure in failed[:MOST_LINES]:
-        about = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
-        _note(f"{about}{printable(failure.reason)}")
-    if len(failed) > MOST_LINES:
-        _note(f"and {len(failed) - MOST_LINES} others (--json names each)")
+    for failure in failed[:MAX_FAILURES]:
+        place = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
+        remark(f"{place}{printable(failure.reason)}")
+    if len(failed) > MAX_FAILURES:
+        remark(f"and {len(failed) - MAX_FAILURES} others (--json names each)")
     for warning in getattr(result, "warnings", ()):
         if isinstance(warning, str):
-            _note(printable(warning))
+            remark(printable(warning))
     say_pending(getattr(result, "pending_text", 0))
     if isinstance(result, Notes) and not result.notes:
-        _note("there are no notes here")
-
-
-def _any(result: Any, _: Command) -> None:
-    say(printable(str(result)))
-
-
-def _note(text: str) -> None:
-    """Print a remark on stderr."""
-    say(f"memsync: {text}", err=True)
+        remark("there are no notes here")
 
 
 # --------------------------------------------------------------------------------------- notes and writing
 
 
-def _excerpt(found: Excerpt, _: Command) -> None:
-    # A terminal must not be driven by a note; a pipe gets the quote exactly, escape sequences and all.
-    (say if is_terminal() else say_as_it_is)(found.text)
+def _excerpt(excerpt: Excerpt, _: Command) -> None:
+    # A note's escape sequences must not reach a terminal; a pipe gets the exact text.
+    (say if is_terminal() else say_as_it_is)(excerpt.text)
 
 
 def _written(written: Written, offered: Command) -> None:
     say(printable(str(getattr(written, offered.prints or "citation"))))
 
 
-def _notes(found: Notes, _: Command) -> None:
+def _notes(listed: Notes, _: Command) -> None:
     rows = []
-    for note in found.notes:
+    for note in listed.notes:
         flags = " ".join(name for name in ("pinned", "archived") if getattr(note, name))
         rows.append((note.path, note.kind, note.tier, note.last_active, flags, note.title))
     say_table(rows)
 
 
-def _preferences(found: Sequence[Preference], _: Command) -> None:
-    for preference in found:
+def _preferences(preferences: Sequence[Preference], _: Command) -> None:
+    for preference in preferences:
         say(printable(f"{preference.key}: {preference.value}"))
 
 
-def _patterns(found: Sequence[Pattern], _: Command) -> None:
-    for pattern in found:
-        about = " ".join(filter(None, (f"{pattern.confidence:.2f}", f"{pattern.count}x", pattern.type, pattern.key)))
-        say(f"{printable(pattern.path)}:{pattern.line}  {printable(pattern.text)}  ({printable(about)})")
+def _patterns(patterns: Sequence[Pattern], _: Command) -> None:
+    for pattern in patterns:
+        details = " ".join(filter(None, (f"{pattern.confidence:.2f}", f"{pattern.count}x", pattern.type, pattern.key)))
+        say(f"{printable(pattern.path)}:{pattern.line}  {printable(pattern.text)}  ({printable(details)})")
 
 
-def _context(found: Context, _: Command) -> None:
-    say(found.text, end="")
-    _note(f"{found.tokens} of {found.budget} tokens")
-    for note in found.left_out:
+def _context(context: Context, _: Command) -> None:
+    say(context.text, end="")
+    remark(f"{context.tokens} of {context.budget} tokens")
+    for note in context.left_out:
         passages = count(note.passages, "passage")
-        _note(f"left out of {note.part}: {printable(note.path)}, {passages}, {count(note.tokens, 'token')}")
+        remark(f"left out of {note.part}: {printable(note.path)}, {passages}, {count(note.tokens, 'token')}")
 
 
 # ------------------------------------------------------------------------------------------- conversations
 
 
-def _threads(found: Threads, _: Command) -> None:
+def _threads(listed: Threads, _: Command) -> None:
     rows = []
-    for thread in found.threads:
+    for thread in listed.threads:
         is_own_session = thread.session == thread.path.rpartition("/")[2].removesuffix(".md")
-        about = (thread.last_active, thread.status, "" if is_own_session else thread.session, thread.user)
-        rows.append((thread.path, thread.title, *about, _used(thread.usage)))
+        session = "" if is_own_session else thread.session
+        columns = (thread.path, thread.title, thread.last_active, thread.status, session, thread.user)
+        rows.append((*columns, _used(thread.usage)))
     say_table(rows)
 
 
-def _conversation(found: Conversation, _: Command) -> None:
-    thread = found.thread
-    about = ", ".join((thread.path, thread.session, thread.status or "active"))
-    say(printable(f"{thread.title}  ({about})"))
-    for message in found.messages:
+def _conversation(conversation: Conversation, _: Command) -> None:
+    thread = conversation.thread
+    say(printable(f"{thread.title}  ({thread.path}, {thread.session}, {thread.status or 'active'})"))
+    for message in conversation.messages:
         say(f"\n{printable(message.path)}:{message.start_line}  {printable(message.role)}  {message.time}")
         say("\n".join(f"  {line}".rstrip() for line in message.text.split("\n")))
 
 
-def _sessions(found: Sessions, _: Command) -> None:
+def _sessions(listed: Sessions, _: Command) -> None:
     rows = []
-    for session in found.sessions:
-        about = (session.last_active, session.status, session.user, session.project)
-        rows.append((session.session, *about, f"{count(len(session.threads), 'thread')}, {_used(session.usage)}"))
+    for session in listed.sessions:
+        columns = (session.session, session.last_active, session.status, session.user, session.project)
+        rows.append((*columns, f"{count(len(session.threads), 'thread')}, {_used(session.usage)}"))
     say_table(rows)
 
 
-def _costs(found: Costs, _: Command) -> None:
-    rows = [*((cost.key or "-", cost.usage) for cost in found.costs), ("total", found.total)]
-    for key, usage in rows:
+def _costs(costs: Costs, _: Command) -> None:
+    for key, usage in [*((cost.key or "-", cost.usage) for cost in costs.costs), ("total", costs.total)]:
         say(f"${usage.cost:>12.4f}  {usage.tokens_in:>12,} in  {usage.tokens_out:>12,} out  {printable(key)}")
 
 
-def _messages(found: Messages, offered: Command) -> None:
+def _messages(listed: Messages, offered: Command) -> None:
     rows = []
-    for message in found.messages:
-        attributes = message.attributes
-        about = "  ".join(f"{name}={attributes[name]}" for name in offered.columns if name in attributes)
-        rows.append((f"{message.path}:{message.start_line}", message.time, message.role, about))
+    for message in listed.messages:
+        given = message.attributes
+        attributes = "  ".join(f"{name}={given[name]}" for name in offered.columns if name in given)
+        rows.append((f"{message.path}:{message.start_line}", message.time, message.role, attributes))
     say_table(rows)
 
 
@@ -169,21 +164,21 @@ def _used(usage: Usage) -> str:
 # -------------------------------------------------------------------------------------------------- upkeep
 
 
-def pruning(found: Pruning, *, is_applied: bool) -> None:
-    """Print what is due, or what was moved."""
-    for retirement in found.moved if is_applied else found.due:
+def pruning(result: Pruning, *, is_applied: bool) -> None:
+    """Print the notes that are due, or those that were moved."""
+    for retirement in result.moved if is_applied else result.due:
         say(f"{printable(retirement.path)} -> {printable(retirement.target)}  {printable(retirement.reason)}")
     if is_applied:
-        _note(f"notes moved: {len(found.moved)}")
-    elif found.is_refused:
-        _note(f"{len(found.due)} of {found.notes} notes are due, more than 10 %: --apply requires --force")
+        remark(f"notes moved: {len(result.moved)}")
+    elif result.is_refused:
+        remark(f"{len(result.due)} of {result.notes} notes are due, more than 10 %: --apply requires --force")
     else:
-        advice = ". Nothing was moved; --apply moves them" if found.due else ""
-        _note(f"{len(found.due)} of {found.notes} notes are due{advice}")
+        advice = ". Nothing was moved; --apply moves them" if result.due else ""
+        remark(f"{len(result.due)} of {result.notes} notes are due{advice}")
 
 
-def _duplicates(found: Duplicates, _: Command) -> None:
-    for position, repetition in enumerate(found.repetitions):
+def _duplicates(duplicates: Duplicates, _: Command) -> None:
+    for position, repetition in enumerate(duplicates.repetitions):
         if position:
             say()
         for place in repetition.places:
@@ -192,49 +187,48 @@ def _duplicates(found: Duplicates, _: Command) -> None:
         say("\n".join(f"  {line}".rstrip() for line in lines[:QUOTED_LINES]))
         if len(lines) > QUOTED_LINES:
             say("  …")
-    if not found.repetitions:
-        _note("No duplicates found.")
-    if found.left_out:
-        shortest = f"the {count(found.left_out, 'shortest passage')}"
-        _note(f"{shortest} were compared by their text alone: --all compares every one")
-    if found.pending_vectors:
-        _note(f"{count(found.pending_vectors, 'passage')} had no vector yet and were compared by their text alone")
+    if not duplicates.repetitions:
+        remark("No duplicates found.")
+    if duplicates.left_out:
+        shortest = f"the {count(duplicates.left_out, 'shortest passage')}"
+        remark(f"{shortest} were compared by their text alone: --all compares every one")
+    if duplicates.pending_vectors:
+        passages = count(duplicates.pending_vectors, "passage")
+        remark(f"{passages} had no vector yet and were compared by their text alone")
 
 
-def _stale(found: Stale, _: Command) -> None:
-    say_table([(note.path, note.last_active, _use(note)) for note in found.notes])
-    if not found.warnings:
-        since = found.counted_since[:10]
-        _note(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
+def _stale(stale: Stale, _: Command) -> None:
+    say_table([(note.path, note.last_active, _use(note)) for note in stale.notes])
+    if not stale.warnings:
+        since = stale.counted_since[:10]
+        remark(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
 
 
-def _collections(found: Collections, _: Command) -> None:
+def _collections(listed: Collections, _: Command) -> None:
     rows = []
-    for folder in found.collections:
-        about = " - ".join(filter(None, (folder.title, folder.description)))
-        rows.append((folder.folder, f"{count(folder.notes, 'note')}, last {folder.last_active}", about))
+    for folder in listed.collections:
+        description = " - ".join(filter(None, (folder.title, folder.description)))
+        rows.append((folder.folder, f"{count(folder.notes, 'note')}, last {folder.last_active}", description))
     say_table(rows)
 
 
-def _stats(found: Stats, _: Command) -> None:
-    empty = f", {found.empty} of them empty" if found.empty else ""
-    say(f"searches since {found.since[:10]}: {found.searches}{empty}")
-    if found.searches:
-        say(f"latency: p50 {found.p50_ms:g} ms, p95 {found.p95_ms:g} ms")
-    if found.counted_since:
-        say(f"most retrieved since {found.counted_since[:10]}:")
-    else:
-        say("No retrievals were counted yet.")
-    for note in found.most_retrieved:
+def _stats(stats: Stats, _: Command) -> None:
+    empty = f", {stats.empty} of them empty" if stats.empty else ""
+    say(f"searches since {stats.since[:10]}: {stats.searches}{empty}")
+    if stats.searches:
+        say(f"latency: p50 {stats.p50_ms:g} ms, p95 {stats.p95_ms:g} ms")
+    counted_since = stats.counted_since[:10]
+    say(f"most retrieved since {counted_since}:" if counted_since else "No retrievals were counted yet.")
+    for note in stats.most_retrieved:
         say(f"  {printable(note.path)}  {_use(note)}")
-    say(f"never retrieved: {found.never_count}, the oldest first")
-    for note in found.never_retrieved:
+    say(f"never retrieved: {stats.never_count}, the oldest first")
+    for note in stats.never_retrieved:
         say(f"  {printable(note.path)}  {note.last_active}")
     say("growth:")
-    for size in found.growth:
+    for size in stats.growth:
         sizes = f"{count(size.notes, 'note')}  {count(size.passages, 'passage')}"
         say(f"  {size.day}  {sizes}  {size.index_bytes / 1e6:.1f} MB")
-    for query in found.queries:
+    for query in stats.queries:
         say(f"asked {local_time(query.at)}: {printable(query.text)} ({count(query.hits, 'note')})")
 
 
@@ -263,24 +257,25 @@ def _difference(difference: Difference | None, _: Command) -> None:
     say(_MENDED if difference.mended else "Run: memsync rebuild")
 
 
-def _status(found: Status, _: Command) -> None:
-    space = printable(found.space or "none yet")
-    if found.building_space:
-        space += f"\n  building    {printable(found.building_space)} ({count(found.building_pending, 'vector')} to go)"
-    left = f", about {duration(found.pending_seconds)}" if found.pending_seconds else ""
+def _status(status: Status, _: Command) -> None:
+    space = printable(status.space or "none yet")
+    if status.building_space:
+        pending = count(status.building_pending, "vector")
+        space += f"\n  building    {printable(status.building_space)} ({pending} to go)"
+    time_left = f", about {duration(status.pending_seconds)}" if status.pending_seconds else ""
     say(
-        f"memory root   {printable(found.root)}\n"
-        f"notes         {found.notes:,} ({count(found.chunks, 'chunk')}, {count(found.passages, 'passage')})\n"
-        f"vectors       {found.vectors:,} ({found.pending_vectors:,} pending{left})\n"
+        f"memory root   {printable(status.root)}\n"
+        f"notes         {status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})\n"
+        f"vectors       {status.vectors:,} ({status.pending_vectors:,} pending{time_left})\n"
         f"space         {space}\n"
-        f"index         {printable(found.index_path)} ({found.index_bytes / 1e6:,.1f} MB)\n"
-        f"last sync     {local_time(found.last_sync) or 'never'}"
+        f"index         {printable(status.index_path)} ({status.index_bytes / 1e6:,.1f} MB)\n"
+        f"last sync     {local_time(status.last_sync) or 'never'}"
     )
-    if found.dated_by or found.undated:
-        by_commits = f"{count(found.dated_notes, 'note')} by git's history as of {found.dated_by[:12]}"
-        say(f"dates         {printable(f'by mtime: {found.undated}') if found.undated else by_commits}")
-    _print_daemon(found.daemon)
-    for title, items in (("warnings", found.warnings), ("failures", found.failures)):
+    if status.dated_by or status.undated:
+        by_commits = f"{count(status.dated_notes, 'note')} by git's history as of {status.dated_by[:12]}"
+        say(f"dates         {printable(f'by mtime: {status.undated}') if status.undated else by_commits}")
+    _print_daemon(status.daemon)
+    for title, items in (("warnings", status.warnings), ("failures", status.failures)):
         if items:
             say(f"{title}      {len(items)}")
             for item in items:

@@ -1,4 +1,4 @@
-"""The terminal: colour, width, and a pager for long output. Also where click is not loaded."""
+"""The terminal: colour, width, and a pager for long output. Does not need click."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 
 
 def wants_colour(choice: str) -> bool:
-    """Tell whether to colour standard output; `choice` is auto, always or never."""
+    """Return whether to colour standard output; `choice` is auto, always or never."""
     if choice != "auto":
         return choice == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal that standard output is, 0 if it is none."""
+    """Return the number of columns of standard output; 0 if it is no terminal."""
     if not sys.stdout.isatty():
         return 0
     try:
@@ -39,7 +39,7 @@ def _is_long(text: str) -> bool:
 
 
 def _page(text: str) -> bool:
-    """Show text in $PAGER, or in less as git calls it; return False if that cannot be run."""
+    """Show text in $PAGER, otherwise in less with git's options; return False if that cannot be run."""
     import shutil
     import subprocess
 

@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from memsync import __version__
@@ -50,9 +49,8 @@ class Client:
             raise DaemonUnavailable(f"the daemon refuses: {error.message}", hint="Run: memsync restart") from error
         who = f"the daemon (process {answer.get('process')})"
         if answer.get("protocol") != wire.PROTOCOL or answer.get("version") != __version__:
-            raise DaemonOutdated(
-                f"{who} is memsync {answer.get('version')}, this is {__version__}", hint="Run: memsync restart"
-            )
+            reason = f"{who} is memsync {answer.get('version')}, this is {__version__}"
+            raise DaemonOutdated(reason, hint="Run: memsync restart")
         if answer.get("settings") != settings_digest:
             raise DaemonOutdated(f"{who} runs with other settings", hint="Run: memsync restart")
         self.daemon_settings = answer.get("daemon_settings")
@@ -92,15 +90,12 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *failure: object) -> None:
         self.close()
 
     # ----------------------------------------------------------------------------------------- messages
 
     def _send(self, method: str, params: Mapping[str, Any]) -> int:
-        """Send one request and return its number."""
         number = next(self._numbers)
         request = wire.encode({"id": number, "method": method, "params": params})
         if len(request) > wire.MAX_REQUEST_BYTES:
@@ -173,25 +168,19 @@ def end(path: str) -> None:
 
 def _connected(path: str) -> socket.socket:
     """Return a socket that is connected to a daemon of this user. Raises DaemonUnavailable."""
-    if os.path.dirname(path) == wire.runtime_folder():
-        try:
-            wire.require_private(os.path.dirname(path))
-        except FileNotFoundError:
-            raise _not_running() from None
+    folder = os.path.dirname(path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        if folder == wire.runtime_folder():
+            wire.require_private(folder)
         connection.settimeout(CONNECT_SECONDS)
         connection.connect(path)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except BaseException as error:
         connection.close()
-        raise _not_running() from None
-    except OSError as error:
-        connection.close()
-        raise DaemonUnavailable(
-            f"the daemon at {path} cannot be reached: {error}", hint="Run: memsync restart"
-        ) from error
+        if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+            raise DaemonNotRunning("no daemon is running", hint="Start one with: memsync start") from None
+        if isinstance(error, OSError):
+            reason = f"the daemon at {path} cannot be reached: {error}"
+            raise DaemonUnavailable(reason, hint="Run: memsync restart") from error
+        raise
     return connection
-
-
-def _not_running() -> DaemonNotRunning:
-    return DaemonNotRunning("no daemon is running", hint="Start one with: memsync start")

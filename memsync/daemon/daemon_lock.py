@@ -9,8 +9,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from memsync import __version__
@@ -22,7 +21,6 @@ from memsync.system.user_folders import own_folder
 POLL_SECONDS = 0.02
 LOOK_SECONDS = 0.5
 """How long to wait for a lock without a known holder: a process that checks for a daemon holds it for a moment."""
-
 
 # The first fields of `struct flock`. Linux: type, whence, start, length, process.
 # macOS and the BSDs: start, length, process, type, whence.
@@ -45,7 +43,7 @@ class DaemonLock:
     def __init__(self, settings: Settings) -> None:
         """Take the lock. Raises DaemonRunning, which names the process that has it, and FilesystemError."""
         self._path = settings.index_dir / "daemon.lock"
-        self._socket_path = wire.socket_path(str(settings.index_dir))
+        self._socket_path = wire.socket_path(settings.index_name)
         self._root = str(settings.root)
         self._descriptor = self._taken()
 
@@ -64,7 +62,7 @@ class DaemonLock:
         os.close(self._descriptor)
         self._descriptor = descriptor
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the lock; the empty file remains."""
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
@@ -102,19 +100,14 @@ class DaemonLock:
                 if not holder and time.monotonic() < limit:
                     time.sleep(POLL_SECONDS)
                     continue
-                who = f"process {holder.get('process', '?')} (memsync {holder.get('version', '?')})"
+                process = f"process {holder.get('process', '?')} (memsync {holder.get('version', '?')})"
                 hint = "Stop it with: memsync stop"
-                raise DaemonRunning(f"{who} already serves {self._root}", hint=hint) from None
+                raise DaemonRunning(f"{process} already serves {self._root}", hint=hint) from None
 
 
-@contextmanager
-def daemon_lock(settings: Settings) -> Iterator[DaemonLock]:
-    """Hold the daemon's lock. Raises DaemonRunning, which names the process that has it."""
-    lock = DaemonLock(settings)
-    try:
-        yield lock
-    finally:
-        lock.release()
+def daemon_lock(settings: Settings) -> closing[DaemonLock]:
+    """Take the daemon's lock, to hold it during a `with` block. Raises DaemonRunning, which names its holder."""
+    return closing(DaemonLock(settings))
 
 
 def running(settings: Settings) -> dict[str, Any] | None:
@@ -129,7 +122,7 @@ def running(settings: Settings) -> dict[str, Any] | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holder(descriptor, wire.socket_path(str(settings.index_dir)))
+        return _holder(descriptor, wire.socket_path(settings.index_name))
     finally:
         os.close(descriptor)
     return None
@@ -140,10 +133,10 @@ def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
 
     Raises DaemonError if it does not accept connections within `wait_seconds`.
     """
-    path = wire.socket_path(str(settings.index_dir))
+    path = wire.socket_path(settings.index_name)
     limit = time.monotonic() + wait_seconds
     while (daemon := running(settings)) is not None:
-        if "process" in daemon and _takes_connections(path):
+        if "process" in daemon and _socket_owner(path) is not None:
             return daemon
         if time.monotonic() >= limit:
             raise DaemonError(
@@ -152,16 +145,6 @@ def serving(settings: Settings, wait_seconds: float) -> dict[str, Any] | None:
             )
         time.sleep(POLL_SECONDS)
     return None
-
-
-def _takes_connections(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except OSError:
-            return False
-    return True
 
 
 def _holder(descriptor: int, socket_path: str) -> dict[str, Any]:
@@ -181,7 +164,7 @@ def _holder(descriptor: int, socket_path: str) -> dict[str, Any]:
 
 
 def _lock_owner(descriptor: int) -> int | None:
-    """Return the process that holds the record lock; None if no process that this one can see holds it."""
+    """Return the process that holds the record lock; None if there is none that this process can see."""
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(_FLOCK, *_WRITE_LOCK))
     except OSError:
@@ -191,7 +174,7 @@ def _lock_owner(descriptor: int) -> int | None:
 
 
 def _socket_owner(path: str) -> int | None:
-    """Return the process that listens on a socket; None if no process does."""
+    """Return the process that listens on a socket; None if none does."""
     level, name = (socket.SOL_SOCKET, socket.SO_PEERCRED) if sys.platform == "linux" else (0, _LOCAL_PEERPID)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)

@@ -78,16 +78,16 @@ class Engine:
         with self._unused:
             idle = self._unused.wait_for(lambda: self._in_use == 0, half)
         stoppers = [self.keeper.stop, self.vectors.stop]
-        done: list[bool] = []
-        threads = [threading.Thread(target=lambda stop=stop: done.append(stop(half))) for stop in stoppers]
+        stopped: list[bool] = []
+        threads = [threading.Thread(target=lambda stop=stop: stopped.append(stop(half))) for stop in stoppers]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        ended = idle and len(done) == len(threads) and all(done)
-        if ended:
+        has_ended = idle and len(stopped) == len(threads) and all(stopped)
+        if has_ended:
             self.memory.close()
-        return ended
+        return has_ended
 
     def _text_committed(self, notes: int) -> None:
         self.vectors.text_committed(notes)
@@ -98,7 +98,6 @@ class Engine:
         return self.memory.answering.freshness(self.keeper.pending_text)
 
     def _with_daemon(self, status: Status) -> Status:
-        """Return the status with the daemon's part added."""
         watcher, reason = self.keeper.watching()
         daemon = DaemonStatus(
             process=os.getpid(),
@@ -123,16 +122,11 @@ def memory_bytes() -> int:
     """Return the bytes of memory that this process and its children use (Linux), or the peak of this one (others)."""
     if not Path("/proc/self/statm").exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    pages = 0
-    for process in ["self", *_children()]:
+    processes, pages = ["self"], 0
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # the thread has just ended
+            processes += path.read_text().split()
+    for process in processes:
         with suppress(OSError):  # the process has just ended
             pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
-
-
-def _children() -> list[str]:
-    children: list[str] = []
-    for path in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):
-            children += path.read_text().split()
-    return children

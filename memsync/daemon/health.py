@@ -25,18 +25,18 @@ class Health:
         if isinstance(reason, MemsyncError):
             reason = reason.sentences()
         with self._guard:
-            known, retry = self._faults.get(name, ("", FIRST_RETRY_SECONDS / 2))
+            known_reason, retry = self._faults.get(name, ("", FIRST_RETRY_SECONDS / 2))
             retry = min(retry * 2, longest_retry)
             self._faults[name] = (reason, retry)
-        if reason != known:
+        if reason != known_reason:
             log.warning("%s: %s", name, reason)
         return retry
 
     def mended(self, name: str) -> None:
         """Remove the fault of this name: it works again."""
         with self._guard:
-            gone = self._faults.pop(name, None)
-        if gone is not None:
+            fault = self._faults.pop(name, None)
+        if fault is not None:
             log.info("%s: works again", name)
 
     def reason(self, *names: str) -> str:

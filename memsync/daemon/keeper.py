@@ -30,7 +30,6 @@ SHORTEST_PAUSE_IN_LOOKS = 20
 """After a comparison of all files the keeper pauses at least this many times as long as the comparison took."""
 SET_SECONDS = 1.0
 """The wall clock and the monotonic clock differ by more only if the wall clock was set or the machine slept."""
-WATCH_FAULTS = ("root", "watcher")
 
 
 class Keeper:
@@ -91,8 +90,7 @@ class Keeper:
         """Return how the daemon learns of changes, and the reason if that is not `live` (otherwise empty text)."""
         if not self._thread.is_alive() and not self._stopping and self._thread.ident is not None:
             return WatcherState.DEGRADED, "the thread that indexes changes has died: run memsync restart"
-        reason = self._health.reason(*WATCH_FAULTS)
-        if reason:
+        if reason := self._health.reason("root", "watcher"):
             return WatcherState.DEGRADED, f"{reason}; files are compared every {self._poll_seconds:g} s instead"
         if self._remote:
             return WatcherState.POLLING, f"{self._remote} does not report changes"
@@ -133,21 +131,18 @@ class Keeper:
     # ------------------------------------------------------------------------------------------ reports
 
     def _reported(self, path: str) -> None:
+        if not path:
+            self.notice()
+            return
         with self._condition:
-            now = self._clock.monotonic()
-            if path:
-                self._hints.add(path, now)
-            else:
-                self._hints.add_everything(now)
+            self._hints.add(path, self._clock.monotonic())
             self._condition.notify_all()
 
     def _lost(self, reason: str) -> None:
-        """Schedule a comparison of all files and a check of the watcher."""
         log.warning("watcher: %s; comparing all files", reason)
         with self._condition:
-            self._hints.add_everything(self._clock.monotonic())
             self._next_tick = self._clock.monotonic()
-            self._condition.notify_all()
+            self.notice()
 
     # -------------------------------------------------------------------------------------------- work
 
@@ -266,7 +261,6 @@ class Keeper:
     # ---------------------------------------------------------------------------------------- watching
 
     def _look_after_watching(self) -> None:
-        """Start the watcher if it is not running or has a fault."""
         if self._remote:
             return
         fault = self._watcher.fault() if self._watches else "not started"
@@ -304,7 +298,6 @@ class Keeper:
             self._health.mended("watcher")
 
     def _was_clock_set(self) -> bool:
-        """Return whether the wall clock was set since the last call."""
         before, self._ahead_seconds = self._ahead_seconds, self._wall_clock_ahead()
         return abs(self._ahead_seconds - before) > SET_SECONDS
 

@@ -36,12 +36,7 @@ OWN: dict[str, Operation[Any, dict[str, Any]]] = {}
 
 
 RunCommand = Callable[[Memory, Mapping[str, Any]], dict[str, Any]]
-"""Runs a command line on a memory and returns its output."""
-
-
-def no_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG001 (because nothing is run)
-    """Decline, so that the client runs the command itself."""
-    return {}
+"""Runs a command line on a memory and returns its output; an empty result declines, and the client runs it itself."""
 
 
 class RequestError(MemsyncError):
@@ -59,22 +54,11 @@ class OtherProtocol(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class DaemonAbout:
-    """The daemon's description, and functions that stop it and run a command line for a client."""
+    """The daemon's settings, and functions that stop it and run a command line for a client."""
 
     settings: Settings
     stop: Callable[[], None]
     run_command: RunCommand
-
-    def about(self) -> dict[str, Any]:
-        """Return the answer to a greeting."""
-        return {
-            "protocol": wire.PROTOCOL,
-            "version": __version__,
-            "process": os.getpid(),
-            "root": str(self.settings.root),
-            "settings": wire.settings_digest(self.settings),
-            "daemon_settings": wire.daemon_settings_digest(self.settings),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +86,14 @@ class Request:
     def _answer(self, operation: Operation[Any, Any]) -> Any:
         """Run an operation. Each also takes `progress` (send progress reports) and `agent` (an agent is asking)."""
         params = dict(self.params)
-        own = {
-            name: params.pop(name) for name in ("agent", "progress") if name not in operation.values and name in params
-        }
-        wrong = next((name for name, value in own.items() if value is not None and not isinstance(value, bool)), None)
-        if wrong is not None:
-            raise RequestError(f"{wrong} must be true or false", hint="See docs/protocol.md.")
+        options = {name: params.pop(name, None) for name in ("agent", "progress") if name not in operation.values}
+        for name, value in options.items():
+            if value is not None and not isinstance(value, bool):
+                raise RequestError(f"{name} must be true or false", hint="See docs/protocol.md.")
         arguments = _arguments(operation, params)
-        if own.get("progress") and "progress" in operation.parameters:
+        if options.get("progress") and "progress" in operation.parameters:
             arguments["progress"] = self._progress()
-        with for_agent() if own.get("agent") else nullcontext():
+        with for_agent() if options.get("agent") else nullcontext():
             answer = to_json(self.engine.memory.run(operation, **arguments))
         if operation.name == "sync":
             self.engine.keeper.notice()  # so that the keeper compares all files and embeds what is missing
@@ -163,7 +145,6 @@ def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dic
 
 
 def _method(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
-    """Add a method of the daemon's own to OWN."""
     declared: Operation[P, dict[str, Any]] = Operation(function, (), None, writes=False, is_slow=False, is_local=False)
     OWN[declared.name] = declared
     return declared
@@ -182,7 +163,15 @@ def hello(
             f"the daemon (memsync {__version__}) speaks protocol {wire.PROTOCOL}, not {protocol}",
             hint="Run: memsync restart",
         )
-    return request.daemon.about()
+    settings = request.daemon.settings
+    return {
+        "protocol": wire.PROTOCOL,
+        "version": __version__,
+        "process": os.getpid(),
+        "root": str(settings.root),
+        "settings": wire.settings_digest(settings),
+        "daemon_settings": wire.daemon_settings_digest(settings),
+    }
 
 
 @_method

@@ -16,16 +16,13 @@ import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec.structs import asdict
 
 from memsync.client.wire import error_message
 from memsync.errors import EmbedderError, MemsyncError
 from memsync.wiring import make_embedder, make_reranker
-
-if TYPE_CHECKING:
-    from memsync.ports import Embedder, Reranker
 
 
 class ModelProcess:
@@ -36,42 +33,31 @@ class ModelProcess:
         self._threads = threads
         self._output = output
         self._guard = threading.Lock()
-        self._making = threading.Lock()
-        self._embedder: Embedder | None = None
-        self._reranker: Reranker | None = None
+        self._loading = threading.Lock()
+        self._loaded: Any = None
 
     def answer(self, request: dict[str, Any]) -> None:
         """Write the answer to one request."""
         try:
-            text = request["text"]
-            if request["kind"] == "relevance":
-                relevance = self._made_reranker().relevance(text, request["texts"])
-                self._write({"id": request["id"], "relevance": relevance})
-                return
-            embedder = self._made()
-            if request["kind"] == "space":
-                self._write({"id": request["id"], "space": asdict(embedder.space)})
-                return
-            vector = embedder.embed_query(text) if request["kind"] == "query" else embedder.embed_passages([text])[0]
-            content = vector.tobytes()
-            self._write({"id": request["id"], "bytes": len(content)}, content)
+            kind, text = request["kind"], request["text"]
+            with self._loading:
+                if self._loaded is None:
+                    make = make_reranker if kind == "relevance" else make_embedder
+                    self._loaded = make(self._model, self._threads)
+            model = self._loaded
+            if kind == "relevance":
+                self._write({"id": request["id"], "relevance": model.relevance(text, request["texts"])})
+            elif kind == "space":
+                self._write({"id": request["id"], "space": asdict(model.space)})
+            else:
+                vector = model.embed_query(text) if kind == "query" else model.embed_passages([text])[0]
+                content = vector.tobytes()
+                self._write({"id": request["id"], "bytes": len(content)}, content)
         except MemsyncError as error:
             self._write({"id": request["id"], "error": error_message(error)})
         except Exception as error:  # noqa: BLE001 (because a model may raise any error, and it must fail only this request)
             failure = EmbedderError(f"the model failed: {type(error).__name__}")
             self._write({"id": request["id"], "error": error_message(failure)})
-
-    def _made(self) -> Embedder:
-        with self._making:
-            if self._embedder is None:
-                self._embedder = make_embedder(self._model, self._threads)
-            return self._embedder
-
-    def _made_reranker(self) -> Reranker:
-        with self._making:
-            if self._reranker is None:
-                self._reranker = make_reranker(self._model, self._threads)
-            return self._reranker
 
     def _write(self, message: dict[str, Any], content: bytes = b"") -> None:
         with self._guard:

@@ -36,10 +36,10 @@ class Connection(asyncio.Protocol):
     `is_gone` is True once nobody reads the answers; any thread may read it.
     """
 
-    def __init__(self, respond: Respond, peers: set[Connection], most_peers: int) -> None:
+    def __init__(self, respond: Respond, peers: set[Connection], max_peers: int) -> None:
         self._respond = respond
         self._peers = peers
-        self._most_peers = most_peers
+        self._max_peers = max_peers
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
         self._lines: deque[bytes] = deque()
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
     # ----------------------------------------------------------------------------------- asyncio's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse processes of other users, and more than `most_peers` peers."""
+        """Refuse processes of other users, and more than `max_peers` peers."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         if not is_own_user(transport.get_extra_info("socket")):
@@ -66,8 +66,8 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self._peers.add(self)
-        if len(self._peers) > self._most_peers:
-            self.fail(wire.INVALID_REQUEST, f"more than {self._most_peers} connections at once")
+        if len(self._peers) > self._max_peers:
+            self.fail(wire.INVALID_REQUEST, f"more than {self._max_peers} connections at once")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (because asyncio fixes the name)
         """Forget the peer and drop its waiting requests."""

@@ -14,21 +14,21 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from memsync import __version__
 from memsync.client import wire
-from memsync.client.connection import Client
 from memsync.daemon.daemon_lock import DaemonLock, daemon_lock, running
 from memsync.daemon.engine import Engine
 from memsync.daemon.footprint import keep_few_arenas
 from memsync.daemon.isolated import IsolatedEmbedder, IsolatedReranker
-from memsync.daemon.methods import DaemonAbout, RunCommand, no_command
+from memsync.daemon.methods import DaemonAbout, RunCommand
 from memsync.daemon.server import Server, where
 from memsync.daemon.watch import Watcher
 from memsync.errors import DaemonError, DaemonOutdated, DaemonRunning, DaemonUnavailable, MemsyncError
 from memsync.settings.load import Settings
-from memsync.wiring import connect_here
+from memsync.wiring import connect_here, connect_to_daemon
 
 log = logging.getLogger("memsync.daemon")
 
@@ -61,12 +61,12 @@ class Daemon:
         self._settings = settings
         self._lock = lock
         self._reload = reload
-        self._path = wire.socket_path(str(settings.index_dir))
+        self._path = wire.socket_path(settings.index_name)
         self._until = asyncio.Event()
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reloading: asyncio.Task[None] | None = None
-        self._is_to_reread = False
+        self._rereading: asyncio.Task[None] | None = None
+        self._must_reread = False
         self._had_terminal = os.isatty(STDERR)
 
     async def run(self, ready: Callable[[], None]) -> bool:
@@ -76,7 +76,7 @@ class Daemon:
             self._loop.add_signal_handler(number, self._until.set)
         self._loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         engine = self._engine(self._settings)
-        server = self._server = Server(self._path, DaemonAbout(self._settings, self._stop, self._run_command), engine)
+        server = self._server = Server(self._path, self._about(), engine)
         engine.start()
         log.info("memsync %s serves %s as process %d", __version__, self._settings.root, os.getpid())
         care = self._loop.create_task(self._look_after_itself(server))
@@ -93,7 +93,7 @@ class Daemon:
         while True:
             await asyncio.sleep(CARE_SECONDS)
             if self._until_idle and server.idle_seconds() > 60.0 * self._settings["daemon.idle_exit_minutes"]:
-                log.info("nobody has asked anything for %d minutes", self._settings["daemon.idle_exit_minutes"])
+                log.info("no request came for %d minutes", self._settings["daemon.idle_exit_minutes"])
                 self._until.set()
                 return
             try:
@@ -113,9 +113,10 @@ class Daemon:
 
     def _engine(self, settings: Settings) -> Engine:
         memory = connect_here(settings, IsolatedEmbedder, IsolatedReranker)
-        return Engine(
-            memory, lambda on_path, on_lost: Watcher(settings.root, on_path, on_lost), self._path, self._changed
-        )
+        return Engine(memory, partial(Watcher, settings.root), self._path, self._changed)
+
+    def _about(self) -> DaemonAbout:
+        return DaemonAbout(self._settings, self._stop, self._run_command)
 
     def _changed(self) -> None:
         if self._server is not None:
@@ -129,22 +130,18 @@ class Daemon:
         """On SIGHUP, read config.toml again; but end if the signal came because the terminal was closed."""
         if self._had_terminal and not os.isatty(STDERR):
             self._until.set()
-        else:
-            self._reread()
+            return
+        self._must_reread = True
+        if self._rereading is None or self._rereading.done():
+            self._rereading = asyncio.create_task(self._reread())
 
-    def _reread(self) -> None:
-        assert self._loop is not None
-        self._is_to_reread = True
-        if self._reloading is None or self._reloading.done():
-            self._reloading = self._loop.create_task(self._reread_all())
-
-    async def _reread_all(self) -> None:
+    async def _reread(self) -> None:
         """Read config.toml again until no further signal has come meanwhile."""
-        while self._is_to_reread:
-            self._is_to_reread = False
-            await self._exchange()
+        while self._must_reread:
+            self._must_reread = False
+            await self._apply_config()
 
-    async def _exchange(self) -> None:
+    async def _apply_config(self) -> None:
         """Read config.toml again and use it; keep the old settings if it has an error."""
         assert self._server is not None
         server = self._server
@@ -162,8 +159,8 @@ class Daemon:
             log.error("config.toml was not applied: %s", where(error))
             server.engine.health.fault("settings", f"config.toml was not applied: {type(error).__name__}")
             return
-        old, server.engine, server.daemon = server.engine, engine, DaemonAbout(settings, self._stop, self._run_command)
         self._settings = settings
+        old, server.engine, server.daemon = server.engine, engine, self._about()
         await asyncio.to_thread(old.stop)
         log.info("config.toml was read again")
 
@@ -172,14 +169,14 @@ def serve(
     settings: Settings,
     reload: Callable[[], Settings],
     ready: Callable[[], None] = lambda: None,
-    run_command: RunCommand = no_command,
+    run_command: RunCommand = lambda memory, params: {},
     *,
     until_idle: bool = False,
 ) -> None:
     """Run the daemon of a memory root until it is stopped; `run_command` runs command lines for clients.
 
-    With `until_idle` it also ends if nobody has asked anything for `daemon.idle_exit_minutes`. Raises DaemonRunning
-    if this root already has a daemon.
+    With `until_idle` it also ends after `daemon.idle_exit_minutes` without a request. Raises DaemonRunning if this root
+    already has a daemon.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     keep_few_arenas()
@@ -188,7 +185,7 @@ def serve(
     threading.excepthook = _thread_died
     with daemon_lock(settings) as lock:
         try:
-            stopped = asyncio.run(_run(settings, reload, ready, lock, run_command, until_idle))
+            stopped = asyncio.run(Daemon(settings, reload, lock, run_command, until_idle=until_idle).run(ready))
         except MemsyncError:
             raise
         except Exception as error:
@@ -197,17 +194,6 @@ def serve(
     if not stopped:
         logging.shutdown()
         os._exit(0)  # a hanging thread would keep the process alive; ending it is safe, since the index is crash-safe
-
-
-async def _run(
-    settings: Settings,
-    reload: Callable[[], Settings],
-    ready: Callable[[], None],
-    lock: DaemonLock,
-    run_command: RunCommand,
-    until_idle: bool,
-) -> bool:
-    return await Daemon(settings, reload, lock, run_command, until_idle=until_idle).run(ready)
 
 
 def _thread_died(failure: threading.ExceptHookArgs) -> None:
@@ -225,16 +211,8 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
     Raises the error that the new process reports, or DaemonError if it ends early or is not ready in time.
     """
     reading, writing = os.pipe()
-    command = [sys.executable, "-P", "-m", "memsync", *arguments, "watch", "--background", str(writing)]
     try:
-        child = subprocess.Popen(  # noqa: S603 (because this is the same program)
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
+        child = _in_background(arguments, writing)
     finally:
         os.close(writing)
     try:
@@ -246,17 +224,19 @@ def start(arguments: Sequence[str], wait_seconds: float) -> dict[str, Any]:
 def start_unasked(arguments: Sequence[str]) -> None:
     """Start `memsync ARGUMENTS watch` in the background, and do not wait for it. It ends when it is idle."""
     with open(os.devnull, "wb") as nowhere:
-        subprocess.Popen(  # noqa: S603 (because it is this same program)
-            [
-                *(sys.executable, "-P", "-m", "memsync", *arguments),
-                *("watch", "--background", str(nowhere.fileno()), "--until-idle"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(nowhere.fileno(),),
-            start_new_session=True,
-        )
+        _in_background(arguments, nowhere.fileno(), "--until-idle")
+
+
+def _in_background(arguments: Sequence[str], report_to: int, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "memsync", *arguments, "watch", "--background", str(report_to), *options]
+    return subprocess.Popen(  # noqa: S603 (because this is the same program)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(report_to,),
+        start_new_session=True,
+    )
 
 
 def _await_ready(reading: int, child: subprocess.Popen[bytes], wait_seconds: float) -> dict[str, Any]:
@@ -287,7 +267,7 @@ def _await_ready(reading: int, child: subprocess.Popen[bytes], wait_seconds: flo
 def outdated(settings: Settings) -> str:
     """Return why the running daemon does not fit these settings and this version; empty text if it fits."""
     try:
-        with Client(wire.socket_path(str(settings.index_dir)), wire.settings_digest(settings)) as client:
+        with connect_to_daemon(settings) as client:
             is_same = client.daemon_settings == wire.daemon_settings_digest(settings)
             return "" if is_same else "the daemon runs with other settings under [daemon]"
     except DaemonOutdated as error:

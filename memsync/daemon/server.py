@@ -25,7 +25,7 @@ from memsync.sync.gate import Stopped
 
 log = logging.getLogger("memsync.daemon")
 
-MOST_CONNECTIONS = 256
+MAX_CONNECTIONS = 256
 WORKERS = 4
 """How many searches run at once. More are not faster on few processors, and each keeps a connection to the index."""
 CHEAP_WORKERS = 2
@@ -50,8 +50,8 @@ class Server:
         self._change = asyncio.Event()
         self._quick = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._cheap = ThreadPoolExecutor(CHEAP_WORKERS, thread_name_prefix="cheap")
-        self._long = ThreadPoolExecutor(MOST_CONNECTIONS, thread_name_prefix="long")
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._long = ThreadPoolExecutor(MAX_CONNECTIONS, thread_name_prefix="long")
+        self._loop = asyncio.get_running_loop()
         self._stopping = False
         self._last_request = time.monotonic()
         self._listener: asyncio.Server | None = None
@@ -59,7 +59,6 @@ class Server:
 
     async def serve(self, until: asyncio.Event, ready: Callable[[], None]) -> None:
         """Answer requests until the event is set; call `ready` once clients can connect."""
-        self._loop = asyncio.get_running_loop()
         await self._listen()
         try:
             ready()
@@ -83,7 +82,7 @@ class Server:
             return False
 
     def idle_seconds(self) -> float:
-        """Return for how long nobody has asked anything; 0 as long as somebody is connected."""
+        """Return the seconds since the last request; 0 as long as a client is connected."""
         return 0.0 if self._peers else time.monotonic() - self._last_request
 
     async def listen_again(self) -> None:
@@ -96,8 +95,8 @@ class Server:
     async def _listen(self) -> None:
         listening = bound(self._path)
         self._inode = os.lstat(self._path).st_ino
-        self._listener = await asyncio.get_running_loop().create_unix_server(
-            lambda: Connection(self._respond, self._peers, MOST_CONNECTIONS), sock=listening
+        self._listener = await self._loop.create_unix_server(
+            lambda: Connection(self._respond, self._peers, MAX_CONNECTIONS), sock=listening
         )
 
     async def _hang_up(self) -> None:
@@ -119,10 +118,10 @@ class Server:
         """Return the response to one request; None for a notification, which gets no response."""
         self._last_request = time.monotonic()
         number, method, params = message.get("id"), message.get("method"), message.get("params")
-        if isinstance(number, (dict, list, bool)) or not isinstance(method, str):
-            known = None if isinstance(number, (dict, list, bool)) else number
+        has_invalid_id = isinstance(number, (dict, list, bool))
+        if has_invalid_id or not isinstance(method, str):
             reason = "a request needs a method, which is text, and an id, which is text, a number or null"
-            return {"id": known, **wire.failure(wire.INVALID_REQUEST, reason)}
+            return {"id": None if has_invalid_id else number, **wire.failure(wire.INVALID_REQUEST, reason)}
         if not is_method(method):
             answer = wire.failure(
                 wire.METHOD_NOT_FOUND,
@@ -162,12 +161,9 @@ class Server:
     async def _work(
         self, engine: Engine, method: str, params: dict[str, Any], number: object, peer: Connection
     ) -> dict[str, Any]:
-        assert self._loop is not None
-        loop = self._loop
-
         def notify(name: str, values: dict[str, Any]) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **values}})
+                self._loop.call_soon_threadsafe(peer.send, {"method": name, "params": {"id": number, **values}})
 
         def is_over() -> bool:
             return peer.is_gone or self._stopping or self.engine is not engine
@@ -175,32 +171,28 @@ class Server:
         request = Request(self.daemon, engine, method, params, notify, is_over)
         long, quick = takes_long(method, params), method in ("search", "command")
         pool = self._long if long else self._quick if quick else self._cheap
-        return await loop.run_in_executor(pool, request.result)
+        return await self._loop.run_in_executor(pool, request.result)
 
     # ------------------------------------------------------------------------------------ subscriptions
 
     def changed(self) -> None:
         """Notify subscribers soon if the freshness has changed. Any thread may call this."""
-        if self._loop is not None and self._subscribers:
+        if self._subscribers:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._change.set)
 
     def _subscribe(self, peer: Connection, subscription: _Subscription) -> None:
-        assert self._loop is not None
         self._subscribers[peer] = subscription
         if self._telling is None or self._telling.done():
             self._telling = self._loop.create_task(self._tell())
 
     async def _tell(self) -> None:
         """Send each change of freshness to all subscribers, until there are none."""
-        assert self._loop is not None
         while not self._stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._change.wait(), TELL_SECONDS)
             self._change.clear()
-            self._subscribers = {
-                peer: subscription for peer, subscription in self._subscribers.items() if peer in self._peers
-            }
+            self._subscribers = {peer: sent for peer, sent in self._subscribers.items() if peer in self._peers}
             if not self._subscribers:
                 return
             engine = self.engine

@@ -62,7 +62,7 @@ def _command(settings: Settings) -> list[str]:
 
 def _systemd(settings: Settings, name: str) -> Service:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    command = " ".join(_quoted(part) for part in _command(settings))
+    command = " ".join(_setting(part.replace("$", "$$")) for part in _command(settings))  # systemd expands variables
     variables = deciding_variables(os.environ).items()
     environment = "".join(f"Environment={_setting(f'{name}={value}')}\n" for name, value in variables)
     root = str(settings.root).replace("%", "%%").replace("\n", " ")
@@ -75,11 +75,6 @@ def _systemd(settings: Settings, name: str) -> Service:
         enable=([*control, "daemon-reload"], [*control, "enable", "--now", name]),
         disable=([*control, "disable", "--now", name], [*control, "daemon-reload"]),
     )
-
-
-def _quoted(part: str) -> str:
-    """Quote one word of a command line for systemd; `$` is escaped, so that systemd expands no variables."""
-    return _setting(part.replace("$", "$$"))
 
 
 def _setting(value: str) -> str:
@@ -115,9 +110,8 @@ def install(service: Service) -> list[str]:
         service.path.parent.mkdir(parents=True, exist_ok=True)
         service.path.write_text(service.text, encoding="utf-8")
     except OSError as error:
-        raise FilesystemError(
-            f"{service.path} cannot be written: {error.strerror}", hint="Check its folder."
-        ) from error
+        reason = f"{service.path} cannot be written: {error.strerror}"
+        raise FilesystemError(reason, hint="Check its folder.") from error
     return _run_all(service.enable)
 
 
@@ -127,9 +121,8 @@ def uninstall(service: Service) -> list[str]:
     try:
         service.path.unlink(missing_ok=True)
     except OSError as error:
-        raise FilesystemError(
-            f"{service.path} cannot be removed: {error.strerror}", hint="Check its folder."
-        ) from error
+        reason = f"{service.path} cannot be removed: {error.strerror}"
+        raise FilesystemError(reason, hint="Check its folder.") from error
     return complaints + _run_all(service.disable[1:])
 
 
@@ -139,8 +132,8 @@ def verify(service: Service) -> str:
         return ""
     with tempfile.TemporaryDirectory() as folder:  # systemd-analyze needs a runtime folder
         runtime = os.environ.get("XDG_RUNTIME_DIR") or folder
-        done = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
-    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()
+        outcome = _run(["systemd-analyze", "--user", "verify", str(service.path)], XDG_RUNTIME_DIR=runtime)
+    return "" if outcome.returncode == 0 else (outcome.stderr or outcome.stdout).strip()
 
 
 def is_active(service: Service) -> bool:
@@ -153,9 +146,10 @@ def is_active(service: Service) -> bool:
 def _run_all(commands: Sequence[Sequence[str]]) -> list[str]:
     complaints = []
     for command in commands:
-        done = _run(command)
-        if done.returncode != 0:
-            complaints.append(f"{' '.join(command)}: {(done.stderr or done.stdout).strip() or done.returncode}")
+        outcome = _run(command)
+        if outcome.returncode != 0:
+            reason = (outcome.stderr or outcome.stdout).strip() or outcome.returncode
+            complaints.append(f"{' '.join(command)}: {reason}")
     return complaints
 
 

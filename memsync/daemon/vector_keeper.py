@@ -135,12 +135,10 @@ class VectorKeeper:
             if self._memory.answering.live is not None:
                 self._memory.answering.live.notice()
             self._again(BUSY_RETRY_SECONDS)
-        except MemsyncError as error:
-            self._has_failed = True
-            self._failed(error.message)
         except Exception as error:  # noqa: BLE001 (because keyword search must work even if the model fails in an unknown way)
             self._has_failed = True
-            self._failed(f"embedding failed: {type(error).__name__}")
+            is_known = isinstance(error, MemsyncError)
+            self._failed(str(error) if is_known else f"embedding failed: {type(error).__name__}")
         finally:
             self._working_since = None
 

@@ -16,20 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from watchdog.events import (
-    DirAttribEvent,
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileAttribEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 from watchdog.utils import BaseThread
@@ -57,17 +44,17 @@ MakeWatcher = Callable[[Callable[[str], None], Callable[[str], None]], Watching]
 """Makes a watcher of two callbacks: one takes each reported path, the other the reason why reports were lost."""
 
 
-_EVENTS: list[type[FileSystemEvent]] = [
-    DirAttribEvent,
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileAttribEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
+_EVENTS: list[type[events.FileSystemEvent]] = [
+    events.DirAttribEvent,
+    events.DirCreatedEvent,
+    events.DirDeletedEvent,
+    events.DirMovedEvent,
+    events.FileAttribEvent,
+    events.FileClosedEvent,
+    events.FileCreatedEvent,
+    events.FileDeletedEvent,
+    events.FileModifiedEvent,
+    events.FileMovedEvent,
 ]
 STOP_SECONDS = 2.0
 
@@ -90,9 +77,8 @@ class Watcher:
         """Start watching. Raises OSError if the root is gone or the system has no watches left."""
         self._identity = _identity_of(self._root)
         observer = Observer()
-        observer.schedule(
-            _Handler(os.fspath(self._root), self._on_path), os.fspath(self._root), recursive=True, event_filter=_EVENTS
-        )
+        root = os.fspath(self._root)
+        observer.schedule(_Handler(root, self._on_path), root, recursive=True, event_filter=_EVENTS)
         logging.getLogger("watchdog").addHandler(self._complaints)
         try:
             observer.start()
@@ -128,14 +114,14 @@ class Watcher:
         return None if watched is None else sum(inode not in watched for inode in folder_inodes)
 
 
-class _Handler(FileSystemEventHandler):
+class _Handler(events.FileSystemEventHandler):
     """Passes on the path of each event, except hidden files and folders: they contain no notes."""
 
     def __init__(self, root: str, on_path: Callable[[str], None]) -> None:
         self._prefix = root.rstrip("/") + "/"
         self._on_path = on_path
 
-    def on_any_event(self, event: FileSystemEvent) -> None:
+    def on_any_event(self, event: events.FileSystemEvent) -> None:
         for event_path in (event.src_path, event.dest_path):
             path = os.fsdecode(event_path)
             if path.startswith(self._prefix):
@@ -202,12 +188,9 @@ def _watched_inodes() -> set[int] | None:
     except OSError:  # the process has no file descriptor left
         return None
     for name in names:
-        try:
+        with suppress(OSError):  # closed in the meantime
             if os.readlink(f"/proc/self/fd/{name}") == "anon_inode:inotify":
                 lines = Path(f"/proc/self/fdinfo/{name}").read_text()
-                watched.update(
-                    int(inode, 16) for inode in re.findall(r"^inotify wd:\S+ ino:(\w+)", lines, re.MULTILINE)
-                )
-        except OSError:  # closed in the meantime
-            continue
+                inodes = re.findall(r"^inotify wd:\S+ ino:(\w+)", lines, re.MULTILINE)
+                watched.update(int(inode, 16) for inode in inodes)
     return watched

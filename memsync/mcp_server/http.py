@@ -24,8 +24,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
-from memsync.mcp_server.memories import MemoryOpener
-from memsync.mcp_server.protocol import make_server
+from memsync.mcp_server.protocol import MemoryOpener, make_server
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import own_folder
 
@@ -37,9 +36,9 @@ REQUEST_SECONDS = 20.0
 """How long a client may take to send a whole request or to read an answer."""
 IDLE_SECONDS = 5
 """How long a connection stays open without a request."""
-MOST_CONNECTIONS = 128
+MAX_CONNECTIONS = 128
 ACCEPTED_AT_ONCE = 32
-"""How many connections are accepted at once, before MOST_CONNECTIONS is checked."""
+"""How many connections are accepted at once, before MAX_CONNECTIONS is checked."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -154,7 +153,7 @@ class _Patient(H11Protocol):
         super().connection_made(transport)
         self._waits_since = self.loop.time()
         self._watch = self.loop.call_later(REQUEST_SECONDS, self._look)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             waiting = [other for other in self.connections if isinstance(other, _Patient) and other._is_waiting()]
             min(waiting, key=lambda other: other._waits_since).close_now()  # never empty: this one waits, too
 
@@ -184,11 +183,13 @@ class _Patient(H11Protocol):
         unsent_bytes = self.transport.get_write_buffer_size()
         takes_nothing = unsent_bytes > 0 and unsent_bytes == self._unsent_bytes
         self._unsent_bytes = unsent_bytes
-        left = self._waits_since + REQUEST_SECONDS - self.loop.time() if self._is_waiting() else REQUEST_SECONDS
-        if takes_nothing or left <= 0:
+        seconds_left = REQUEST_SECONDS
+        if self._is_waiting():
+            seconds_left += self._waits_since - self.loop.time()
+        if takes_nothing or seconds_left <= 0:
             self.close_now()
         else:
-            self._watch = self.loop.call_later(left, self._look)
+            self._watch = self.loop.call_later(seconds_left, self._look)
 
 
 class _Guarded:

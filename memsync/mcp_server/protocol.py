@@ -1,4 +1,4 @@
-"""The MCP server itself, on the official SDK: it lists and calls tools, and lists and reads notes as resources."""
+"""The MCP server, on the official SDK: it lists and calls tools, and lists and reads notes as resources."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import logging
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, cast
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
 import anyio
@@ -21,13 +23,17 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
-from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
-from memsync.mcp_server.answers import answer
-from memsync.mcp_server.memories import MemoryOpener
-from memsync.mcp_server.tools import arguments_of, offered, schema_of, tool_of
+from memsync.client.wire import settings_digest
+from memsync.errors import DaemonUnavailable, MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.mcp_server.tools import answer, arguments_of, offered, schema_of, tool_of
 from memsync.model.text import encodable, json_line, printable, shown, visible
 from memsync.operation import Operation
 from memsync.ports import for_agent
+from memsync.settings.load import Settings
+from memsync.wiring import connect_daemon, connect_here
+
+if TYPE_CHECKING:
+    from memsync.memory import Memory, MemoryApi
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -39,6 +45,56 @@ INSTRUCTIONS = (
 )
 
 Context = ServerRequestContext[Any]
+
+
+class MemoryOpener:
+    """Opens a memory for each call, since the daemon and config.toml may change while a client stays connected.
+
+    It is the daemon's memory if one serves this root now, otherwise one in this process, which answers one call at a
+    time. `load` returns the current settings.
+    """
+
+    def __init__(self, load: Callable[[], Settings]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._here: Memory | None = None
+        self._settings = ""
+
+    @contextmanager
+    def memory(self) -> Iterator[MemoryApi]:
+        """Yield the memory for one call. Raises MemsyncError."""
+        settings = self._load()
+        if settings["daemon.use"]:
+            try:
+                remote = connect_daemon(settings)
+            except DaemonUnavailable:
+                pass
+            else:
+                self.close()  # the daemon has the model, so this process no longer needs one
+                with remote:
+                    yield remote
+                return
+        with self._lock:
+            yield self._opened(settings)
+
+    def _opened(self, settings: Settings) -> Memory:
+        digest = settings_digest(settings)
+        if self._here is None or digest != self._settings:
+            if self._here is not None:
+                self._here.close()
+                self._here = None  # otherwise the next call would use it if the new one cannot be opened
+            self._here, self._settings = connect_here(settings), digest
+        return self._here
+
+    def close(self) -> None:
+        """Close the memory in this process, unless a call is using it."""
+        if self._here is not None and self._lock.acquire(blocking=False):
+            try:
+                if self._here is not None:
+                    self._here.close()
+                    self._here = None
+            finally:
+                self._lock.release()
 
 
 def make_server(opener: MemoryOpener, *, read_only: bool) -> Server[Any]:

@@ -254,7 +254,7 @@ def test_verify_exits_with_1_and_shows_the_first_difference(
     assert told.returncode == 1
     assert "Egret" in next(line for line in told.stdout.splitlines() if "indexed:" in line)
     assert "Egret" not in next(line for line in told.stdout.splitlines() if "rebuilt:" in line)
-    assert told.stdout.endswith("taken its place. Run: memsync sync\n")
+    assert told.stdout.endswith("replaced by the one built from the files. Run: memsync sync\n")
     assert run("verify").returncode == 0
     change_title()
     found = run("verify", "--json")

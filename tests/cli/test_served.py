@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from memsync.cli.entry import answer_plainly
-from memsync.cli.main import run
+from memsync.cli.main import run, run_command
 from memsync.cli.output import KEPT
-from memsync.cli.served import run_command
 from memsync.daemon import methods
 from memsync.memory import Memory
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.cli.links import linked, template_of
+from memsync.cli.command_search import linked, template_of
 from memsync.cli.output import KEPT, Kept, local_time, say_table
 from memsync.errors import ConfigError
 from tests.support.daemon_process import Cli, until

@@ -156,4 +156,4 @@ def test_limits_are_those_of_the_code() -> None:
     assert rows["from its first byte to its line end"] == f"{peer.SLOW_SECONDS:g} s"
     taken = f"{peer.SLOW_SECONDS:g} s, or {peer.MAX_ANSWER_BUFFER_BYTES // 10**6} MB of them"
     assert rows["an answer that is not taken"] == taken
-    assert rows["connections at once"] == str(server.MOST_CONNECTIONS)
+    assert rows["connections at once"] == str(server.MAX_CONNECTIONS)

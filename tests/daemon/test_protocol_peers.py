@@ -245,7 +245,7 @@ def test_long_requests_of_many_peers_hold_no_short_one_up(served: Served, monkey
 
 def test_one_peer_too_many_is_told_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is room again once another has gone."""
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 2)
     with served.peer() as one, served.peer() as two:
         assert one.result("hello") and two.result("hello")
         with served.peer() as three:

@@ -121,7 +121,7 @@ def test_daemon_that_dies_passes_its_error_on(
     async def die(*arguments: object) -> bool:
         raise error
 
-    monkeypatch.setattr(process, "_run", die)
+    monkeypatch.setattr(process.Daemon, "run", die)
     monkeypatch.setattr("threading.excepthook", threading.excepthook)  # so that it is put back, as is the interval
     monkeypatch.setattr("sys.setswitchinterval", lambda seconds: None)
     with pytest.raises(type(error)), warnings.catch_warnings():

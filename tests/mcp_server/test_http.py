@@ -26,7 +26,7 @@ SERVE = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FEW_DESCRIPTORS}, {FEW_DESCRIPTORS}))
 from memsync.mcp_server import http
-http.REQUEST_SECONDS, http.MOST_CONNECTIONS = {REQUEST_SECONDS}, {MOST_CONNECTIONS}
+http.REQUEST_SECONDS, http.MAX_CONNECTIONS = {REQUEST_SECONDS}, {MOST_CONNECTIONS}
 from memsync.cli.entry import run
 run()
 """

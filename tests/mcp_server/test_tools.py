@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from memsync import Memory
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
-from memsync.mcp_server.memories import MemoryOpener
-from memsync.mcp_server.protocol import make_server
+from memsync.mcp_server.protocol import MemoryOpener, make_server
 from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
 from memsync.model.vocabulary import WatcherState

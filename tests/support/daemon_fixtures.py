@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import pytest
 
-from memsync.cli.served import run_command
+from memsync.cli.main import run_command
 from memsync.client import wire
 from memsync.daemon.engine import Engine
 from memsync.daemon.methods import DaemonAbout
