@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memsync import features
-from memsync.client.connection import Client
-from memsync.errors import ODD_ERRORS, IndexDamaged
+from memsync.client.connection import MAYBE_WRITTEN, Client
+from memsync.errors import ODD_ERRORS, DaemonUnavailable, IndexDamaged
 from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
@@ -166,6 +166,11 @@ class RemoteMemory(Client, MemoryApi):
         if WRITES_FOR_AGENT.get():
             params["agent"] = True
         with self.patient(PATIENCE_SECONDS if operation.is_slow else None):
-            answer = self.call(operation.name, params, progress)["answer"]
+            try:
+                answer = self.call(operation.name, params, progress)["answer"]
+            except DaemonUnavailable as error:
+                if operation.writes:
+                    raise DaemonUnavailable(error.message, hint=MAYBE_WRITTEN) from error
+                raise
         result: R = from_json(operation.result, answer)
         return result

@@ -74,7 +74,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
     from memsync.cli.terminal import show, terminal_width, wants_colour
-    from memsync.errors import MemsyncError, UsageError
+    from memsync.errors import DaemonUnavailable, MemsyncError, UsageError
     from memsync.settings.load import load_settings
     from memsync.wiring import connect_to_daemon
 
@@ -100,8 +100,9 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         if not has_asked or rest[0] in READING or not isinstance(error, MemsyncError) or isinstance(error, UsageError):
             return None
         from memsync.cli.output import report
+        from memsync.client.connection import MAYBE_WRITTEN
 
-        report(error)
+        report(DaemonUnavailable(error.message, hint=MAYBE_WRITTEN) if isinstance(error, DaemonUnavailable) else error)
         return error.exit_code
     if "code" not in printed:
         return None

@@ -110,7 +110,10 @@ class _Through(StringIO):
 
 
 def say_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of cells, two spaces apart. On a terminal columns are aligned, and the widest are cut to fit it."""
+    """Print rows of cells, two spaces apart. On a terminal columns are aligned, and the widest are cut to fit it.
+
+    The first column is cut last: it names what the next command may be about.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     columns = width()
     if not columns or not cells:
@@ -119,7 +122,8 @@ def say_table(rows: Sequence[Sequence[str]]) -> None:
         return
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     while sum(widths) + 2 * sum(map(bool, widths)) - 2 > columns and max(widths) > MIN_COLUMN_WIDTH:
-        widths[widths.index(max(widths))] -= 1
+        others = max(widths[1:], default=0)
+        widths[widths.index(others, 1) if others > MIN_COLUMN_WIDTH else 0] -= 1
     for row in cells:
         fitted = [_fitted(cell, size) for cell, size in zip(row, widths, strict=True) if size]
         say("  ".join(fitted).rstrip())
@@ -127,6 +131,11 @@ def say_table(rows: Sequence[Sequence[str]]) -> None:
 
 def _fitted(cell: str, size: int) -> str:
     return cell.ljust(size) if len(cell) <= size else f"{cell[: size - 1]}…"
+
+
+def table_day(moment: str) -> str:
+    """Return the day of a moment for a table on a terminal; elsewhere the moment as it is."""
+    return moment[:10] if is_terminal() else moment
 
 
 def local_time(moment: str) -> str:

@@ -17,6 +17,7 @@ from memsync.cli.output import (
     say_as_it_is,
     say_pending,
     say_table,
+    table_day,
 )
 from memsync.model.answer import Excerpt
 from memsync.model.context import Context
@@ -121,7 +122,7 @@ def _threads(listed: Threads, _: Command) -> None:
     for thread in listed.threads:
         is_own_session = thread.session == thread.path.rpartition("/")[2].removesuffix(".md")
         session = "" if is_own_session else thread.session
-        columns = (thread.path, thread.title, thread.last_active, thread.status, session, thread.user)
+        columns = (thread.path, thread.title, table_day(thread.last_active), thread.status, session, thread.user)
         rows.append((*columns, _used(thread.usage)))
     say_table(rows)
 
@@ -137,7 +138,7 @@ def _conversation(conversation: Conversation, _: Command) -> None:
 def _sessions(listed: Sessions, _: Command) -> None:
     rows = []
     for session in listed.sessions:
-        columns = (session.session, session.last_active, session.status, session.user, session.project)
+        columns = (session.session, table_day(session.last_active), session.status, session.user, session.project)
         rows.append((*columns, f"{count(len(session.threads), 'thread')}, {_used(session.usage)}"))
     say_table(rows)
 

@@ -21,6 +21,10 @@ ANSWER_SECONDS = 60.0
 _BLOCK_BYTES = 262_144
 
 
+MAYBE_WRITTEN = "It may have been written: look before you try again. See memsync logs."
+"""The hint when the answer to a request that writes is lost."""
+
+
 class Client:
     """A connection to a daemon. RemoteMemory adds a method for each operation.
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memsync.cli.entry import answer_plainly
 from memsync.cli.main import run, run_command
 from memsync.cli.output import KEPT
+from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.daemon import methods
+from memsync.errors import DaemonUnavailable
 from memsync.memory import Memory
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 
@@ -102,3 +105,26 @@ def test_nothing_of_a_command_is_kept_after_it(memory: Memory) -> None:
     """The next command of the same thread prints where it should."""
     run_command(memory, {"arguments": ["status"]})
     assert KEPT.get() is None
+
+
+def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
+    served: Served,
+    client: Callable[..., int | None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On the command line and in Python, which asks the daemon for the same."""
+
+    call = Client.call
+
+    def lost(connection: Client, method: str, *rest: Any) -> dict[str, Any]:
+        if method == "hello":
+            return call(connection, method, *rest)
+        raise DaemonUnavailable("the daemon closed the connection")
+
+    monkeypatch.setattr(Client, "call", lost)
+    assert client("log", "a heron") == DaemonUnavailable.exit_code
+    assert "It may have been written: look before you try again." in capsys.readouterr().err
+    with served.connect() as memory, pytest.raises(DaemonUnavailable) as error:
+        memory.log("a heron")
+    assert error.value.hint == MAYBE_WRITTEN
