@@ -114,7 +114,6 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """On the command line and in Python, which asks the daemon for the same."""
-
     call = Client.call
 
     def lost(connection: Client, method: str, *rest: Any) -> dict[str, Any]:
