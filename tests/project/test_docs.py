@@ -115,3 +115,22 @@ def test_demo_runs_and_finds(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for expected in ("decisions/no-text-in-the-index.md", "lessons/vec0-stores-nan.md", "daily/2026-11-19.md:13"):
         assert expected in done.stdout
+
+
+def test_map_of_the_rooms_names_every_module() -> None:
+    """docs/design.md: a module by its name, or the folder or the beginning that its room names as a whole."""
+    (rooms,) = re.findall(r"## Rooms\n\n```\n(.*?)```", (PROJECT / "docs" / "design.md").read_text(), re.DOTALL)
+    package = PROJECT / "memsync"
+    modules = [path.relative_to(package) for path in package.rglob("*.py") if not path.stem.startswith("__")]
+    whole = [folder for folder in re.findall(r"(\w+)/", rooms) if (package / "features" / folder).is_dir()]
+    whole += [folder for folder in re.findall(r"(\w+)/", rooms) if (package / "embed" / folder).is_dir()]
+    unnamed = [
+        module
+        for module in modules
+        if module.parent.name not in whole
+        and not module.stem.startswith("command_")
+        and not re.search(rf"\b{module.stem}\b", rooms)
+    ]
+    assert unnamed == []
+    named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", rooms)) - {"command_"}
+    assert named <= {path.stem for path in modules} | {path.parent.name for path in modules}
