@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
-from memsync.errors import EmbedderError, IndexFailure, IndexTooNew
+from memsync.errors import EmbedderError, FilesystemError, IndexFailure, IndexTooNew
+from memsync.index.sqlite import schema
 from memsync.index.sqlite.database_files import set_aside
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
@@ -190,6 +192,26 @@ def test_database_rebuilt_by_another_process_is_noticed(synced: Memory, make_mem
     synced.sync()
     assert synced.verify() is None
     assert_sound(database(synced))
+
+
+def test_thread_that_could_not_open_a_replaced_database_opens_it_later(
+    synced: Memory, make_memory: MakeMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a daemon has no file descriptor left for a moment: it must not fail until it is restarted."""
+    before = answer(synced)
+    make_memory().rebuild()
+
+    def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+        if readonly:
+            raise apsw.CantOpenError("unable to open database file")
+        return real(path, readonly=readonly)
+
+    real = schema.connect
+    with monkeypatch.context() as patched:
+        patched.setattr(schema, "connect", connect)
+        with pytest.raises(FilesystemError):
+            synced.index.reading().__enter__()
+    assert answer(synced) == before
 
 
 def test_replaced_database_with_as_many_commits_is_not_mistaken_for_the_old_one(

@@ -261,6 +261,7 @@ class SqliteIndex:
             old = local.connection
             if old is not None:  # only this thread uses it
                 _close(old)
+                local.connection = None  # if the next step fails, the next call opens one
             epoch, inode = self._epoch, self._inode
             with _translated(self.path):
                 connection = schema.connect(self.path, readonly=True)
