@@ -37,6 +37,7 @@ def run() -> NoReturn:
     Nothing is left to do then, and an ordinary end of the interpreter takes as long as a served search.
     """
     gc.disable()  # a served search ends before there is anything to collect
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a note may have characters that the terminal's encoding lacks
@@ -51,6 +52,17 @@ def run() -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Open /dev/null as each standard stream that the caller has closed.
+
+    Otherwise Python has no object for it, and a note could get its descriptor, to which libraries print.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
 
 
 def _run_click() -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -622,6 +624,27 @@ def test_options_without_a_command_are_an_error_and_no_traceback(cli: Cli, argum
     """Whatever is missing behind them."""
     done = cli(*arguments)
     assert done.returncode in (2, 3), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "redirection", "code"),
+    [
+        (("search", "heron", "--mode", "keyword"), "<&-", 0),
+        (("search", "heron", "--mode", "keyword"), ">&-", 0),
+        (("search", "heron", "--mode", "keyword"), "2>&-", 0),
+        (("log", "fed it"), "<&- 2>&-", 0),
+        (("remember",), "<&-", 2),
+    ],
+)
+def test_closed_standard_stream_is_an_empty_one(
+    cli: Cli, write: Write, arguments: tuple[str, ...], redirection: str, code: int
+) -> None:
+    """A program may start memsync without standard input, output or errors; the exit code stays the same."""
+    write("a.md", "The heron nests.\n")
+    command = [sys.executable, "-P", "-m", "memsync", "--root", str(cli.root), *arguments]
+    done = subprocess.run(["sh", "-c", f'"$@" {redirection}', "sh", *command], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
 
