@@ -163,9 +163,8 @@ def looks_like_option(argument: str) -> bool:
 
 def after_failed_output(error: OSError) -> int:
     """Return the exit code for output that could not be written: 0 if its reader (`| head`) has read enough."""
-    os.dup2(
-        os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-    )  # otherwise the interpreter tries again, and complains
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())  # otherwise the interpreter tries again, and complains
     if isinstance(error, BrokenPipeError):
         return 0
     from memsync.cli.output import printable, remark
