@@ -189,6 +189,23 @@ def test_row_that_holds_something_else_than_its_table_may_is_damage(
     assert memory.verify() is None
 
 
+@pytest.mark.parametrize("call", [Memory.sync, Memory.rebuild])
+def test_description_of_a_space_that_is_no_text_is_healed_with_its_vectors(
+    call: Callable[[Memory], object], synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder
+) -> None:
+    """One flipped byte makes it so: the description has a copy, so nothing is embedded again."""
+    before, embedded = cited(synced), len(embedder.seen)
+    run(synced, "UPDATE space SET description = CAST(x'ff' || substr(description, 2) AS TEXT)")
+    synced.close()
+    memory = make_memory()
+    with suppress(IndexDamaged):
+        call(memory)
+    memory.sync()
+    assert cited(memory) == before
+    assert len(embedder.seen) == embedded
+    assert memory.verify() is None
+
+
 @pytest.mark.parametrize("version", [-1, 0])
 def test_version_that_the_tables_are_not_of_is_damage(
     version: int, synced: Memory, make_memory: MakeMemory, embedder: FakeEmbedder

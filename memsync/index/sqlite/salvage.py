@@ -38,6 +38,8 @@ JOIN vector c ON c.hash = p.hash AND c.space = {space}
 """
 _FORGET = "DELETE FROM vector WHERE hash = ? AND space = ?"
 _LAST = 2**63 - 1
+_UNREADABLE = (apsw.Error, UnicodeDecodeError)
+"""Errors on reading a row: SQLite returns damaged text as it is, and apsw cannot decode it."""
 
 
 def copy_vectors(source: Path, target: apsw.Connection) -> str:
@@ -69,7 +71,7 @@ def copy_vectors(source: Path, target: apsw.Connection) -> str:
 
 def _doubtful(database: apsw.Connection, space: int) -> Iterator[bytes]:
     """Yield the hashes of the texts whose two vectors differ, as far as they can be read."""
-    with suppress(apsw.Error):  # a retired space has no int8 vectors, a damaged one may lack some
+    with suppress(*_UNREADABLE):  # a retired space has no int8 vectors, a damaged one may lack some
         for digest, value, int8 in database.execute(_TWICE.format(space=space)):
             if len(value) == 2 * len(int8) and to_int8(value) != int8 and is_int8_vector(int8):
                 yield digest
@@ -79,13 +81,13 @@ def _spaces(database: apsw.Connection) -> tuple[dict[int, EmbeddingSpace], str]:
     """Return each space by its number, and the description of the active one."""
     spaces: dict[int, EmbeddingSpace] = {}
     active = ""
-    with suppress(apsw.Error):
+    with suppress(*_UNREADABLE):
         for number, name, description, dimension, state in database.execute(_SPACES):
             space = _described(description)
             if space is not None and (space.name, space.dimension) == (name, dimension):
                 spaces[number] = space
                 active = space.description if state == "active" else active
-    with suppress(apsw.Error):
+    with suppress(*_UNREADABLE):
         for number, description in database.execute(_SPACES_AGAIN):
             space = _described(description)
             if space is not None:
@@ -108,12 +110,12 @@ def _readable(database: apsw.Connection, above: int, below: int) -> Iterator[tup
         for row in database.execute(_VECTORS, (above, below)):
             first = row[0]
             yield row
-    except apsw.Error:
+    except _UNREADABLE:
         pass
     else:
         return
     last = below
-    with suppress(apsw.Error):
+    with suppress(*_UNREADABLE):
         for row in database.execute(_VECTORS.replace("ORDER BY rowid", "ORDER BY rowid DESC"), (first, below)):
             last = row[0]
             yield row
