@@ -110,7 +110,7 @@ class IgnoreFile:
 
 
 class IgnoreRules:
-    """Reads and caches the rules of each folder, for every search scans them; `root_rules` are `[files] exclude`."""
+    """Reads and caches each folder's rules, because every search scans all files; `root_rules`: `[files] exclude`."""
 
     def __init__(self, exclude: Sequence[str]) -> None:
         self.root_rules: tuple[IgnoreFile, ...] = (
