@@ -15,7 +15,9 @@
     ├── FilesystemError              9   memsync cannot write a file of its own: disk full, permissions
     ├── DaemonError                 11   the daemon cannot be started, stopped or asked
     │   ├── DaemonUnavailable       11   no daemon serves this root with these settings
-    │   │   └── DaemonOutdated      11   the daemon has other settings or another version
+    │   │   ├── DaemonOutdated      11   the daemon has other settings or another version
+    │   │   ├── DaemonNotRunning    11   no daemon runs
+    │   │   └── AnswerLost          11   it ended after the request was sent: it may have done what was asked
     │   └── DaemonRunning           11   a daemon serves this root already
     └── WriteRefused                12   a note must not be written now: conflict markers, open in an editor
 
@@ -149,6 +151,10 @@ class DaemonError(MemsyncError):
 
 class DaemonUnavailable(DaemonError):
     """No daemon serves this memory root with these settings."""
+
+
+class AnswerLost(DaemonUnavailable):
+    """The daemon ended or was silent after a request was sent: it may have done what was asked."""
 
 
 class DaemonNotRunning(DaemonUnavailable):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memsync import features
 from memsync.client.connection import MAYBE_WRITTEN, Client
-from memsync.errors import ODD_ERRORS, DaemonUnavailable, IndexDamaged
+from memsync.errors import ODD_ERRORS, AnswerLost, IndexDamaged
 from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
@@ -168,9 +168,9 @@ class RemoteMemory(Client, MemoryApi):
         with self.patient(PATIENCE_SECONDS if operation.is_slow else None):
             try:
                 answer = self.call(operation.name, params, progress)["answer"]
-            except DaemonUnavailable as error:
+            except AnswerLost as error:
                 if operation.writes:
-                    raise DaemonUnavailable(error.message, hint=MAYBE_WRITTEN) from error
+                    raise AnswerLost(error.message, hint=MAYBE_WRITTEN) from error
                 raise
         result: R = from_json(operation.result, answer)
         return result

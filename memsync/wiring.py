@@ -104,7 +104,7 @@ def check_built_in_files() -> list[str]:
     return names
 
 
-def beneath_root(root: str, path: str) -> str | None:
+def path_under_root(root: str, path: str) -> str | None:
     """Return an absolute path relative to the root, empty for the root itself; None if it is outside the root."""
     inner: str | None = _load("memsync.notes.naming:path_under")(root, path)
     return inner

@@ -81,20 +81,20 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
 
     A command that may have written is never run twice: if its answer does not arrive, that is an error.
     """
-    places, rest = _without_places(arguments)
+    options, rest = _split_global_options(arguments)
     is_served = bool(rest) and rest[0] in READING | WRITING
     if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
     from memsync.cli.terminal import show, terminal_width, wants_colour
-    from memsync.errors import DaemonUnavailable, MemsyncError, UsageError
+    from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
     from memsync.settings.load import load_settings
     from memsync.wiring import connect_to_daemon
 
-    if places.get("--color", "auto") not in ("auto", "always", "never"):
+    if options.get("--color", "auto") not in ("auto", "always", "never"):
         return None
     has_asked = False
     try:
-        settings = load_settings(config=places.get("--config"), root=places.get("--root"))
+        settings = load_settings(config=options.get("--config"), root=options.get("--root"))
         if settings.warnings or not settings["daemon.use"]:
             return None
         with connect_to_daemon(settings) as daemon:
@@ -102,20 +102,22 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
                 "arguments": rest,
                 "folder": os.getcwd(),
                 "is_terminal": sys.stdout.isatty(),
-                "has_colour": wants_colour(places.get("--color", "auto")),
+                "has_colour": wants_colour(options.get("--color", "auto")),
                 "width": terminal_width(),
                 "open_with": settings["cli.open_with"],
             }
             has_asked = True
             printed = daemon.call("command", command)
     except (MemsyncError, OSError) as error:
-        if not has_asked or rest[0] in READING or not isinstance(error, MemsyncError) or isinstance(error, UsageError):
+        is_refused = isinstance(error, (UsageError, DaemonUnavailable)) and not isinstance(error, AnswerLost)
+        if not has_asked or is_refused or rest[0] in READING:
             return None
         from memsync.cli.output import report
         from memsync.client.connection import MAYBE_WRITTEN
 
-        report(DaemonUnavailable(error.message, hint=MAYBE_WRITTEN) if isinstance(error, DaemonUnavailable) else error)
-        return error.exit_code
+        failure = AnswerLost(str(error), hint=MAYBE_WRITTEN)
+        report(failure)
+        return failure.exit_code
     if "code" not in printed:
         return None
     try:
@@ -126,9 +128,9 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     return int(printed["code"])
 
 
-def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def _split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the values of the global options, and the other arguments."""
-    places: dict[str, str] = {}
+    options: dict[str, str] = {}
     rest: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
@@ -141,8 +143,8 @@ def _without_places(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]
             value = value if equals else next(remaining, "")
             if not value:
                 return {}, []  # click says what is missing
-            places[flag] = value
-    return places, rest
+            options[flag] = value
+    return options, rest
 
 
 def _is_for_click(argument: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from memsync import __version__
 from memsync.client import wire
-from memsync.errors import DaemonNotRunning, DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
+from memsync.errors import AnswerLost, DaemonNotRunning, DaemonOutdated, DaemonUnavailable, MemsyncError, UsageError
 
 Progress = Callable[[str, int, int], None]
 
@@ -155,9 +155,9 @@ class Client:
             return UsageError(error.message, hint=error.hint)
         return error
 
-    def _lost(self, error: OSError | None) -> DaemonUnavailable:
+    def _lost(self, error: OSError | None) -> AnswerLost:
         reason = "closed the connection" if error is None else f"does not answer: {error.strerror or error}"
-        return DaemonUnavailable(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
+        return AnswerLost(f"the daemon at {self._path} {reason}", hint="See memsync status and memsync logs.")
 
 
 def end(path: str) -> None:

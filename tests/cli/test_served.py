@@ -13,7 +13,7 @@ from memsync.cli.main import run, run_command
 from memsync.cli.output import KEPT
 from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.daemon import methods
-from memsync.errors import DaemonUnavailable
+from memsync.errors import AnswerLost
 from memsync.memory import Memory
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 
@@ -96,7 +96,7 @@ def test_a_write_whose_answer_is_lost_is_not_made_again(
         raise RuntimeError("planted")
 
     monkeypatch.setattr(methods.DaemonAbout, "run_command", property(lambda _: fails))
-    assert client("log", "a heron") == 10
+    assert client("log", "a heron") == AnswerLost.exit_code
     assert capsys.readouterr().err.startswith("memsync: ")
     assert client("search", "heron") is None
 
@@ -119,11 +119,11 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
     def lost(connection: Client, method: str, *rest: Any) -> dict[str, Any]:
         if method == "hello":
             return call(connection, method, *rest)
-        raise DaemonUnavailable("the daemon closed the connection")
+        raise AnswerLost("the daemon closed the connection")
 
     monkeypatch.setattr(Client, "call", lost)
-    assert client("log", "a heron") == DaemonUnavailable.exit_code
+    assert client("log", "a heron") == AnswerLost.exit_code
     assert "It may have been written: look before you try again." in capsys.readouterr().err
-    with served.connect() as memory, pytest.raises(DaemonUnavailable) as error:
+    with served.connect() as memory, pytest.raises(AnswerLost) as error:
         memory.log("a heron")
     assert error.value.hint == MAYBE_WRITTEN
