@@ -32,8 +32,10 @@ class GitUnusable(Exception):
 
 
 def reason_of(error: GitUnusable | OSError) -> str:
-    """Return why git cannot be used, as a clause."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    """Return why git cannot be used, as a clause that names the file."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 @dataclass(frozen=True, slots=True)

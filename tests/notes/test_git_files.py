@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.notes.git_files import MAX_LINE_BYTES, GitUnusable, read_file
+from memsync.notes.git_files import MAX_LINE_BYTES, GitUnusable, head_state, read_file
 
 
 def test_file_that_grows_while_it_is_opened_is_read_up_to_the_limit(
@@ -31,3 +31,12 @@ def test_file_that_grows_while_it_is_opened_is_read_up_to_the_limit(
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["shallow", "packed-refs"])
+def test_folder_in_the_place_of_a_file_is_named(name: str, tmp_path: Path) -> None:
+    """The reason says which one it is."""
+    git_dir = tmp_path / ".git"
+    (git_dir / name).mkdir(parents=True)
+    (git_dir / "HEAD").write_text("ref: refs/heads/main\n")
+    assert head_state(tmp_path).reason == f"{git_dir / name}: Is a directory"
