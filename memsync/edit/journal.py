@@ -98,7 +98,10 @@ class Journal:
         self._folder = folder
 
     def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
-        """Record an append before it is made; it replaces those with the ids in `replaces`. Raises FilesystemError."""
+        """Record an append before it is made. Raises FilesystemError.
+
+        The appends with the ids in `replaces` no longer count as missing, unless this append is undone.
+        """
         at = time.time()
         appended = Appended(f"{time.time_ns():x}", at, path, text, head)
         self._write(at, {**asdict(appended), "replaces": list(replaces)} if replaces else asdict(appended))
@@ -167,7 +170,10 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
 
 
 def missing(appends: Iterable[Appended], content: str) -> list[Appended]:
-    """Return the appends that a note's content lacks, oldest first; of equal texts, the newest are missing."""
+    """Return the appends to one note that its content lacks, oldest first.
+
+    If a text was appended more often than the note contains it, the newest of those appends are missing.
+    """
     appends = list(appends)
     content = content.replace("\r\n", "\n")
     lines = Counter(content.split("\n"))

@@ -84,7 +84,8 @@ class Git:
     ) -> subprocess.CompletedProcess[str]:
         """Run one git command to its end. Raises GitUnusable if git is missing or takes too long.
 
-        `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the notes.
+        `index` replaces that of the repository. `as_user`: read the user's settings. `at_notes`: run in the working
+        tree.
         """
         with self._started(
             *arguments,
@@ -367,9 +368,10 @@ def _pairs(listed: str) -> Iterator[tuple[str, str]]:
 
 
 def check_rule_files(git: Git, paths: list[str]) -> None:
-    """Check each .gitattributes and .gitignore above paths of the working tree, and that no repository is nested there.
+    """Check what git would read in the folders of these paths, which are relative to the working tree.
 
-    Raises GitUnusable.
+    Raises GitUnusable if a .gitattributes or .gitignore is not a regular file or is too large, or if a folder is a
+    repository of its own.
     """
     folders = {""}
     for path in paths:

@@ -12,6 +12,7 @@ import re
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 MAX_LINE_BYTES = 4_096
@@ -19,6 +20,7 @@ MAX_LINE_BYTES = 4_096
 MAX_REFS_BYTES = 64_000_000
 MAX_SHALLOW_BYTES = 16_000_000
 _MAX_HOPS = 5
+_BLOCK_BYTES = 65_536
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OBJECT_NAME = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REFERENCE = re.compile(rb"refs/[^\x00-\x20\x7f~^:?*\[\\]+")
@@ -30,8 +32,10 @@ class GitUnusable(Exception):
 
 
 def reason_of(error: GitUnusable | OSError) -> str:
-    """Return why git cannot be used, as a clause."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    """Return why git cannot be used, as a clause that names the file."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +204,16 @@ def read_file(path: str, max_bytes: int) -> bytes:
     """
     try:
         with open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS)) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise GitUnusable(f"{path} is not a regular file")
-            content = file.read() if status.st_size <= max_bytes else b""
+            # Count what is read: st_size is wrong for a file that grows, and 0 for a file of /proc.
+            blocks = iter(lambda: file.read(_BLOCK_BYTES), b"")
+            content = b"".join(islice(blocks, max_bytes // _BLOCK_BYTES + 1))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise
     except (OSError, ValueError) as error:
         raise GitUnusable(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
-    if max(status.st_size, len(content)) > max_bytes:
+    if len(content) > max_bytes:
         raise GitUnusable(f"{path} is too large")
     return content
 

@@ -23,8 +23,8 @@ class Marked:
 
 def mark(text: str, stems: frozenset[str]) -> Marked:
     """Find every word of `text` whose stem is one of `stems`; in scripts without spaces, find stems anywhere."""
-    words = ((match.start(), match.end(), stem(match.group())) for match in _WORD.finditer(text))
-    places = [place for place in words if place[2] in stems]
+    words = _WORD.finditer(text)
+    places = [(word.start(), word.end(), word_stem) for word in words if (word_stem := stem(word.group())) in stems]
     for part in stems:
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]

@@ -58,7 +58,6 @@ class TextReport:
     vectors_reused: int = 0
     failed: list[Failure] = field(default_factory=list)
     paths: list[NotePath] = field(default_factory=list)
-
     dated: bool = False
     has_old_dates: bool = False
 

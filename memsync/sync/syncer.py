@@ -292,7 +292,7 @@ class Syncer:
 
     @contextmanager
     def _beside(self, *, keep_vectors: bool) -> Iterator[Index]:
-        """Yield an empty index next to this one, which may replace it; afterwards delete its files."""
+        """Yield a new index next to this one, see Index.beside; delete its files unless it has replaced this one."""
         other = self._index.beside(keep_vectors=keep_vectors)
         try:
             yield other

@@ -116,12 +116,13 @@ class WorkerPool:
     def _start(self) -> None:
         self._is_started = True
         for number in range(self._count if sys.executable else 0):
-            with contextlib.suppress(OSError):  # too little memory or too many processes: use fewer workers
+            # Too little memory, or too many processes or threads (Python raises RuntimeError): use fewer workers.
+            with contextlib.suppress(OSError, RuntimeError):
                 worker = _Worker(self._setup)
                 self._workers.append(worker)
                 thread = threading.Thread(target=self._serve, args=(worker,), name=f"parse-{number}", daemon=True)
-                self._threads.append(thread)
                 thread.start()
+                self._threads.append(thread)
 
     def _serve(self, worker: _Worker) -> None:
         """Send one worker notes until there are none left or the worker has ended."""

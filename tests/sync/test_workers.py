@@ -159,6 +159,25 @@ def test_processes_that_cannot_be_started_are_not_missed(
         assert open_with(2).sync().added == notes
 
 
+@pytest.mark.parametrize("refused", [("parse-1",), ("parse-0", "parse-1")])
+def test_threads_that_cannot_be_started_are_not_missed(
+    refused: tuple[str, ...], open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a limit on processes Python refuses a thread with RuntimeError; the sync goes on, and leaves no process."""
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name in refused:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    seen = processes_seen(monkeypatch)
+    assert open_with(2).sync().added == notes
+    assert len(seen) == 2
+    assert not any(is_alive(process) for process in seen)
+
+
 def test_stop_ends_the_processes(open_with: OpenWith, notes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the gate is closed in the midst of a load, nothing goes on in the background."""
     memory = open_with(2)
