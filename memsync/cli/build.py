@@ -131,7 +131,7 @@ def _argument(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[
     if cli.is_text or get_origin(parameter.value_type) is tuple:
         shown = f"{metavar}..."
         return click.argument(parameter.name, nargs=-1, required=not is_optional, metavar=shown, type=click.UNPROCESSED)
-    return click.argument(parameter.name, required=not is_optional, default=None, metavar=metavar)
+    return click.argument(parameter.name, required=not is_optional, metavar=metavar)
 
 
 def _metavar(parameter: Parameter) -> str:
@@ -166,7 +166,7 @@ def arguments_of(context: click.Context, operation: Operation[Any, Any], given: 
                 value = " ".join(words) if words else None
         elif get_origin(parameter.value_type) is not tuple and get_origin(parameter.value_type) is not None:
             value = dict(map(_pair, value or ()))
-        if value in (None, (), {}, False):
+        if value is None or value is False or value in ((), {}):  # 0 is a value
             continue
         if parameter.cli.names and value:  # paths, which become relative to the memory root
             convert = getattr(here(context), parameter.cli.names)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.output import NO_EXIT_CODE, json_line, printable, say, say_answer, say_as_it_is, say_json
+from memsync.cli.output import NO_EXIT_CODE, count, json_line, printable, say, say_answer, say_as_it_is, say_json
 from memsync.errors import ConfigError, MemsyncError, UsageError
 
 
@@ -41,7 +41,7 @@ def init(context: click.Context, directory: str, as_json: bool) -> None:
     for name in scaffold.kept:
         say(f"kept     {printable(name)}")
     if scaffold.notes:
-        say(f"{scaffold.notes} notes were here already; none was touched")
+        say(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
     here = "" if scaffold.root == Path.cwd() else f"cd {printable(str(scaffold.root))} && "
     say(f'\nNext: {here}memsync sync && memsync search "something you know is in your notes"')
 

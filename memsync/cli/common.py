@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SETTINGS = "memsync.settings"
 STARTED = (
     "started the daemon in the background, so that the next commands are quick. To stop it: memsync stop. "
-    'To start none: autostart = "never" under [daemon]'
+    'To start none: autostart = "never" under [daemon] in {}'
 )
 
 
@@ -109,7 +109,10 @@ def _start_daemon_if_wanted(settings: Settings) -> None:
         if daemon_lock.running(settings) is None:
             process.start_unasked(settings.options)
             if _is_first_start():
-                remark(STARTED)
+                from memsync.settings.config_file import NAME
+                from memsync.system.user_folders import config_folder
+
+                remark(STARTED.format(os.path.join(config_folder(), NAME)))
 
 
 def _is_typed() -> bool:

@@ -81,7 +81,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
 
     A command that may have written is never run twice: if its answer does not arrive, that is an error.
     """
-    options, rest = _split_global_options(arguments)
+    options, rest = split_global_options(arguments)
     is_served = bool(rest) and rest[0] in READING | WRITING
     if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
@@ -128,7 +128,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     return int(printed["code"])
 
 
-def _split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Return the values of the global options, and the other arguments."""
     options: dict[str, str] = {}
     rest: list[str] = []

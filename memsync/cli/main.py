@@ -13,7 +13,14 @@ import click
 from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.common import Invocation
-from memsync.cli.entry import INTERRUPTED, INTERRUPTED_EXIT_CODE, after_failed_output
+from memsync.cli.entry import (
+    INTERRUPTED,
+    INTERRUPTED_EXIT_CODE,
+    READING,
+    WRITING,
+    after_failed_output,
+    split_global_options,
+)
 from memsync.cli.output import COLOUR, KEPT, Kept, NotServed, remark, report, say
 from memsync.errors import MemsyncError, UsageError
 
@@ -204,14 +211,17 @@ def run_command(memory: Memory, params: Mapping[str, Any]) -> dict[str, Any]:
     """Run the command line `params["arguments"]` in the daemon, for a client that need not load click.
 
     Return what it prints, and its exit code. An empty result declines: nothing was done, and the client runs the
-    command itself.
+    command itself. Declines all but short commands on this memory.
     """
     terminal = bool(params.get("is_terminal")), bool(params.get("has_colour")), int(params.get("width", 0))
     kept = Kept(StringIO(), StringIO(), *terminal)
     folder, open_with = str(params.get("folder", "")), str(params.get("open_with", ""))
+    options, arguments = split_global_options(params["arguments"])
+    if options or not arguments or arguments[0] not in READING | WRITING:
+        return {}
     mark = KEPT.set(kept)
     try:
-        code = run(list(params["arguments"]), Invocation(memory=memory, folder=folder, open_with=open_with))
+        code = run(arguments, Invocation(memory=memory, folder=folder, open_with=open_with))
     except NotServed:
         return {}
     finally:

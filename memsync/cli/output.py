@@ -61,7 +61,7 @@ class NotServed(Exception):
 
 
 KEPT: ContextVar[Kept | None] = ContextVar("kept", default=None)
-MIN_COLUMN_WIDTH = 8
+MIN_COLUMN_WIDTH = 10
 """No column of a table gets narrower."""
 NO_EXIT_CODE = 1
 """The exit code of a command whose answer is "no": nothing matches, a check finds a fault."""

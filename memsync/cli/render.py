@@ -122,7 +122,8 @@ def _threads(listed: Threads, _: Command) -> None:
     for thread in listed.threads:
         is_own_session = thread.session == thread.path.rpartition("/")[2].removesuffix(".md")
         session = "" if is_own_session else thread.session
-        columns = (thread.path, thread.title, table_day(thread.last_active), thread.status, session, thread.user)
+        name = thread.path.removeprefix("threads/").removesuffix(".md") if is_terminal() else thread.path
+        columns = (name, thread.title, table_day(thread.last_active), thread.status, session, thread.user)
         rows.append((*columns, _used(thread.usage)))
     say_table(rows)
 
@@ -158,6 +159,8 @@ def _messages(listed: Messages, offered: Command) -> None:
 
 
 def _used(usage: Usage) -> str:
+    if is_terminal():
+        return count(usage.messages, "message")
     tokens = count(usage.tokens_in + usage.tokens_out, "token")
     return f"{count(usage.messages, 'message')}, {tokens}, ${usage.cost:.4f}"
 
@@ -169,13 +172,14 @@ def pruning(result: Pruning, *, is_applied: bool) -> None:
     """Print the notes that are due, or those that were moved."""
     for retirement in result.moved if is_applied else result.due:
         say(f"{printable(retirement.path)} -> {printable(retirement.target)}  {printable(retirement.reason)}")
+    due = f"{len(result.due)} of {count(result.notes, 'note')} {'is' if len(result.due) == 1 else 'are'} due"
     if is_applied:
         remark(f"notes moved: {len(result.moved)}")
     elif result.is_refused:
-        remark(f"{len(result.due)} of {result.notes} notes are due, more than 10 %: --apply requires --force")
+        remark(f"{due}, more than 10 %: --apply requires --force")
     else:
         advice = ". Nothing was moved; --apply moves them" if result.due else ""
-        remark(f"{len(result.due)} of {result.notes} notes are due{advice}")
+        remark(f"{due}{advice}")
 
 
 def _duplicates(duplicates: Duplicates, _: Command) -> None:

@@ -233,7 +233,7 @@ def thread(
     memory: Workspace,
     thread: ThreadName,
     *,
-    last: Annotated[int, Meta(ge=0, le=MAX_MESSAGES, description="Only the last N messages."), Cli(metavar="N")] = 0,
+    last: Annotated[int, Meta(ge=1, le=MAX_MESSAGES, description="Only the last N messages."), Cli(metavar="N")] = 0,
 ) -> Conversation:
     """Return a thread with its messages, all or the last ones. Raises NoThread."""
     path = memory.existing_thread(thread)

@@ -185,7 +185,7 @@ def prune(
     memory: Workspace,
     *,
     days: Annotated[
-        int, Meta(ge=0, le=MAX_DAYS, description="Age of task memory in days. [default: prune.task_days, 30]")
+        int, Meta(ge=1, le=MAX_DAYS, description="Age of task memory in days. [default: prune.task_days, 30]")
     ] = 0,
     apply: Annotated[bool, Meta(description="Move them. Without it they are only shown.")] = False,
     force: Annotated[bool, Meta(description="Move them even if they are more than 10 % of all notes.")] = False,

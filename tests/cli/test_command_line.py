@@ -16,7 +16,7 @@ import pytest
 
 import memsync.cli
 from memsync.cli.arguments import unknown_option
-from memsync.cli.entry import _split_global_options, answer_plainly
+from memsync.cli.entry import answer_plainly, split_global_options
 from memsync.cli.main import main
 from memsync.cli.output import say_pending
 from memsync.edit import append
@@ -193,11 +193,11 @@ def test_global_options_are_read_wherever_they_stand_before_two_hyphens() -> Non
     """As click reads them; a value that is missing is left to click."""
     places = {"--root": "r", "--config": "c"}
     rest = ["search", "x", "- y", "--", "--root", "z"]
-    assert _split_global_options(("search", "x", "--root", "r", "- y", "--config=c", "--", "--root", "z")) == (
+    assert split_global_options(("search", "x", "--root", "r", "- y", "--config=c", "--", "--root", "z")) == (
         places,
         rest,
     )
-    assert _split_global_options(("search", "x", "--root")) == ({}, [])
+    assert split_global_options(("search", "x", "--root")) == ({}, [])
 
 
 @pytest.mark.parametrize(

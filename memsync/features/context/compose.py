@@ -71,7 +71,7 @@ def context(
     ] = "",
     budget: Annotated[
         int,
-        Meta(ge=0, le=MAX_TOKENS, description="Maximum number of tokens. [default: context.budget, 4000]"),
+        Meta(ge=1, le=MAX_TOKENS, description="Maximum number of tokens. [default: context.budget, 4000]"),
         Cli(metavar="TOKENS"),
     ] = 0,
     day: Annotated[

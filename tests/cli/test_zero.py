@@ -1,0 +1,65 @@
+"""What a person types at the edge of what is allowed: nought, nothing, and another memory root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.cli.main import run, run_command
+from memsync.memory import Memory
+
+Write = Callable[[str, str], Path]
+
+
+def test_nought_is_a_value(memory: Memory, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--min-score 0` shows what the default leaves out."""
+    write("a.md", "heron\n")
+    root = ["--root", str(memory.settings.root), "search", "--mode", "keyword", "heron"]
+    assert run([*root, "--min-score", "1"]) == 1
+    assert run([*root, "--min-score", "0"]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["context", "x", "--budget", "0"], ["prune", "--days", "0"], ["thread", "show", "t", "--last", "0"]]
+)
+def test_nought_is_refused_where_it_means_nothing(
+    memory: Memory, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """It is not taken for the default."""
+    assert run(["--root", str(memory.settings.root), *arguments]) == 2
+    assert "0 is not in the range" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["get"], ["thread", "show"], ["thread", "append"], ["note", "new"]])
+def test_a_missing_argument_is_told(memory: Memory, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    """Here and through a daemon."""
+    here = run(["--root", str(memory.settings.root), *arguments])
+    said = capsys.readouterr().err
+    assert (here, said.startswith("memsync: Missing argument")) == (2, True)
+    there = run_command(memory, {"arguments": arguments})
+    assert (there["code"], there["err"]) == (here, said)
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["stop"], ["restart"], ["init", "x"], ["--root", "/", "status"], ["status", "--root", "/"]]
+)
+def test_a_daemon_runs_only_short_commands_on_its_own_memory(memory: Memory, arguments: list[str]) -> None:
+    """Whoever asks for another is left to do it alone."""
+    assert run_command(memory, {"arguments": arguments}) == {}
+
+
+def test_no_library_reports_to_its_makers(tmp_path: Path) -> None:
+    """A process that embeds leaves nothing of ONNX Runtime's telemetry in the user's folders."""
+    code = "from memsync.wiring import make_embedder; make_embedder('minilm', 1).embed_query('heron')"
+    environ = {key: value for key, value in os.environ.items() if not key.startswith(("ORT_", "HF_", "XDG_"))}
+    environ |= {"HOME": str(tmp_path)}
+    command: list[Any] = [sys.executable, "-c", code]
+    subprocess.run(command, env=environ, check=True, timeout=120)
+    assert [path for path in tmp_path.rglob("*") if "icrosoft" in path.name or "onnxruntime" in path.name] == []
