@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _EDIT = "edit"
+MAX_TEXT_CHARS = 64_000_000
+"""Maximum length of a text on standard input; a larger note is not indexed."""
 
 
 def command_of(operation: Operation[Any, Any], offered: Command) -> click.Command:
@@ -203,4 +205,9 @@ def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
         raise UsageError("there is no text to write", hint="Give it as arguments, on standard input, or with --edit.")
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(newline="")  # keep the line ends of the text
-    return _LAST_LINE_END.sub("", sys.stdin.read())
+    text = sys.stdin.read(MAX_TEXT_CHARS + 1)
+    if len(text) > MAX_TEXT_CHARS:
+        raise UsageError(
+            f"the text is longer than {MAX_TEXT_CHARS:,} characters", hint="Save it as a note in the memory root."
+        )
+    return _LAST_LINE_END.sub("", text)

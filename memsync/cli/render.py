@@ -132,7 +132,8 @@ def _conversation(conversation: Conversation, _: Command) -> None:
     thread = conversation.thread
     say(printable(f"{thread.title}  ({thread.path}, {thread.session}, {thread.status or 'active'})"))
     for message in conversation.messages:
-        say(f"\n{printable(message.path)}:{message.start_line}  {printable(message.role)}  {message.time}")
+        time = message.time.replace("T", " ")
+        say(f"\n{printable(message.path)}:{message.start_line}  {printable(message.role)}  {time}")
         say("\n".join(f"  {line}".rstrip() for line in message.text.split("\n")))
 
 
@@ -154,7 +155,7 @@ def _messages(listed: Messages, offered: Command) -> None:
     for message in listed.messages:
         given = message.attributes
         attributes = "  ".join(f"{name}={given[name]}" for name in offered.columns if name in given)
-        rows.append((f"{message.path}:{message.start_line}", message.time, message.role, attributes))
+        rows.append((f"{message.path}:{message.start_line}", message.time.replace("T", " "), message.role, attributes))
     say_table(rows)
 
 

@@ -279,7 +279,7 @@ def _message(note: Note, message: Message) -> ThreadMessage:
 @operation(
     Command(
         "thread list",
-        help="Print the threads, most recently active first; archived ones only with --status archived.",
+        help="Print all threads, archived ones included, most recently active first.",
     )
 )
 def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "") -> Threads:

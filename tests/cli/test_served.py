@@ -71,7 +71,9 @@ def test_a_written_entry_is_written_once_and_its_place_printed(
     assert sum("heron" in each for each in lines) == 1
 
 
-@pytest.mark.parametrize("arguments", [("log",), ("log", "-"), ("remember", "--edit", "x"), ("thread", "append", "t", "user")])
+@pytest.mark.parametrize(
+    "arguments", [("log",), ("log", "-"), ("remember", "--edit", "x"), ("thread", "append", "t", "user")]
+)
 def test_a_text_from_standard_input_or_an_editor_is_left_to_the_client(
     client: Callable[..., int | None], arguments: tuple[str, ...]
 ) -> None:

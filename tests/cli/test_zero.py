@@ -63,3 +63,12 @@ def test_no_library_reports_to_its_makers(tmp_path: Path) -> None:
     command: list[Any] = [sys.executable, "-c", code]
     subprocess.run(command, env=environ, check=True, timeout=120)
     assert [path for path in tmp_path.rglob("*") if "icrosoft" in path.name or "onnxruntime" in path.name] == []
+
+
+def test_standard_input_without_an_end_is_not_read_without_an_end(memory: Memory) -> None:
+    """As much as a text may have, and one character more."""
+    command = [sys.executable, "-m", "memsync", "--root", str(memory.settings.root), "log"]
+    with open("/dev/zero", "rb") as endless:
+        done = subprocess.run(command, stdin=endless, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "longer than 64,000,000 characters" in done.stderr
