@@ -219,7 +219,7 @@ class Workspace:
                 return 0, ()
             with self.syncer.gate.searching():
                 report = self.syncer.refresh(INDEX_SECONDS, places=Places([path]), for_search=True)
-            if path not in self.syncer.lookout.known().stamps:
+            if path not in self.syncer.scanner.known().stamps:
                 if report.pending:
                     return 0, (f"{path} is written, but not indexed yet: indexing takes too long for a write",)
                 return 0, (f"searches do not find {path}: .gitignore or [files] exclude leaves it out",)

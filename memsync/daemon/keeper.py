@@ -26,7 +26,7 @@ REPORT_SECONDS = 3.0
 """If a file changed longer ago than this and no report came, reports get lost."""
 ROOT_RETRY_SECONDS = 5.0
 WATCH_RETRY_SECONDS = 60.0
-SHORTEST_PAUSE_IN_LOOKS = 20
+SHORTEST_PAUSE_IN_SCANS = 20
 """After a comparison of all files the keeper pauses at least this many times as long as the comparison took."""
 SET_SECONDS = 1.0
 """The wall clock and the monotonic clock differ by more only if the wall clock was set or the machine slept."""
@@ -241,7 +241,7 @@ class Keeper:
             retry = self._health.fault("index", error, longest_retry=60.0)
         else:
             self.pending_text = report.pending if places is None else max(self.pending_text, report.pending)
-            pause = SHORTEST_PAUSE_IN_LOOKS * self._memory.syncer.lookout.look_seconds
+            pause = SHORTEST_PAUSE_IN_SCANS * self._memory.syncer.scanner.scan_seconds
             self._on_text(0)  # a search or another process may have committed passages without vectors
             self._health.mended("index")
             self._health.mended("root")
@@ -287,7 +287,7 @@ class Keeper:
         was_set = self._was_clock_set()  # if so, a file's timestamp does not show how long ago it changed
         if self._remote or not self._watches:
             return
-        unwatched = self._watcher.unwatched(self._memory.syncer.lookout.scan.folder_inodes)
+        unwatched = self._watcher.unwatched(self._memory.syncer.scanner.scan.folder_inodes)
         judged = periodic.paths if periodic and not was_set else []
         missed = self._memory.syncer.unreported(judged, REPORT_SECONDS)
         if unwatched:

@@ -20,7 +20,7 @@ from memsync.model.text import still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
-from memsync.search.reranking import Relevance, Reranking, instead
+from memsync.search.reranking import Relevance, Reranking, warning_of
 from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
@@ -154,7 +154,7 @@ class Answering:
         except UnknownModel:  # it is the reranking model, so a search by words would fail as well
             raise
         except EmbedderError as error:
-            warnings.append(instead(error, SEARCHED_BY_WORDS))
+            warnings.append(warning_of(error, SEARCHED_BY_WORDS))
             return self._searcher.search(query, None, relevance, tokens=tokens)
 
     def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
@@ -196,7 +196,7 @@ class Answering:
         except (FilesystemError, IndexBusy, EmbedderError) as error:
             # Indexing is impossible now (disk full, a lock, a damaged tokenizer), but the index can still be searched.
             failed = [Failure("(index)", error.sentences())]
-            report = TextReport(pending=self._syncer.lookout.look().pending, failed=failed)
+            report = TextReport(pending=self._syncer.scanner.compare().pending, failed=failed)
         self._pending_text = report.pending
         if self.live is not None:
             self.live.pending_text = report.pending
@@ -231,7 +231,7 @@ class Answering:
         ]
         advice = "" if self.live else " Run: memsync sync"
         if report.pending:
-            files = max(len(self._syncer.lookout.scan.files), report.pending)
+            files = max(len(self._syncer.scanner.scan.files), report.pending)
             warnings.append(still_indexing(report.pending, files) + advice)
         if report.has_old_dates:
             warnings.append(f"Dates are those of an earlier commit.{advice}")
@@ -270,7 +270,7 @@ class Answering:
                 warnings.append(NO_ANSWER)
                 return None
             except EmbedderError as error:
-                warnings.append(instead(error, SEARCHED_BY_WORDS))
+                warnings.append(warning_of(error, SEARCHED_BY_WORDS))
                 return None
             if near is None:
                 advice = "the first are being computed" if self.live else "run memsync sync"

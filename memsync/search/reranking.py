@@ -47,7 +47,7 @@ def blended(hits: Sequence[Hit], relevance: Sequence[float], weight: float) -> l
     return sorted(read, key=lambda hit: -hit.score)
 
 
-def instead(error: EmbedderError, consequence: str) -> str:
+def warning_of(error: EmbedderError, consequence: str) -> str:
     """Return the warning for an answer without a model that failed, for example `…; searched by words alone`."""
     return sentences(f"{error.message.rstrip('.')}; {consequence}", error.hint)
 
@@ -84,7 +84,7 @@ class Reranking:
         except UnknownModel:
             raise
         except EmbedderError as error:
-            warnings.append(instead(error, "hits are not reranked"))
+            warnings.append(warning_of(error, "hits are not reranked"))
             return None
 
     def _awaited(self, question: str, texts: Sequence[str], patience: float) -> list[float]:

@@ -22,7 +22,7 @@ from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
 from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.order import relevance
-from memsync.sync.plan import FailedFile, Lookout, Outlook, write_failures
+from memsync.sync.plan import FailedFile, Scanner, SyncPlan, write_failures
 from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
 
 BATCH_SECONDS = 0.25
@@ -115,7 +115,7 @@ class Indexer:
         self._clock = clock
         self._gate = gate
         self._writing = threading.Lock()
-        self.lookout = Lookout(files, index, reader.parsed_by, clock)
+        self.scanner = Scanner(files, index, reader.parsed_by, clock)
 
     def refresh(
         self,
@@ -147,32 +147,32 @@ class Indexer:
         work = _Refresh(self._clock, self._clock.monotonic() + deadline_seconds, for_search, progress, pause)
         report = work.report
         while True:
-            outlook = self.lookout.look(places, accept_root=accept_root)
-            work.begin(outlook)
-            is_too_much = outlook.new_changes > max_changes
+            plan = self.scanner.compare(places, accept_root=accept_root)
+            work.begin(plan)
+            is_too_much = plan.new_changes > max_changes
             if is_too_much and not words:
                 break
-            if outlook.changes or outlook.known_failures != outlook.known.failures:
+            if plan.changes or plan.known_failures != plan.known.failures:
                 with self._turn(work) as is_ours:
                     if not is_ours:
                         break
                     # Plan again, because another thread may have indexed some of the files meanwhile.
-                    work.begin(self.lookout.plan(outlook.scan, accept_root=True))
+                    work.begin(self.scanner.plan(plan.scan, accept_root=True))
                     chosen = self._chosen(work, words, max_changes if is_too_much else None)
                     self._apply(chosen, work, on_commit)
-            if is_too_much or not work.awaits_another_look(outlook):
+            if is_too_much or not work.awaits_another_scan(plan):
                 break
         if places is None:  # last, so that a slow git does not keep a search from indexing text
             self._date(work, retry=retry_dates)
-        report.unchanged = max(0, len(self.lookout.known().stamps) - report.added - report.changed)
+        report.unchanged = max(0, len(self.scanner.known().stamps) - report.added - report.changed)
         return report
 
     def has_current_dates(self) -> bool:
         """Tell whether the notes have the dates of git's current HEAD."""
-        return self.lookout.known().dates.are_of(head_state(self._files.root))
+        return self.scanner.known().dates.are_of(head_state(self._files.root))
 
     def _date(self, work: _Refresh, *, retry: bool) -> None:
-        head, known = head_state(self._files.root), self.lookout.known().dates
+        head, known = head_state(self._files.root), self.scanner.known().dates
         seconds = max(SEARCH_SECONDS, work.seconds_left()) if work.for_search else SYNC_SECONDS
         if known.are_of(head) and not (known.reason and (retry or known.are_worth_another_try(seconds))):
             return
@@ -180,7 +180,7 @@ class Indexer:
         if work.for_search and work.seconds_left() <= 0:
             return
         with self._turn(work) as is_ours:
-            if is_ours and self.lookout.known().dates == known:
+            if is_ours and self.scanner.known().dates == known:
                 bring_up_to_date(self._index, self._files.root, head, min(seconds, SYNC_SECONDS))
                 work.report.dated = True
             work.report.has_old_dates = not is_ours
@@ -204,9 +204,9 @@ class Indexer:
 
     def _chosen(self, work: _Refresh, words: Sequence[str], limit: float | None) -> Sequence[Change]:
         """Return all changes; or, with `limit`, up to `limit` changes of files relevant to the question, best first."""
-        changes = work.outlook.changes
+        changes = work.plan.changes
         if words and (limit is not None or len(changes) > MAX_UNSORTED_CHANGES):
-            work.relevance = relevance(changes, work.outlook.scan, words, self._files, self._clock)
+            work.relevance = relevance(changes, work.plan.scan, words, self._files, self._clock)
         if limit is None:
             return changes
         relevant = [change for change in changes if change.path in work.relevance]
@@ -218,7 +218,7 @@ class Indexer:
                 self._commit(batch, work)
                 on_commit(len(batch), work.report.pending)
         work.report_failures()
-        if work.failures != work.outlook.known.failures:
+        if work.failures != work.plan.known.failures:
             with self._index.writing() as writer:
                 write_failures(writer, work.failures.values())
 
@@ -298,11 +298,11 @@ class Indexer:
         except NoteError as error:  # it can disappear without a new file stamp (permissions), so retry every time
             work.fail(path, error, "")
             return
-        known = work.outlook.known.stamps.get(path)
+        known = work.plan.known.stamps.get(path)
         if known and known.digest == stamp.digest and known.parsed_by == self._reader.parsed_by:
             opened.done = _Parsed(change, stamp)
         elif not known or (
-            stillness_needed(stamp.identity, known.size) <= stillness_needed(work.outlook.scan.files[path], known.size)
+            stillness_needed(stamp.identity, known.size) <= stillness_needed(work.plan.scan.files[path], known.size)
         ):
             opened.content, opened.stamp = content, stamp
         # otherwise the file has lost more text since the scan: the next round waits for the end of this save
@@ -319,7 +319,7 @@ class Indexer:
         except BinaryFileError as error:
             # Remove its old text: unlike with an unreadable file, it is certain that the text no longer exists.
             work.fail(path, error, self._reader.parsed_by)
-            return _Parsed(change, opened.stamp, forget=True) if path in work.outlook.known.stamps else None
+            return _Parsed(change, opened.stamp, forget=True) if path in work.plan.known.stamps else None
 
     def _note(self, opened: _Opened, work: _Refresh) -> PreparedNote:
         """Return a note in the form that the index stores, parsed by a worker process or here."""
@@ -336,7 +336,7 @@ class Indexer:
         with self._index.writing() as writer:
             before, after = writer.notes_generation(), writer.generation() + 1
             written = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
-        self.lookout.note_commit(before, after, {p.change.path: self._stamp(p) for p, _ in written})
+        self.scanner.note_commit(before, after, {p.change.path: self._stamp(p) for p, _ in written})
         for parsed, reused in written:
             work.count(parsed, reused)
 
@@ -383,7 +383,7 @@ class _Refresh:
     progress: Progress | None
     pause: Callable[[], None]
     report: TextReport = field(default_factory=TextReport)
-    outlook: Outlook = field(init=False)
+    plan: SyncPlan = field(init=False)
     failures: dict[NotePath, FailedFile] = field(init=False)
     relevance: Mapping[NotePath, int] = field(init=False)
     pool: WorkerPool | None = None
@@ -391,28 +391,28 @@ class _Refresh:
     rounds: int = 0
     patience_seconds: float = LONGEST_WAIT_SECONDS
 
-    def begin(self, outlook: Outlook) -> None:
+    def begin(self, plan: SyncPlan) -> None:
         """Begin to work on the changes of a scan."""
-        self.outlook, self.failures, self.relevance, self.read = outlook, dict(outlook.known_failures), {}, 0
-        self.report.pending = outlook.pending
+        self.plan, self.failures, self.relevance, self.read = plan, dict(plan.known_failures), {}, 0
+        self.report.pending = plan.pending
         self.report_failures()
 
     def report_failures(self) -> None:
         failures = (file.failure for file in self.failures.values())
-        self.report.failed = [*self.outlook.scan.failures, *failures]
+        self.report.failed = [*self.plan.scan.failures, *failures]
 
     def seconds_left(self) -> float:
         return self.deadline - self.clock.monotonic()
 
-    def awaits_another_look(self, outlook: Outlook) -> bool:
+    def awaits_another_scan(self, plan: SyncPlan) -> bool:
         """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
         left = min(self.seconds_left(), self.patience_seconds)
         if self.report.pending == 0 or left <= 0:
             return False
-        if self.report.pending > outlook.put_off:  # a file changed while it was read
+        if self.report.pending > plan.delayed:  # a file changed while it was read
             self.rounds += 1
             return self.rounds < MAX_ROUNDS
-        wait = max(min(outlook.due_seconds, left), SHORTEST_WAIT_SECONDS)
+        wait = max(min(plan.due_seconds, left), SHORTEST_WAIT_SECONDS)
         self.patience_seconds -= wait
         self.clock.sleep(wait)
         return True
@@ -424,7 +424,7 @@ class _Refresh:
 
     def size(self, change: Change) -> int:
         """Return how many bytes must be read for a change."""
-        return 0 if change.type is ChangeType.DELETED else self.outlook.scan.files[change.path][0]
+        return 0 if change.type is ChangeType.DELETED else self.plan.scan.files[change.path][0]
 
     def breathe(self) -> None:
         """Pause for searches and check the deadline. Raises _OutOfTime, Stopped."""
@@ -437,7 +437,7 @@ class _Refresh:
 
     def is_heavy(self, parsed: _Parsed) -> bool:
         """Tell whether a change takes so long to write that it must be committed alone."""
-        known = self.outlook.known.stamps.get(parsed.change.path)
+        known = self.plan.known.stamps.get(parsed.change.path)
         chunks = parsed.note.chunk_count if parsed.note else 0
         return chunks > HEAVY_CHUNKS or (known is not None and known.size > LARGE_BYTES)
 
@@ -449,18 +449,18 @@ class _Refresh:
         """
         rank, relevance = self.rank(change), self.relevance.get(change.path, 0)
         if relevance:
-            return False, -relevance, rank, False, -self.outlook.scan.files[change.path][1]
+            return False, -relevance, rank, False, -self.plan.scan.files[change.path][1]
         return rank == GONE, 0, rank, change.type is ChangeType.ADDED, self.size(change)
 
     def step(self) -> None:
         self.read += 1
         if self.progress is not None:
-            self.progress("reading notes", self.read, len(self.outlook.changes))
+            self.progress("reading notes", self.read, len(self.plan.changes))
 
     def fail(self, path: NotePath, error: Exception, parsed_by: str) -> None:
         """Record a file that cannot be indexed; it is retried if the file, the parser or its settings change."""
         self.report.pending -= 1
-        self.failures[path] = FailedFile(path, str(error), self.outlook.scan.files[path], parsed_by)
+        self.failures[path] = FailedFile(path, str(error), self.plan.scan.files[path], parsed_by)
 
     def count(self, parsed: _Parsed, reused: int) -> None:
         """Count one committed change. A file with unchanged content does not count as a changed note."""

@@ -170,8 +170,8 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """The changes to make now, and how many are delayed (`put_off`); the first of these is due in `due_seconds`.
+class SyncPlan:
+    """The changes to make now, and how many are `delayed`; the first of these is due in `due_seconds`.
 
     `known_failures` are files that failed before and have not changed since.
     """
@@ -179,7 +179,7 @@ class Outlook:
     scan: FileScan
     known: Known
     changes: Sequence[Change]
-    put_off: int
+    delayed: int
     due_seconds: float
     known_failures: Mapping[NotePath, FailedFile]
 
@@ -195,14 +195,14 @@ class Outlook:
     @property
     def pending(self) -> int:
         """How many changes are not in the index yet."""
-        return len(self.changes) + self.put_off
+        return len(self.changes) + self.delayed
 
 
-class Lookout:
+class Scanner:
     """Compares files and index. Safe to call from several threads; simultaneous calls share one scan.
 
-    `scan` is the last full scan. `looked_at` is when it began (monotonic clock), `looked_at_ns` the same by the wall
-    clock, and `look_seconds` how long it took; all are 0 before the first.
+    `scan` is the last full scan. `scanned_at` is when it began (monotonic clock), `scanned_at_ns` the same by the wall
+    clock, and `scan_seconds` how long it took; all are 0 before the first.
     """
 
     def __init__(self, files: NoteFiles, index: Index, parsed_by: str, clock: Clock) -> None:
@@ -211,15 +211,15 @@ class Lookout:
         self._parsed_by = parsed_by
         self._clock = clock
         self._settling = Settling(files)
-        self._looking = threading.Lock()
+        self._scanning = threading.Lock()
         self._guard = threading.RLock()
         self._known = Known(-1, {}, {}, "", KnownDates())
         self.scan = FileScan()
-        self.looked_at = 0.0
-        self.looked_at_ns = 0
-        self.look_seconds = 0.0
+        self.scanned_at = 0.0
+        self.scanned_at_ns = 0
+        self.scan_seconds = 0.0
 
-    def look(self, places: Places | None = None, *, accept_root: bool = False) -> Outlook:
+    def compare(self, places: Places | None = None, *, accept_root: bool = False) -> SyncPlan:
         """Scan all files, or those at `places`, and return the changes to make.
 
         A caller that waits for another thread's scan uses the result of a scan that began after the call, because that
@@ -229,16 +229,16 @@ class Lookout:
         if places is not None:
             return self.plan(self._files.scan(places), accept_root=accept_root)
         called = self._clock.monotonic()
-        with self._looking:
-            if self.looked_at <= called:
+        with self._scanning:
+            if self.scanned_at <= called:
                 began, began_ns = self._clock.monotonic(), self._clock.time_ns()
                 self.scan = self._files.scan()
-                self.looked_at, self.looked_at_ns = began, began_ns
-                self.look_seconds = self._clock.monotonic() - began
+                self.scanned_at, self.scanned_at_ns = began, began_ns
+                self.scan_seconds = self._clock.monotonic() - began
             scan = self.scan
         return self.plan(scan, accept_root=accept_root)
 
-    def plan(self, scan: FileScan, *, accept_root: bool = False) -> Outlook:
+    def plan(self, scan: FileScan, *, accept_root: bool = False) -> SyncPlan:
         """Compare a scan with the current index."""
         with self._guard:
             # Within `reading`, because damaged rows raise errors only when they are used, and `reading` handles them.
@@ -254,7 +254,7 @@ class Lookout:
             if identity != known.root:
                 with self._index.writing() as writer:
                     writer.set_meta("root", identity)
-            return Outlook(scan, known, due, len(changes) - len(due), due_seconds, repeated)
+            return SyncPlan(scan, known, due, len(changes) - len(due), due_seconds, repeated)
 
     def _fails_again(self, failed: FailedFile, scan: FileScan) -> bool:
         """Tell whether a file is unchanged since this parser failed on it; True if the scan did not include it."""

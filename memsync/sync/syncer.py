@@ -107,7 +107,7 @@ class Syncer:
         self.gate = Gate()
         self._workers = workers
         self._indexer = self._indexer_of(index)
-        self.lookout = self._indexer.lookout
+        self.scanner = self._indexer.scanner
         self.refresh = self._indexer.refresh
         self.has_current_dates = self._indexer.has_current_dates
         self._embedding = threading.Lock()
@@ -118,12 +118,12 @@ class Syncer:
     @property
     def scanned_at(self) -> str:
         """When the last full scan began (ISO 8601, UTC); empty before the first."""
-        began_ns = self.lookout.looked_at_ns
+        began_ns = self.scanner.scanned_at_ns
         return datetime.fromtimestamp(began_ns / 1e9, UTC).isoformat(timespec="milliseconds") if began_ns else ""
 
     def age_seconds(self) -> float:
         """Return how long ago the last full scan began; infinity before the first."""
-        began = self.lookout.looked_at
+        began = self.scanner.scanned_at
         return self._clock.monotonic() - began if began else float("inf")
 
     def unreported(self, paths: Sequence[NotePath], older_than_seconds: float) -> list[NotePath]:

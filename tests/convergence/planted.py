@@ -15,7 +15,7 @@ from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.ignore import IgnoreRules
 from memsync.search.freshness import Answering
 from memsync.sync.indexer import TextReport
-from memsync.sync.plan import Lookout, Settling, plan_sync
+from memsync.sync.plan import Scanner, Settling, plan_sync
 
 Plant = Callable[[], AbstractContextManager[Any]]
 
@@ -72,12 +72,12 @@ def _no_racy_window() -> Iterator[None]:
 
 @contextmanager
 def _known_for_good() -> Iterator[None]:
-    read = Lookout.known
+    read = Scanner.known
 
-    def read_once(lookout: Lookout) -> Any:
-        return lookout._known if lookout._known.generation >= 0 else read(lookout)
+    def read_once(scanner: Scanner) -> Any:
+        return scanner._known if scanner._known.generation >= 0 else read(scanner)
 
-    with mock.patch.object(Lookout, "known", read_once):
+    with mock.patch.object(Scanner, "known", read_once):
         yield
 
 

@@ -57,12 +57,12 @@ def test_text_that_a_search_indexed_gets_its_vectors(world: World) -> None:
 
 def test_save_is_waited_for_though_an_earlier_one_was_not_seen_to_end(world: World) -> None:
     """Only a file that is emptied again and again is believed to be empty, not one that was so long ago."""
-    lookout = world.live.memory.syncer.lookout
+    scanner = world.live.memory.syncer.scanner
     world.watcher.mood = Mood.DEAF
     for _ in range(2):
         world.tree.empty("a.md")
-        outlook = lookout.look()
-        assert (outlook.changes, outlook.put_off) == ([], 1)
+        plan = scanner.compare()
+        assert (plan.changes, plan.delayed) == ([], 1)
         world.tree.overwrite("a.md", b"heron mark0001x\n")
         world.clock.sleep(3.0)
 

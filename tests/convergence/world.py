@@ -216,7 +216,7 @@ class World:
         self.watcher.calm()
         untouched = survey(self.tree.root)
         self.clock.sleep(REPORTED_SECONDS)
-        if self.live.memory.syncer.lookout.looked_at <= self.watcher.lost_at:
+        if self.live.memory.syncer.scanner.scanned_at <= self.watcher.lost_at:
             self.clock.sleep(RESCAN_SECONDS)
         with self.fresh() as fresh:
             have, want = (_without_vectors(dump(memory)) for memory in (self.live.memory, fresh))

@@ -58,7 +58,7 @@ def stamp_is_believed_before_the_commit(patch: pytest.MonkeyPatch) -> None:
         for parsed in batch:
             stamp = self._stamp(parsed)
             if stamp is not None:
-                self.lookout.known().stamps[parsed.change.path] = stamp
+                self.scanner.known().stamps[parsed.change.path] = stamp
         real(self, batch, work)
 
     patch.setattr(Indexer, "_commit", commit)

@@ -201,7 +201,7 @@ def test_searches_that_come_during_a_scan_share_the_one_after_it(
     memory.sync()
     before = scans.begun
     queue = Queue()
-    monkeypatch.setattr(memory.syncer.lookout, "_looking", queue)
+    monkeypatch.setattr(memory.syncer.scanner, "_scanning", queue)
     scans.goes_on.clear()
     with ThreadPoolExecutor(9) as pool:
         first = pool.submit(memory.search, '"heron"')
