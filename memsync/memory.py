@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
@@ -28,7 +29,7 @@ PATIENCE_SECONDS = 86_400.0
 """Timeout of a client for the answer to a slow operation."""
 
 
-class MemoryApi:
+class MemoryApi(ABC):
     """The operations of a memory, the same in this process and through its daemon."""
 
     search = Lazy(lambda: features.search.search)
@@ -63,13 +64,13 @@ class MemoryApi:
     notes = Lazy(lambda: features.listing.notes)
     collections = Lazy(lambda: features.listing.collections)
 
+    @abstractmethod
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation and return its result. Raises MemsyncError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self) -> None:
         """Release everything. The memory cannot be used afterwards."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -111,7 +111,7 @@ class Client:
         return number
 
     def _receive(self, number: int, progress: Progress | None) -> dict[str, Any]:
-        """Return the result of a request; skip answers to earlier requests, for which nobody waits any more."""
+        """Return the result of a request; skip late answers to earlier requests."""
         while True:
             message = self._message()
             if message.get("method") == "progress" and progress is not None:

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,7 +41,7 @@ PREFIXES: dict[str, tuple[str, str]] = {
 _Model = TypeVar("_Model")
 
 
-class PooledModel(Generic[_Model]):
+class PooledModel(ABC, Generic[_Model]):
     """A model that is loaded at its first use, and the threads that run it.
 
     Each thread runs one text at a time, without a batch. So the result for a text does not depend on the other texts,
@@ -68,8 +69,8 @@ class PooledModel(Generic[_Model]):
                 self._loaded = (self._load_model(), ThreadPoolExecutor(self._threads, thread_name_prefix="model"))
             return self._loaded
 
-    def _load_model(self) -> _Model:
-        raise NotImplementedError
+    @abstractmethod
+    def _load_model(self) -> _Model: ...
 
 
 class FastembedEmbedder(PooledModel["TextEmbedding"]):

@@ -20,6 +20,33 @@ MAX_TOKENS = 1_000_000
 LATEST_GENERATION = 2**63 - 1
 
 Values = tuple[str, ...]
+Limit = Annotated[
+    int | None,
+    Meta(ge=1, le=MAX_HITS, description="Maximum number of hits. [default: search.limit, 10]"),
+    Cli(("-n",)),
+]
+Tokens = Annotated[
+    int | None, Meta(ge=1, le=MAX_TOKENS, description="Return as many hits as fit into N tokens."), Cli(metavar="N")
+]
+MinScore = Annotated[
+    float | None, Meta(ge=0, le=1, description="Leave out hits with a lower score, from 0 to 1."), Cli(metavar="P")
+]
+Rerank = Annotated[
+    bool, Meta(description="Let a cross-encoder rate the first hits, and blend its rating with their scores.")
+]
+HowFresh = Annotated[
+    str,
+    one_of(
+        Fresh,
+        "How fresh the answer must be: strict (compare all files first), bounded (trust the daemon), "
+        "none (use the index as it is).",
+    ),
+]
+Generation = Annotated[
+    int,
+    Meta(ge=0, le=LATEST_GENERATION, description="Wait until the index has reached generation N."),
+    Cli(metavar="N"),
+]
 
 
 @operation(
@@ -54,36 +81,13 @@ def search(
     memory: Workspace,
     query: Annotated[str, Meta(description="What to look for (docs/search.md)."), Cli(metavar="WORDS", is_text=True)],
     *,
-    limit: Annotated[
-        int | None,
-        Meta(ge=1, le=MAX_HITS, description="Maximum number of hits. [default: search.limit, 10]"),
-        Cli(("-n",)),
-    ] = None,
+    limit: Limit = None,
     mode: Annotated[str | None, one_of(Mode, "Which retrievers answer. [default: search.mode, hybrid]")] = None,
-    tokens: Annotated[
-        int | None,
-        Meta(ge=1, le=MAX_TOKENS, description="Return as many hits as fit into N tokens."),
-        Cli(metavar="N"),
-    ] = None,
-    min_score: Annotated[
-        float | None, Meta(ge=0, le=1, description="Leave out hits with a lower score, from 0 to 1."), Cli(metavar="P")
-    ] = None,
-    rerank: Annotated[
-        bool, Meta(description="Let a cross-encoder rate the first hits, and blend its rating with their scores.")
-    ] = False,
-    fresh: Annotated[
-        str,
-        one_of(
-            Fresh,
-            "How fresh the answer must be: strict (compare all files first), bounded (trust the daemon), "
-            "none (use the index as it is).",
-        ),
-    ] = Fresh.STRICT,
-    generation: Annotated[
-        int,
-        Meta(ge=0, le=LATEST_GENERATION, description="Wait until the index has reached generation N."),
-        Cli(metavar="N"),
-    ] = 0,
+    tokens: Tokens = None,
+    min_score: MinScore = None,
+    rerank: Rerank = False,
+    fresh: HowFresh = Fresh.STRICT,
+    generation: Generation = 0,
     kind: Annotated[Values, Meta(description="Only soul, memory, daily, thread, prompt or note.")] = (),
     tier: Annotated[Values, Meta(description="Only personal, project or task memory.")] = (),
     tag: Annotated[Values, Meta(description="Only notes or items with this tag, or one under it.")] = (),
