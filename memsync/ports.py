@@ -115,6 +115,9 @@ class IndexReader(Protocol):
     def notes_generation(self) -> int:
         """Return the generation of the last write that changed more than vectors."""
 
+    def last_removal(self) -> int:
+        """Return the generation of the last write that deleted a note or replaced its text."""
+
     def stamps(self) -> Mapping[NotePath, IndexedFile]:
         """Return every indexed note with the file stamp of its last reading."""
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
 from memsync.search.reranking import Relevance, Reranking, warning_of
 from memsync.search.retrievals import UsageCounter
-from memsync.search.searcher import Near, Searcher
+from memsync.search.searcher import IndexChanged, Near, Searcher
 from memsync.search.time_hints import of_its_times, without_times
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.indexer import TextReport
@@ -33,6 +34,8 @@ LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
 BACKLOG_SECONDS = 0.5
 """How long a search whose words match nothing may look for them in files that are not indexed yet."""
+MAX_COMPARISONS = 3
+"""How often one question compares the files if text is removed from the index between comparison and search."""
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
@@ -92,9 +95,12 @@ class Answering:
     @contextmanager
     def as_of_now(self) -> Iterator[tuple[IndexReader, int]]:
         """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
-        pending = self.compare().pending
-        with self._index.reading() as reader:
-            yield reader, pending
+        for comparison in range(1, MAX_COMPARISONS + 1):
+            report = self.compare()
+            with self._index.reading() as reader:
+                if report.as_of in (None, reader.last_removal()) or comparison == MAX_COMPARISONS:
+                    yield reader, report.pending
+                    return
 
     def titled(self, name: str) -> list[NotePath]:
         """Return the notes with this title, alias or file name; none if the index cannot be used."""
@@ -124,7 +130,8 @@ class Answering:
                 self._syncer.embed_leftovers()
         warnings += self._await_generation(generation)
         timings = {"scan": (time.perf_counter() - started) * 1000}
-        result = self._search(query, await_near, tokens, warnings)
+        search = partial(self._search, query, await_near, tokens, warnings)
+        report, result = self._as_compared(report, search, lambda: self._freshen(fresh, query.words))
         is_by_word = any("keyword" in hit.ranks for hit in result.hits)
         if report.pending and not is_by_word and query.words and self.live is not None and fresh is Fresh.STRICT:
             left = self._limits.deadline - (time.perf_counter() - started)
@@ -145,17 +152,32 @@ class Answering:
         warnings = [*dict.fromkeys(filter(None, warnings)), *result.warnings]
         return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain)
 
+    def _as_compared(
+        self, report: TextReport, search: Callable[[int | None], SearchResult], compare: Callable[[], TextReport]
+    ) -> tuple[TextReport, SearchResult]:
+        """Search, and compare the files again if text was removed from the index since `report`, see TextReport."""
+        for _ in range(MAX_COMPARISONS - 1):
+            with suppress(IndexChanged):
+                return report, search(report.as_of)
+            report = compare()
+        return report, search(None)
+
     def _search(
-        self, query: Query, await_near: Callable[[], Near | None] | None, tokens: int | None, warnings: list[str]
+        self,
+        query: Query,
+        await_near: Callable[[], Near | None] | None,
+        tokens: int | None,
+        warnings: list[str],
+        as_of: int | None = None,
     ) -> SearchResult:
         relevance = self._relevance(query, warnings)
         try:
-            return self._searcher.search(query, await_near, relevance, tokens=tokens)
+            return self._searcher.search(query, await_near, relevance, tokens=tokens, as_of=as_of)
         except UnknownModel:  # it is the reranking model, so a search by words would fail as well
             raise
         except EmbedderError as error:
             warnings.append(warning_of(error, SEARCHED_BY_WORDS))
-            return self._searcher.search(query, None, relevance, tokens=tokens)
+            return self._searcher.search(query, None, relevance, tokens=tokens, as_of=as_of)
 
     def _relevance(self, query: Query, warnings: list[str]) -> Relevance | None:
         if not query.rerank:

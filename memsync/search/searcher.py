@@ -31,6 +31,10 @@ KEYWORD_DEPTH = 3
 CITATION_TOKENS = 12
 
 
+class IndexChanged(Exception):
+    """Text was removed from the index after it was compared with the files."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """The ranking settings; each field is the `[search]` setting of its name."""
@@ -95,8 +99,9 @@ class Searcher:
         relevance: Relevance | None = None,
         *,
         tokens: int | None = None,
+        as_of: int | None = None,
     ) -> SearchResult:
-        """Answer `query`.
+        """Answer `query`. With `as_of`, raise IndexChanged if the index has another `last_removal`.
 
         `await_near` returns the result of `near`, or None to search by words alone. It is called after the words were
         looked up, so that `near` can run in parallel. `relevance` rates the first hits; if it returns None, they keep
@@ -105,6 +110,8 @@ class Searcher:
         """
         timer = _Timer()
         with self._index.reading() as index:
+            if as_of is not None and index.last_removal() != as_of:
+                raise IndexChanged
             mode, pool = self._candidates(index, query, await_near, timer)
             question = QuestionWords.of(query.text, index.word_weights(query.words), query.times)
         ranked, chance = self._ranked(query, mode, pool, question)

@@ -48,6 +48,7 @@ class TextReport:
     """The result of one refresh. `paths` are the changed notes; `pending` counts the changes still to be indexed.
 
     `dated`: notes got new dates from git's HEAD; `has_old_dates`: notes still have the dates of an earlier HEAD.
+    `last_removal` is that of the index which was compared with the files; see `as_of`.
     """
 
     added: int = 0
@@ -60,6 +61,16 @@ class TextReport:
     paths: list[NotePath] = field(default_factory=list)
     dated: bool = False
     has_old_dates: bool = False
+    last_removal: int | None = None
+
+    @property
+    def as_of(self) -> int | None:
+        """The `last_removal` of an index that has the text of all files; None if no index is known to have it.
+
+        A later removal may have been decided before this comparison: a note whose folder was away and is back again
+        can be deleted from the index after it was found unchanged.
+        """
+        return None if self.pending else self.last_removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +346,12 @@ class Indexer:
         check = work.check if len(batch) == 1 and work.is_heavy(batch[0]) else lambda: None
         with self._index.writing() as writer:
             before, after = writer.notes_generation(), writer.generation() + 1
+            removal_before = writer.last_removal()
             written = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
-        self.scanner.note_commit(before, after, {p.change.path: self._stamp(p) for p, _ in written})
+            removal = writer.last_removal()
+        self.scanner.note_commit(before, after, removal, {p.change.path: self._stamp(p) for p, _ in written})
+        if work.report.last_removal == removal_before:  # no other process or thread has removed text in between
+            work.report.last_removal = removal
         for parsed, reused in written:
             work.count(parsed, reused)
 
@@ -394,7 +409,7 @@ class _Refresh:
     def begin(self, plan: SyncPlan) -> None:
         """Begin to work on the changes of a scan."""
         self.plan, self.failures, self.relevance, self.read = plan, dict(plan.known_failures), {}, 0
-        self.report.pending = plan.pending
+        self.report.pending, self.report.last_removal = plan.pending, plan.known.last_removal
         self.report_failures()
 
     def report_failures(self) -> None:

@@ -160,9 +160,10 @@ def write_failures(writer: IndexWriter, failures: Iterable[FailedFile]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The state of the files according to the index, as of one notes generation."""
+    """The state of the files according to the index, as of one notes generation; `last_removal` as in IndexReader."""
 
     generation: int
+    last_removal: int
     stamps: dict[NotePath, IndexedFile]
     failures: Mapping[NotePath, FailedFile]
     root: str
@@ -213,7 +214,7 @@ class Scanner:
         self._settling = Settling(files)
         self._scanning = threading.Lock()
         self._guard = threading.RLock()
-        self._known = Known(-1, {}, {}, "", KnownDates())
+        self._known = Known(-1, 0, {}, {}, "", KnownDates())
         self.scan = FileScan()
         self.scanned_at = 0.0
         self.scanned_at_ns = 0
@@ -268,15 +269,22 @@ class Scanner:
             generation = reader.notes_generation()
             if generation != self._known.generation:
                 self._known = Known(
-                    generation, dict(reader.stamps()), read_failures(reader), reader.meta("root"), read_dates(reader)
+                    generation,
+                    reader.last_removal(),
+                    dict(reader.stamps()),
+                    read_failures(reader),
+                    reader.meta("root"),
+                    read_dates(reader),
                 )
             return self._known
 
-    def note_commit(self, before: int, after: int, stamps: Mapping[NotePath, IndexedFile | None]) -> None:
+    def note_commit(
+        self, before: int, after: int, last_removal: int, stamps: Mapping[NotePath, IndexedFile | None]
+    ) -> None:
         """Update the known state after a commit by this process; a stamp of None means that the note was deleted.
 
-        `before` and `after` are notes generations. This saves reading all stamps again. Does nothing if another
-        process or thread wrote meanwhile.
+        `before` and `after` are notes generations, `last_removal` is the one after the commit. This saves reading all
+        stamps again. Does nothing if another process or thread wrote meanwhile.
         """
         with self._guard:
             if before != self._known.generation:
@@ -286,7 +294,7 @@ class Scanner:
                     self._known.stamps.pop(path, None)
                 else:
                     self._known.stamps[path] = stamp
-            self._known = replace(self._known, generation=after)
+            self._known = replace(self._known, generation=after, last_removal=last_removal)
 
     def _check_root(self, scan: FileScan, known: Known) -> None:
         """Raise RootError if no indexed note exists, so that an unmounted disk or a moved root deletes nothing."""

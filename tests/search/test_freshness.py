@@ -12,9 +12,11 @@ import pytest
 
 from memsync.memory import Memory
 from memsync.model.answer import SearchResult
+from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.search import freshness
-from memsync.search.freshness import Limits
+from memsync.search.freshness import Answering, Limits
+from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder
 from tests.search.test_still_indexing import Backlog
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
@@ -222,6 +224,66 @@ def test_search_never_uses_a_scan_that_began_before_it(memory: Memory, write: Wr
         before = scans.begun
         assert paths(memory.search(f'"word{number}"')) == [f"{number}.md"]
         assert scans.begun == before + 1
+
+
+def late_deletion(memory: Memory, path: str, method: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Delete a note from the index as late as another thread may: when the files have just been compared, once."""
+    done: list[int] = []
+    compare = getattr(Answering, method)
+
+    def overtaken(answering: Answering, *arguments: Any) -> TextReport:
+        report: TextReport = compare(answering, *arguments)
+        if not done:
+            with memory.index.writing() as writer:
+                writer.delete_note(NotePath(path), lambda: None)
+            done.append(report.pending)
+        return report
+
+    monkeypatch.setattr(Answering, method, overtaken)
+    return done
+
+
+def test_deletion_that_is_committed_late_takes_no_hit_from_a_search(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder was away when another thread looked, and was back when this search looked: its notes are found."""
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    done = late_deletion(memory, "a.md", "_freshen", monkeypatch)
+    result = memory.search('"heron"')
+    assert (done, paths(result), result.freshness.pending_text, result.warnings) == ([0], ["a.md"], 0, ())
+
+
+def test_deletion_that_is_committed_late_takes_no_note_from_a_list(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only reads the index compares the files again, too."""
+    write("a.md", "The heron nests.\n")
+    memory.sync()
+    done = late_deletion(memory, "a.md", "compare", monkeypatch)
+    assert [note.path for note in memory.notes().notes] == ["a.md"]
+    assert done == [0]
+
+
+def test_search_ends_even_if_the_index_changes_each_time(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compares the files so often, and then answers from what is there."""
+    write("a.md", "The heron nests.\n")
+    write("b.md", "The bittern booms.\n")
+    memory.sync()
+    compare, compared = Answering._freshen, []
+
+    def overtaken(answering: Answering, *arguments: Any) -> TextReport:
+        report = compare(answering, *arguments)
+        with memory.index.writing() as writer:
+            writer.delete_note(NotePath("b.md"), lambda: None)
+        compared.append(report.pending)
+        return report
+
+    monkeypatch.setattr(Answering, "_freshen", overtaken)
+    assert paths(memory.search('"heron"')) == ["a.md"]
+    assert compared == [0] * freshness.MAX_COMPARISONS
 
 
 def test_savers_and_searchers_at_once_each_find_what_they_saved(served: Served, write: Write) -> None:

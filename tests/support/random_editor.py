@@ -80,21 +80,17 @@ class Editor:
             known = [*self._past.get(path, ()), *([self._files[path]] if path in self._files else ())]
         return any(text in version.content.decode() for version in known if version.until >= since)
 
-    def settled_word(self) -> tuple[str, str]:
-        """Return a file whose last change is complete, and a word that only it holds; empty when there is none."""
+    def settled(self) -> tuple[str, Version] | None:
+        """Return the file whose last change was completed most recently, with what it holds; None if there is none."""
         with self._guard:
             now = time.monotonic()
             done = [(path, version) for path, version in self._files.items() if version.complete <= now]
-        if not done:
-            return "", ""
-        path, version = max(done, key=lambda found: found[1].complete)
-        return path, version.word
+        return max(done, key=lambda found: found[1].complete, default=None)
 
-    def still_holds(self, path: str, word: str) -> bool:
-        """Tell whether a file has not been touched since it got this word."""
+    def is_untouched(self, path: str, version: Version) -> bool:
+        """Tell whether a file still is what `settled` returned; a file that was away and came back is not."""
         with self._guard:
-            version = self._files.get(path)
-            return version is not None and version.word == word and version.until == float("inf")
+            return self._files.get(path) is version
 
     # ------------------------------------------------------------------------------------------ changes
 

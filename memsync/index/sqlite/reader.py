@@ -75,6 +75,10 @@ class SqliteReader:
         """Return the generation of the last write that changed more than vectors."""
         return int(self.meta("notes_generation") or 0)
 
+    def last_removal(self) -> int:
+        """Return the generation of the last write that deleted a note or replaced its text."""
+        return int(self.meta("last_removal") or 0)
+
     def meta(self, key: str) -> str:
         """Return the value stored under a key, or an empty string."""
         return str(self._value("SELECT value FROM meta WHERE key = ?", (key,)) or "")

@@ -139,6 +139,8 @@ class SqliteWriter(SqliteReader):
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
         for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
             old.setdefault((row[1], row[-1]), []).append(row)
+        if old:
+            self._note_removal()
         new = []
         for chunk in note.chunks:
             same = old.get((chunk.passage, chunk.words)) if old else None
@@ -219,6 +221,7 @@ class SqliteWriter(SqliteReader):
         note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
             return
+        self._note_removal()
         self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
         self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
@@ -400,6 +403,9 @@ class SqliteWriter(SqliteReader):
     def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
         rows = ((passage_id, to_int8(value)) for passage_id, value in values)
         self._db.executemany(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
+
+    def _note_removal(self) -> None:
+        self._put_meta("last_removal", str(self.generation() + 1))
 
     def _put_meta(self, key: str, value: str) -> None:
         self._db.execute(
