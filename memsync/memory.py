@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from memsync import features
 from memsync.client.connection import MAYBE_WRITTEN, Client
-from memsync.errors import ODD_ERRORS, AnswerLost, IndexDamaged
+from memsync.errors import ODD_ERRORS, AnswerLost, IndexDamaged, MemsyncError
 from memsync.model.json import from_json, to_json
 from memsync.operation import Lazy, Operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
@@ -116,6 +116,8 @@ class Memory(Workspace, MemoryApi):
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
+        if self.is_closed:
+            raise MemsyncError("this memory is closed", hint="Open it again: Memory.open(…)")
         arguments = operation.bind(args, kwargs)
         work: Callable[[], R] = partial(operation.function, self, **arguments)
         if operation.writes:  # never retried: it may have written something before it met the damage

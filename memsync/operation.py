@@ -149,16 +149,21 @@ class Parameter(NamedTuple):
         return tuple((self.meta.extra_json_schema or {}).get("enum", ()))
 
     @property
+    def bounds(self) -> str:
+        """The bounds of a number, such as `from 1 to 100`; empty if there are none."""
+        low, high = self.meta.ge, self.meta.le
+        from_low = "" if low is None else f"from {low:,}"
+        return from_low if high is None or high >= 2**53 else f"{from_low} to {high:,}".lstrip()
+
+    @property
     def wanted(self) -> str:
         """What a value must be, in the words of an error."""
         if self.choices:
             *first, last = filter(None, self.choices)
             return f"{', '.join(first)} or {last}"
-        kind, low, high = self.value_type, self.meta.ge, self.meta.le
+        kind = self.value_type
         if kind in (int, float):
-            name = "a whole number" if kind is int else "a number"
-            from_low = f" from {low:,}" if low is not None else ""
-            return name + from_low + (f" to {high:,}" if high is not None else "")
+            return f"{'a whole number' if kind is int else 'a number'} {self.bounds}".rstrip()
         default = "a list of texts" if get_origin(kind) is tuple else "an object"
         return {bool: "true or false", str: "text"}.get(kind, default)
 
@@ -233,12 +238,17 @@ class Operation(Generic[P, R]):
     # ---------------------------------------------------------------------------------------- arguments
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, without those that are left out. Raises TypeError, UsageError."""
+        """Return the arguments of a call by name, converted as `arguments_from` does, without those that are left out.
+
+        Raises TypeError as a call of a function does, and UsageError for a value of a wrong type or out of bounds.
+        """
         bound = inspect.signature(self.function).bind(None, *args, **kwargs).arguments
-        arguments = dict(list(bound.items())[1:])
-        for name, value in arguments.items():
-            self._check(self.parameters[name], value)
-        return arguments
+        given = dict(list(bound.items())[1:])
+        return {
+            name: value if self.parameters[name].is_callback else self._converted(self.parameters[name], _sound(value))
+            for name, value in given.items()
+            if value is not None or self.parameters[name].is_needed
+        }
 
     def arguments_from(
         self, values: Mapping[str, Any], *, called: str = "", allowed: tuple[str, ...] | None = None
@@ -342,11 +352,11 @@ def _wrong(parameter: Parameter) -> UsageError:
 
 
 def _sound(value: Any) -> Any:
-    """Return a JSON value without half a surrogate pair in any text."""
+    """Return a JSON value without half a surrogate pair in any text; tuples become lists."""
     if isinstance(value, str):
         return encodable(value)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_sound(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {_sound(name): _sound(item) for name, item in value.items()}
     return value

@@ -71,6 +71,7 @@ class Workspace:
         cache: VectorCache | None = None,
         processes: int = 1,
     ) -> None:
+        self.is_closed = False
         self.settings = settings
         self.index = index
         self._cache = cache
@@ -101,6 +102,7 @@ class Workspace:
 
     def close(self) -> None:
         """Release the model and the index. The memory cannot be used afterwards."""
+        self.is_closed = True
         self.usage.flush()
         self.models.close()  # first, so that no thread keeps waiting for a model
         self.reranking.close()

@@ -77,20 +77,23 @@ def test_it_is_called_from_python_here_and_through_the_daemon(shout: Any, own: M
         ({"times": 4}, "times must be a whole number from 1 to 3"),
         ({"times": 0}, "times must be a whole number from 1 to 3"),
         ({"how": "shrill"}, "how must be loud or soft"),
+        ({"times": "2"}, "times must be a whole number from 1 to 3"),
+        ({"word": 7}, "word must be text"),
     ],
 )
 def test_a_bound_is_the_same_everywhere(
     shout: Any, own: MemoryApi, served: Served, arguments: dict[str, Any], said: str
 ) -> None:
     """In Python, on the socket and for a model, one message says what a value must be."""
+    arguments = {"word": "heron", **arguments}
     with pytest.raises(UsageError, match=said):
-        shout(own, "heron", **arguments)
+        shout(own, **arguments)
     with served.peer() as peer:
-        assert peer.ask("shout", word="heron", **arguments)["error"]["message"] == said
+        assert peer.ask("shout", **arguments)["error"]["message"] == said
 
     async def call() -> Any:
         async with Client(make_server(Fixed(own), read_only=False)) as client:
-            return await client.call_tool("memory_shout", {"word": "heron", **arguments})
+            return await client.call_tool("memory_shout", arguments)
 
     if "times" in arguments:
         assert said in anyio.run(call).content[0].text
@@ -131,7 +134,7 @@ def test_it_is_a_command(shout: Any, run: Callable[..., Done]) -> None:
     shown = " ".join(run("shout", "--help").out.split())
     for text in (
         "Usage: memsync shout [OPTIONS] WORD Shout a word, a number of times. memsync shout heron --times 2",
-        "-t, --times INTEGER RANGE How often. [default: 1; 1<=x<=3]",
+        "-t, --times NUMBER How often. [from 1 to 3] [default: 1]",
         "--how [loud|soft] How loud. [default: loud]",
     ):
         assert text in shown
@@ -140,7 +143,7 @@ def test_it_is_a_command(shout: Any, run: Callable[..., Done]) -> None:
     assert json.loads(run("shout", "heron", "--how", "soft", "--json").out)["shout"][0]["value"] == "heron"
     bad = run("shout", "heron", "--times", "4")
     assert (bad.code, bad.out) == (2, "")
-    assert "4 is not in the range 1<=x<=3" in bad.err
+    assert "'4' is not a whole number from 1 to 3" in bad.err
 
 
 def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, memory: Memory) -> None:

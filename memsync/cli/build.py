@@ -27,6 +27,8 @@ _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _EDIT = "edit"
 MAX_TEXT_CHARS = 64_000_000
 """Maximum length of a text on standard input; a larger note is not indexed."""
+MAX_SERVED_CHARS = 100_000
+"""Longer texts are written by this process. JSON takes up to six bytes a character, and a request a million bytes."""
 
 
 def command_of(operation: Operation[Any, Any], offered: Command) -> click.Command:
@@ -34,7 +36,7 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
 
     def callback(context: click.Context, /, as_json: bool, **given: Any) -> None:
         arguments = {**arguments_of(context, operation, given), **offered.fixed}
-        is_here = offered.runs_here or operation.is_local
+        is_here = offered.runs_here or operation.is_local or _is_long(arguments)
         try:
             with (opened_here if is_here else opened)(context) as memory:
                 result = run_on(memory, operation, arguments)
@@ -112,6 +114,7 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         return click.option(*flags, parameter.name, is_flag=True, help=parameter.help)
     default = parameter.default
     is_shown = bool(default) and "[default:" not in parameter.help
+    bounds = f" [{parameter.bounds}]" if parameter.bounds else ""
     if isinstance(default, str):
         default = str(default)  # click prints the name of an enum's member
     return click.option(
@@ -120,7 +123,7 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         type=_click_type(parameter),
         metavar=cli.metavar or ("VALUE" if get_origin(kind) is tuple else None),
         multiple=get_origin(kind) is not None,
-        help=parameter.help,
+        help=parameter.help + bounds,
         default=default if is_shown else None,
         show_default=is_shown,
     )
@@ -141,15 +144,30 @@ def _metavar(parameter: Parameter) -> str:
 
 
 def _click_type(parameter: Parameter) -> Any:
-    kind, meta = parameter.value_type, parameter.meta
+    kind = parameter.value_type
     if parameter.choices:
         return click.Choice([choice for choice in parameter.choices if choice])
-    if kind is int:
-        low, high = (None if bound is None or bound >= 2**53 else int(bound) for bound in (meta.ge, meta.le))
-        return click.IntRange(low, high)
-    if kind is float:
-        return click.FloatRange(meta.ge, meta.le)
-    return click.STRING
+    return _Number(parameter) if kind in (int, float) else click.STRING
+
+
+class _Number(click.ParamType[Any]):
+    """A number within the bounds of a parameter; errors say what it must be in the words of every other door."""
+
+    name = "number"
+
+    def __init__(self, parameter: Parameter) -> None:
+        self._parameter = parameter
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number that a text stands for."""
+        low, high = self._parameter.meta.ge, self._parameter.meta.le
+        try:
+            number = self._parameter.value_type(value)
+        except ValueError:
+            number = None
+        if number is None or not (low is None or number >= low) or not (high is None or number <= high):
+            self.fail(f"{value!r} is not {self._parameter.wanted}", param, ctx)
+        return number
 
 
 # ----------------------------------------------------------------------------------------------- arguments
@@ -173,8 +191,27 @@ def arguments_of(context: click.Context, operation: Operation[Any, Any], given: 
         if parameter.cli.names and value:  # paths, which become relative to the memory root
             convert = getattr(here(context), parameter.cli.names)
             value = tuple(map(convert, value)) if isinstance(value, tuple) else convert(value)
+        if operation.writes and isinstance(value, str):
+            _check_encoding(value, _metavar(parameter))
         arguments[name] = value
     return arguments
+
+
+def _is_long(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a text may be too long for a request to the daemon."""
+    return any(isinstance(value, str) and len(value) > MAX_SERVED_CHARS for value in arguments.values())
+
+
+def _check_encoding(text: str, name: str) -> None:
+    """Raise UsageError if the bytes of a text were not in the terminal's encoding: it would be written with gaps."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        wrong = text[error.start].encode("utf-8", "surrogateescape").hex()
+        raise UsageError(
+            f"{name} is not UTF-8 text: the byte 0x{wrong} after {error.start:,} characters",
+            hint="Convert it first, for example: iconv -f latin1 -t utf-8",
+        ) from None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -203,8 +240,8 @@ def text_of(words: tuple[str, ...], *, edit: bool = False) -> str:
         return " ".join(words)
     if sys.stdin.isatty() and not words:
         raise UsageError("there is no text to write", hint="Give it as arguments, on standard input, or with --edit.")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(newline="")  # keep the line ends of the text
+    if isinstance(sys.stdin, io.TextIOWrapper):  # keep the line ends, and other bytes than text for `_check_encoding`
+        sys.stdin.reconfigure(newline="", errors="surrogateescape")
     text = sys.stdin.read(MAX_TEXT_CHARS + 1)
     if len(text) > MAX_TEXT_CHARS:
         raise UsageError(

@@ -14,6 +14,7 @@ from memsync import __version__
 from memsync.cli.arguments import arranged
 from memsync.cli.common import Invocation
 from memsync.cli.entry import (
+    GLOBAL_OPTIONS,
     INTERRUPTED,
     INTERRUPTED_EXIT_CODE,
     READING,
@@ -193,7 +194,12 @@ def run(arguments: list[str], invocation: Invocation | None = None) -> int:
         return error.exit_code
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else "memsync"
-        report(UsageError(error.format_message().rstrip("."), hint=f"See: {path} --help"))
+        message, hint = error.format_message(), f"See: {path} --help"
+        if isinstance(error, click.NoSuchOption) and path == "memsync":
+            hint = f"Only {', '.join(GLOBAL_OPTIONS)} may come before the command. {hint}"
+            if error.option_name == "--json":  # click suggests --version
+                message = error.message
+        report(UsageError(message.rstrip("."), hint=hint))
         return error.exit_code
     except click.ClickException as error:
         report(MemsyncError(error.format_message()))

@@ -109,11 +109,13 @@ class _Through(StringIO):
         return sys.stderr.write(text)
 
 
-def say_table(rows: Sequence[Sequence[str]]) -> None:
+def say_table(rows: Sequence[Sequence[str]], if_none: str = "") -> None:
     """Print rows of cells, two spaces apart. On a terminal columns are aligned, and the widest are cut to fit it.
 
-    The first column is cut last: it names what the next command may be about.
+    The first column is cut last: it names what the next command may be about. Without rows it remarks `if_none`.
     """
+    if not rows and if_none:
+        remark(if_none)
     cells = [[printable(cell) for cell in row] for row in rows]
     columns = width()
     if not columns or not cells:

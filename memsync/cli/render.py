@@ -98,12 +98,16 @@ def _notes(listed: Notes, _: Command) -> None:
 def _preferences(preferences: Sequence[Preference], _: Command) -> None:
     for preference in preferences:
         say(printable(f"{preference.key}: {preference.value}"))
+    if not preferences:
+        remark("no preference is set")
 
 
 def _patterns(patterns: Sequence[Pattern], _: Command) -> None:
     for pattern in patterns:
         details = " ".join(filter(None, (f"{pattern.confidence:.2f}", f"{pattern.count}x", pattern.type, pattern.key)))
         say(f"{printable(pattern.path)}:{pattern.line}  {printable(pattern.text)}  ({printable(details)})")
+    if not patterns:
+        remark("no pattern matches")
 
 
 def _context(context: Context, _: Command) -> None:
@@ -125,7 +129,7 @@ def _threads(listed: Threads, _: Command) -> None:
         name = thread.path.removeprefix("threads/").removesuffix(".md") if is_terminal() else thread.path
         columns = (name, thread.title, table_day(thread.last_active), thread.status, session, thread.user)
         rows.append((*columns, _used(thread.usage)))
-    say_table(rows)
+    say_table(rows, "no thread matches")
 
 
 def _conversation(conversation: Conversation, _: Command) -> None:
@@ -142,7 +146,7 @@ def _sessions(listed: Sessions, _: Command) -> None:
     for session in listed.sessions:
         columns = (session.session, table_day(session.last_active), session.status, session.user, session.project)
         rows.append((*columns, f"{count(len(session.threads), 'thread')}, {_used(session.usage)}"))
-    say_table(rows)
+    say_table(rows, "no session matches")
 
 
 def _costs(costs: Costs, _: Command) -> None:
@@ -156,7 +160,7 @@ def _messages(listed: Messages, offered: Command) -> None:
         given = message.attributes
         attributes = "  ".join(f"{name}={given[name]}" for name in offered.columns if name in given)
         rows.append((f"{message.path}:{message.start_line}", message.time.replace("T", " "), message.role, attributes))
-    say_table(rows)
+    say_table(rows, "no message matches")
 
 
 def _used(usage: Usage) -> str:
@@ -204,7 +208,7 @@ def _duplicates(duplicates: Duplicates, _: Command) -> None:
 
 
 def _stale(stale: Stale, _: Command) -> None:
-    say_table([(note.path, note.last_active, _use(note)) for note in stale.notes])
+    say_table([(note.path, note.last_active, _use(note)) for note in stale.notes], "no note is stale")
     if not stale.warnings:
         since = stale.counted_since[:10]
         remark(f"Retrievals have been counted since {since}." if since else "No retrievals were counted yet.")
@@ -215,7 +219,7 @@ def _collections(listed: Collections, _: Command) -> None:
     for folder in listed.collections:
         description = " - ".join(filter(None, (folder.title, folder.description)))
         rows.append((folder.folder, f"{count(folder.notes, 'note')}, last {folder.last_active}", description))
-    say_table(rows)
+    say_table(rows, "no folder has notes")
 
 
 def _stats(stats: Stats, _: Command) -> None:

@@ -103,7 +103,10 @@ class Client:
         number = next(self._numbers)
         request = wire.encode({"id": number, "method": method, "params": params})
         if len(request) > wire.MAX_REQUEST_BYTES:
-            raise UsageError("the question is larger than a megabyte", hint="Ask a shorter question.")
+            raise UsageError(
+                f"the daemon takes at most {wire.MAX_REQUEST_BYTES:,} bytes in one request",
+                hint="Shorten the text, or work without the daemon: daemon.use = false.",
+            )
         try:
             self._socket.sendall(request)
         except OSError as error:

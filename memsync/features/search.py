@@ -28,9 +28,7 @@ Limit = Annotated[
 Tokens = Annotated[
     int | None, Meta(ge=1, le=MAX_TOKENS, description="Return as many hits as fit into N tokens."), Cli(metavar="N")
 ]
-MinScore = Annotated[
-    float | None, Meta(ge=0, le=1, description="Leave out hits with a lower score, from 0 to 1."), Cli(metavar="P")
-]
+MinScore = Annotated[float | None, Meta(ge=0, le=1, description="Leave out hits with a lower score."), Cli(metavar="P")]
 Rerank = Annotated[
     bool, Meta(description="Let a cross-encoder rate the first hits, and blend its rating with their scores.")
 ]

@@ -255,7 +255,7 @@ def _why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -
     if likely:
         return (f"none of {len(likely)} hits fits into {tokens} tokens",)
     if hits:
-        return (f"the best hit has a score of {hits[0].score:.2f}, which is too low: --min-score 0 shows it",)
+        return (f"the best hit has a score of {hits[0].score:.2f}, which is too low (see min_score)",)
     return ()
 
 

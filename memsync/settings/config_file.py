@@ -123,6 +123,12 @@ def _read_found(path: str) -> tuple[bytes, str]:
     return content, ""
 
 
+def without_our_table(folder: str) -> str:
+    """Return the path of a config file in a folder that is not memsync's, or empty: its user may have meant it."""
+    path = os.path.join(folder, NAME)
+    return path if os.path.isfile(path) and not any(_read_found(path)) else ""
+
+
 def name_in(folder: str) -> str:
     """Return the name of memsync's config file in a folder; if there is none, a free name for it."""
     for name in NAMES:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings.config_file import NAME as CONFIG_NAME
-from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own
+from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import expanded, keep_dir, resolve_index_dir, resolve_root, root_of
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
@@ -259,8 +259,10 @@ def _no_root(files: _Files) -> ConfigError:
     if files.over is not None:
         hint = "Set root under [memsync] in it, or name a folder with --root."
         return ConfigError(f"{files.over.path} does not set a memory root", hint=hint)
+    other = without_our_table(os.getcwd())
+    reason = f"{other} has no [memsync] table" if other else "no config.toml or memsync.toml in this folder or above"
     return ConfigError(
-        "no memory root: found no config.toml or memsync.toml with a [memsync] table in this folder or above",
+        f"no memory root: {reason}",
         hint="\n".join([*files.warnings, "Run memsync init, or name a folder with --root, or a file with --config."]),
     )
 
@@ -369,7 +371,15 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Return a warning for each MEMSYNC_ variable that is not a setting: it may belong to another program."""
     names = {setting.variable for setting in SETTINGS} | {"MEMSYNC_CONFIG"}
     unknown = sorted(name for name in environ if name.startswith("MEMSYNC_") and name not in names)
-    return [f"{name} is ignored: it is not a setting. {nearest(name, sorted(names))}" for name in unknown]
+    return [f"{name} is ignored: it is not a setting. {_similar_variable(name, names)}" for name in unknown]
+
+
+def _similar_variable(name: str, names: set[str]) -> str:
+    import difflib
+
+    rests = [known.removeprefix("MEMSYNC_") for known in sorted(names)]
+    close = difflib.get_close_matches(name.removeprefix("MEMSYNC_"), rests, n=1)
+    return f"Did you mean MEMSYNC_{close[0]}?" if close else "memsync config show lists them."
 
 
 def _check_trust(

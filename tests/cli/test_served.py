@@ -13,7 +13,7 @@ from memsync.cli.main import run, run_command
 from memsync.cli.output import KEPT
 from memsync.client.connection import MAYBE_WRITTEN, Client
 from memsync.daemon import methods
-from memsync.errors import AnswerLost
+from memsync.errors import AnswerLost, UsageError
 from memsync.memory import Memory
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
 
@@ -129,3 +129,15 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
     with served.connect() as memory, pytest.raises(AnswerLost) as error:
         memory.log("a heron")
     assert error.value.hint == MAYBE_WRITTEN
+
+
+def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is without a daemon; Python is told what the limit is."""
+    monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
+    text = "a long line\n" * 100_000
+    with served.connect() as remote, pytest.raises(UsageError, match="at most 1,000,000 bytes"):
+        remote.new_note("long", text)
+    assert run(["note", "new", "long", text]) == 0
+    assert (served.settings.root / "long.md").read_text() == f"# Long\n\n{text}"

@@ -34,7 +34,7 @@ def test_nought_is_refused_where_it_means_nothing(
 ) -> None:
     """It is not taken for the default."""
     assert run(["--root", str(memory.settings.root), *arguments]) == 2
-    assert "0 is not in the range" in capsys.readouterr().err
+    assert "is not a whole number from 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["get"], ["thread", "show"], ["thread", "append"], ["note", "new"]])
@@ -63,6 +63,26 @@ def test_no_library_reports_to_its_makers(tmp_path: Path) -> None:
     command: list[Any] = [sys.executable, "-c", code]
     subprocess.run(command, env=environ, check=True, timeout=120)
     assert [path for path in tmp_path.rglob("*") if "icrosoft" in path.name or "onnxruntime" in path.name] == []
+
+
+def test_text_in_another_encoding_is_refused_and_not_written_with_gaps(memory: Memory) -> None:
+    """As an argument and on standard input; the error says which byte, and how to convert it."""
+    root = str(memory.settings.root)
+    for words, given in ((["caf\udce9"], b""), (["-"], b"caf\xe9")):
+        command = [sys.executable, "-m", "memsync", "--root", root, "log", *words]
+        done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"TEXT is not UTF-8 text: the byte 0xe9 after 3 characters" in done.stderr
+    assert not list(Path(root).rglob("*.md"))
+
+
+def test_lists_without_a_row_say_so(memory: Memory, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, so that a pipe gets nothing, and not beside JSON."""
+    root = ["--root", str(memory.settings.root)]
+    assert run([*root, "thread", "list", "--status", "nosuch"]) == 0
+    assert capsys.readouterr() == ("", "memsync: no thread matches\n")
+    assert run([*root, "thread", "list", "--json"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_standard_input_without_an_end_is_not_read_without_an_end(memory: Memory) -> None:

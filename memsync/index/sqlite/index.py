@@ -286,7 +286,8 @@ class SqliteIndex:
                 return
             _close(self._writer)
             self._reopen()
-            self._warnings.append("the index was removed or replaced while in use")
+            if not inode:  # a file in its place is a rebuilt index
+                self._warnings.append("the index was removed while in use")
 
 
 class _ThreadReader(threading.local):
