@@ -16,35 +16,23 @@ from msgspec.structs import replace
 
 from memsync.errors import MemsyncError, NoThread, UsageError
 from memsync.model.filters import Filters
-from memsync.model.query import EmbeddingSpace, Query
+from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
 from memsync.model.status import Status
 from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.model.written import Written
-from memsync.notes.chunk import ChunkLimits
-from memsync.notes.files import NoteFiles, Places
-from memsync.notes.parse import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
-from memsync.search.freshness import Answering, Limits
-from memsync.search.query_syntax import parse_query
-from memsync.search.reranking import Reranking
-from memsync.search.retrievals import UsageCounter
-from memsync.search.searcher import Ranking, Searcher
 from memsync.settings.load import Settings
-from memsync.sync.embedding_models import EmbeddingModels
-from memsync.sync.syncer import Syncer
-from memsync.sync.workers import NoteWorkers
 
 if TYPE_CHECKING:
     from memsync.edit.append import Done
     from memsync.edit.archive import Retiring
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
+    from memsync.notes.files import NoteFiles
 
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
-BUDGET_HITS = 50
-"""Limit of hits of a search with a budget of tokens."""
 INDEX_NOW_BYTES = 256_000
 """A write indexes its note at once up to this size; the daemon or the next search indexes a larger note."""
 INDEX_SECONDS = 2.0
@@ -71,6 +59,18 @@ class Workspace:
         cache: VectorCache | None = None,
         processes: int = 1,
     ) -> None:
+        # Imported here, because a client of the daemon knows this class but has none of these parts.
+        from memsync.notes.chunk import ChunkLimits
+        from memsync.notes.files import NoteFiles
+        from memsync.notes.parse import NoteReader
+        from memsync.search.freshness import Answering, Limits
+        from memsync.search.reranking import Reranking
+        from memsync.search.retrievals import UsageCounter
+        from memsync.search.searcher import Ranking, Searcher
+        from memsync.sync.embedding_models import EmbeddingModels
+        from memsync.sync.syncer import Syncer
+        from memsync.sync.workers import NoteWorkers
+
         self.is_closed = False
         self.settings = settings
         self.index = index
@@ -126,6 +126,8 @@ class Workspace:
         tokens: int | None = None,
     ) -> Query:
         """Parse `text` as a query; default limit: `search.limit`, or BUDGET_HITS with `tokens`. Raises UsageError."""
+        from memsync.search.query_syntax import parse_query
+
         if limit is None:
             limit = self.settings["search.limit"] if tokens is None else BUDGET_HITS
         mode, filters = Mode(mode or self.settings["search.mode"]), filters or Filters()
@@ -216,6 +218,8 @@ class Workspace:
 
         A failure here only gives a warning, because the note is written already.
         """
+        from memsync.notes.files import Places
+
         try:
             if os.stat(self.files.root / path).st_size > INDEX_NOW_BYTES:
                 return 0, ()

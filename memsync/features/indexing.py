@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.model.status import Difference, Failure, Status, SyncReport
-from memsync.notes.git_files import commit_in
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
-from memsync.sync.git_dates import read_dates
-from memsync.sync.order import pending_seconds
-from memsync.sync.plan import read_failures
-from memsync.sync.syncer import MODEL_FAILURE
 
 if TYPE_CHECKING:
     from memsync.workspace import Workspace
@@ -125,6 +120,13 @@ def verify(
 )
 def status(memory: Workspace) -> Status:
     """Return what the index holds as of the last sync, without looking for changed files."""
+    # Imported here, because a process that only declares this operation does not sync.
+    from memsync.notes.git_files import commit_in
+    from memsync.sync.git_dates import read_dates
+    from memsync.sync.order import pending_seconds
+    from memsync.sync.plan import read_failures
+    from memsync.sync.syncer import MODEL_FAILURE
+
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
         model_failure = [Failure("(model)", model)] if model else []

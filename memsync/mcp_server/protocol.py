@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote
 
@@ -100,7 +101,7 @@ class MemoryOpener:
 def make_server(opener: MemoryOpener, *, read_only: bool) -> Server[Any]:
     """Return a server for one memory root; with `read_only` it offers no tool that writes."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its warnings may quote a note or a question
-    handlers = _Handlers(opener, offered(read_only=read_only))
+    handlers = _Handlers(opener, read_only=read_only)
     return Server(
         "memsync",
         version=__version__,
@@ -160,9 +161,14 @@ def _whole_characters(line: str) -> str:
 class _Handlers:
     """Answers requests. Memories run on other threads, so that a slow call delays no other."""
 
-    def __init__(self, opener: MemoryOpener, tools: Mapping[str, Operation[Any, Any]]) -> None:
+    def __init__(self, opener: MemoryOpener, *, read_only: bool) -> None:
         self._opener = opener
-        self._tools = tools
+        self._read_only = read_only
+
+    @cached_property
+    def _tools(self) -> Mapping[str, Operation[Any, Any]]:
+        """The tools by name. The server answers the client's first request without the features that they come from."""
+        return offered(read_only=self._read_only)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])

@@ -16,11 +16,11 @@ from memsync.errors import NoSuchNote
 from memsync.model.answer import Excerpt, Hit, SearchResult
 from memsync.model.context import Context
 from memsync.model.json import to_json
+from memsync.model.query import BUDGET_HITS
 from memsync.model.status import Status
 from memsync.model.text import printable, visible
 from memsync.model.written import Written
 from memsync.operation import OPERATIONS, Operation, Tool
-from memsync.workspace import BUDGET_HITS
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi

@@ -14,6 +14,8 @@ from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 
+BUDGET_HITS = 50
+"""Limit of hits of a search with a budget of tokens."""
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 

@@ -7,16 +7,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
 from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
-from memsync.notes.files import NoteFiles
 from memsync.notes.naming import spellings
-from memsync.notes.parse import NoteReader
 from memsync.notes.rules import ARCHIVE_FOLDER
+
+if TYPE_CHECKING:
+    from memsync.notes.files import NoteFiles
+    from memsync.notes.parse import NoteReader
 
 _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)
 

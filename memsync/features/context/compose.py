@@ -15,17 +15,15 @@ from memsync.errors import NoteError, UsageError
 from memsync.features.context.assemble import Passage, Source, assemble
 from memsync.model.answer import Hit
 from memsync.model.context import Context
-from memsync.model.filters import Filters
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote
-from memsync.model.vocabulary import Fresh, Kind, Mode, NotePath
+from memsync.model.vocabulary import Fresh, Kind, NotePath
 from memsync.notes.dates import parse_day
-from memsync.notes.files import NoteFiles
-from memsync.notes.parse import NoteReader
 from memsync.operation import Cli, Command, Tool, operation
-from memsync.search.query_syntax import parse_query
 
 if TYPE_CHECKING:
+    from memsync.notes.files import NoteFiles
+    from memsync.notes.parse import NoteReader
     from memsync.workspace import Workspace
 
 MIN_HITS = 50
@@ -129,8 +127,7 @@ def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Se
     if not query.strip():
         report = memory.answering.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
-    mode = Mode(memory.settings["search.mode"])
-    parsed = parse_query(query, now=datetime.now(), limit=hits_for(budget), mode=mode, filters=Filters())
+    parsed = memory.parse(query, limit=hits_for(budget))
     result = memory.answering.found(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
     return [hit_passage(hit) for hit in result.hits], result.warnings, result.freshness.pending_text
 
