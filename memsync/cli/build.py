@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
 from memsync import features
 from memsync.cli.arguments import FREE_TEXT
@@ -17,13 +19,16 @@ from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
+from memsync.notes.rules import THREADS_FOLDER
 from memsync.operation import OPERATIONS, Command, Operation, Parameter
 from memsync.ports import no_progress
+from memsync.settings.load import load_settings
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
+_PLAIN_NAME = re.compile(r"\w[\w.-]*")
 _EDIT = "edit"
 MAX_TEXT_CHARS = 64_000_000
 """Maximum length of a text on standard input; a larger note is not indexed."""
@@ -126,6 +131,7 @@ def option(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[...
         help=parameter.help + bounds,
         default=default if is_shown else None,
         show_default=is_shown,
+        shell_complete=_completion(parameter),
     )
 
 
@@ -136,7 +142,9 @@ def _argument(parameter: Parameter) -> Callable[[Callable[..., None]], Callable[
     if cli.is_text or get_origin(parameter.value_type) is tuple:
         shown = f"{metavar}..."
         return click.argument(parameter.name, nargs=-1, required=not is_optional, metavar=shown, type=click.UNPROCESSED)
-    return click.argument(parameter.name, required=not is_optional, metavar=metavar)
+    return click.argument(
+        parameter.name, required=not is_optional, metavar=metavar, shell_complete=_completion(parameter)
+    )
 
 
 def _metavar(parameter: Parameter) -> str:
@@ -148,6 +156,29 @@ def _click_type(parameter: Parameter) -> Any:
     if parameter.choices:
         return click.Choice([choice for choice in parameter.choices if choice])
     return _Number(parameter) if kind in (int, float) else click.STRING
+
+
+def _completion(parameter: Parameter) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]] | None:
+    """Return what proposes values to a shell: the names of threads, or the paths that the shell itself completes."""
+    if parameter.name == "thread":
+        return _threads_like
+    kind = {"note": "file", "location": "file", "folder": "dir"}.get(parameter.cli.names)
+    return (lambda _context, _parameter, typed: [CompletionItem(typed, type=kind)]) if kind else None
+
+
+def _threads_like(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the threads whose names begin with `typed`; none if the memory root cannot be read.
+
+    Leaves out names with other characters than letters, digits, `_`, `.` and `-`: the shell would read them as code.
+    """
+    given = context.find_root().params
+    try:
+        settings = load_settings(config=given.get("config_path"), root=given.get("root"))
+        names = os.listdir(os.path.join(settings.root_name, THREADS_FOLDER))
+    except (MemsyncError, OSError):
+        return []
+    threads = sorted(name.removesuffix(".md") for name in names if name.endswith(".md"))
+    return [CompletionItem(name) for name in threads if name.startswith(typed) and _PLAIN_NAME.fullmatch(name)]
 
 
 class _Number(click.ParamType[Any]):

@@ -180,6 +180,22 @@ COMPLETE = {
 """In each shell: take the script, and ask for what completes `memsync dup`."""
 
 
+def test_completion_proposes_threads_but_no_name_that_is_code(cli: Cli, write: Write) -> None:
+    """A file that comes with a clone may have any name; the shell would run `$(…)` in what it inserts."""
+    for name in ("the-store", "the heron", "the$(touch x)", "-the", "other"):
+        write(f"threads/{name}.md", "text\n")
+
+    def proposed(words: str) -> list[str]:
+        asked = {"_MEMSYNC_COMPLETE": "bash_complete", "COMP_CWORD": "3", "COMP_WORDS": words}
+        environ = {**os.environ, **asked, "MEMSYNC_ROOT": str(cli.root)}
+        return subprocess.run(
+            MEMSYNC, env=environ, capture_output=True, text=True, timeout=60, check=False
+        ).stdout.splitlines()
+
+    assert proposed("memsync thread show the") == ["plain,the-store"]
+    assert proposed("memsync search --in th") == ["dir,th"]
+
+
 @pytest.mark.parametrize("shell", COMPLETE)
 def test_completion_works_in_the_real_shell(shell: str, cli: Cli, tmp_path: Path) -> None:
     """The script is taken, and a command is completed."""
