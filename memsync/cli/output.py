@@ -112,7 +112,8 @@ class _Through(StringIO):
 def say_table(rows: Sequence[Sequence[str]], if_none: str = "") -> None:
     """Print rows of cells, two spaces apart. On a terminal columns are aligned, and the widest are cut to fit it.
 
-    The first column is cut last: it names what the next command may be about. Without rows it remarks `if_none`.
+    The first column names what the next command may be about. Rather than cut it, this leaves out other columns that are
+    cut already. Without rows it remarks `if_none`.
     """
     if not rows and if_none:
         remark(if_none)
@@ -124,8 +125,13 @@ def say_table(rows: Sequence[Sequence[str]], if_none: str = "") -> None:
         return
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     while sum(widths) + 2 * sum(map(bool, widths)) - 2 > columns and max(widths) > MIN_COLUMN_WIDTH:
-        others = max(widths[1:], default=0)
-        widths[widths.index(others, 1) if others > MIN_COLUMN_WIDTH else 0] -= 1
+        widest = max(widths[1:], default=0)
+        if widest > MIN_COLUMN_WIDTH:
+            widths[widths.index(widest, 1)] -= 1
+        elif widest == MIN_COLUMN_WIDTH:
+            widths[widths.index(widest, 1)] = 0
+        else:
+            widths[0] -= 1
     for row in cells:
         fitted = [_fitted(cell, size) for cell, size in zip(row, widths, strict=True) if size]
         say("  ".join(fitted).rstrip())
