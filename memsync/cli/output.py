@@ -112,8 +112,8 @@ class _Through(StringIO):
 def say_table(rows: Sequence[Sequence[str]], if_none: str = "") -> None:
     """Print rows of cells, two spaces apart. On a terminal columns are aligned, and the widest are cut to fit it.
 
-    The first column names what the next command may be about. Rather than cut it, this leaves out other columns that are
-    cut already. Without rows it remarks `if_none`.
+    The first column names what the next command may be about, so other columns are left out before it is cut. Without
+    rows it remarks `if_none`.
     """
     if not rows and if_none:
         remark(if_none)
