@@ -14,8 +14,8 @@ from memsync.cli.output import NO_EXIT_CODE, count, local_time, printable, remar
 from memsync.cli.render import pruning, remarks
 from memsync.errors import UsageError
 from memsync.features.preferences import preferences
+from memsync.features.pruning import prune as prune_operation
 from memsync.features.recovery import MAX_DAYS, overwritten
-from memsync.features.upkeep import prune as prune_operation
 from memsync.model.written import Overwritten
 
 

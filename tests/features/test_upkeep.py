@@ -16,8 +16,9 @@ import pytest
 from memsync.edit import archive as archive_moves
 from memsync.edit.note_file import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
-from memsync.features import upkeep
-from memsync.features.upkeep import due, is_too_much, unused
+from memsync.features import pruning
+from memsync.features.pruning import due, is_too_much
+from memsync.features.usage import unused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse
@@ -195,14 +196,14 @@ def test_note_that_changes_meanwhile_stays(
     """It was judged by what it said; and a file with a second name is no file of this memory alone."""
     write("notes/a.md", "---\nexpires: 2020-01-01\n---\ntext\n")
     os.link(write("notes/b.md", "---\nexpires: 2020-01-01\n---\nother\n"), root / "other")
-    judge = upkeep.due
+    judge = pruning.due
 
     def judged_before_the_edit(*arguments: Any) -> object:
         found = judge(*arguments)
         write("notes/a.md", "---\nupdated: 2026-11-21\n---\nnew text\n")
         return found
 
-    monkeypatch.setattr(upkeep, "due", judged_before_the_edit)
+    monkeypatch.setattr(pruning, "due", judged_before_the_edit)
     found = memory.prune(apply=True, force=True)
     assert [(one.path, found.moved) for one in found.failed] == [("notes/a.md", ()), ("notes/b.md", ())]
     assert (root / "notes/a.md").read_text().endswith("new text\n")
