@@ -16,8 +16,8 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition, Tail, joined, read_tail
 from memsync.edit.journal import Appended, Journal, missing, times_in
 from memsync.edit.markdown import as_it_was
-from memsync.edit.note_file import refuse_open_in_editor
 from memsync.edit.note_paths import cannot_write, check_writable
+from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since

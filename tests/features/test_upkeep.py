@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from memsync.edit import archive as archive_moves
-from memsync.edit.note_file import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.features import pruning
 from memsync.features.pruning import due, is_too_much
@@ -25,6 +24,7 @@ from memsync.model.upkeep import NoteUse
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings.load import Settings, load_settings
+from memsync.system.renames import rename_new
 from memsync.system.user_folders import own_folder
 from tests.conftest import Parse
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
