@@ -165,7 +165,7 @@ class Workspace:
         Does not read a thread in threads/, so that an append to a long thread stays cheap. Raises NoThread, UsageError
         when several threads have that title.
         """
-        from memsync.edit.new_names import thread_paths
+        from memsync.edit.note_paths import thread_paths
 
         paths = thread_paths(thread)
         archived = (p for path in paths for p in (*self.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))
