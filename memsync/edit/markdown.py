@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from memsync.edit.addition import Addition, closing_of
+from memsync.edit.addition import Addition
+from memsync.edit.tail import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable
@@ -91,7 +92,7 @@ def whole_characters(text: str) -> str:
 
 def as_it_was(text: str) -> Addition:
     """Return lost text of a note as an addition that restores it; closes blocks that the text leaves open."""
-    return Addition("\n".join(filter(None, (text, closing_of(text.split("\n"))))))
+    return Addition("\n".join(filter(None, (text, closing_lines(text.split("\n"))))))
 
 
 # ------------------------------------------------------------------------------------------------- items
@@ -128,7 +129,7 @@ def list_item(
 
 def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield each form of a text as (first line, further lines); the last form is safe for every text."""
-    closing = closing_of(lines)
+    closing = closing_lines(lines)
     closed = [*lines, *closing.split("\n")] if closing else list(lines)
     first, rest = closed[0], closed[1:]
     is_one_line = not rest and (time or not has_marks)  # tags and attributes belong after a paragraph

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from memsync.edit import note_file
-from memsync.edit.addition import Addition, read_tail
+from memsync.edit.addition import Addition
 from memsync.edit.append import VERSION, KnownTails
 from memsync.edit.archive import move
 from memsync.edit.note_paths import note_path
 from memsync.edit.note_writer import NoteWriter
+from memsync.edit.tail import read_tail
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.system import renames
