@@ -15,17 +15,11 @@ from memsync.edit.tail import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable
+from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
-from memsync.notes.transcript import (
-    ESCAPES,
-    MAX_BLOCK_CHARS,
-    MESSAGE_LEVEL,
-    body_text,
-    find_headings,
-    read_message_heading,
-)
+from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
 
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
 """Attributes that only describe how the text of a message is written."""

@@ -17,7 +17,7 @@ from memsync.edit.titles import TITLE_OF_MEMORY
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.model.written import Pattern, Written
-from memsync.notes.transcript import cut_attributes
+from memsync.notes.attributes import cut_attributes
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:
