@@ -95,8 +95,9 @@ class Workspace:
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.reranking = Reranking(make_reranker, self._pool, clock)
         self.answering = Answering(
-            index, self.syncer, searcher, self.models, self.reranking, limits, clock, self._pool, self.usage
-        )
+            index, self.syncer, searcher, self.models, self.reranking,
+            limits=limits, clock=clock, pool=self._pool, usage=self.usage,
+        )  # fmt: skip
         self.daemon_status: Callable[[Status], Status] | None = None
 
     def close(self) -> None:
