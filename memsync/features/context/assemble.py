@@ -75,7 +75,7 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     costs = _Costs(count)
     costs.learn([passage.text for source in sources if not source.is_unbroken for passage in source.passages])
     parts = [_Part(source, fence, mark, costs) for source in sources]
-    left, shown = budget, _Shown()
+    left, shown = budget, _ShownLines()
     allowance = 0.0
     for part in parts:
         allowance += part.source.share * budget
@@ -159,7 +159,7 @@ class _Part:
 
     # ---------------------------------------------------------------------------------------------- taking
 
-    def take(self, limit: int, shown: _Shown) -> int:
+    def take(self, limit: int, shown: _ShownLines) -> int:
         """Take the passages that fit into `limit` tokens and are not shown yet; return the tokens used."""
         tokens_before = self._tokens
         waiting: list[Passage] = []
@@ -179,7 +179,7 @@ class _Part:
         self._waiting = waiting
         return self._tokens - tokens_before
 
-    def _unseen_runs(self, passage: Passage, shown: _Shown) -> list[Passage]:
+    def _unseen_runs(self, passage: Passage, shown: _ShownLines) -> list[Passage]:
         """Return the runs of a passage that are not shown yet; a note lacking only lines shown elsewhere is not cut."""
         runs = shown.without(passage)
         self._recount(passage.path, in_source=len(runs) - 1)
@@ -287,7 +287,7 @@ def _unread(text: str) -> int:
     return sum(len(word) // CHARS_PER_TOKEN for word in _LONG_WORD.findall(text)) if len(text) > 100 else 0
 
 
-class _Shown:
+class _ShownLines:
     """The lines that are in the context already."""
 
     def __init__(self) -> None:
