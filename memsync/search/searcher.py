@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 KEYWORD_DEPTH = 3
-"""Read so many times more keyword candidates than contribute. Then most chunks found by meaning have both scores."""
+"""The index returns this many times as many keyword candidates as may become hits. Most chunks that were found by
+meaning are then among them, so that they have a keyword score, too."""
 CITATION_TOKENS = 12
 
 
