@@ -21,6 +21,7 @@ from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.notes.rules import THREADS_FOLDER
 
 NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Tier.TASK: "notes/task.md"}
+"""The note to which `remember` adds an item of a tier."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255

@@ -352,9 +352,8 @@ def _in_own_file(files: _Files, named_root: str) -> dict[str, _Given]:
     """Return the settings in the user's own file that apply to this memory root."""
     if files.own is None:
         return {}
-    settings = _in_file(files.own)
     is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
-    return {name: given for name, given in settings.items() if is_its_root or name not in OF_ONE_ROOT}
+    return {name: given for name, given in _in_file(files.own).items() if is_its_root or name not in OF_ONE_ROOT}
 
 
 def _in_file(file: ConfigFile) -> dict[str, _Given]:
