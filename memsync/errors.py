@@ -5,11 +5,14 @@
     ├── ConfigError                  3   config.toml or MEMSYNC_* cannot be used as written
     ├── RootError                    4   the memory root is missing, unreadable or not the one indexed
     ├── NoteError                    5   a note cannot be read: absent, outside the root, not a regular file
-    │   └── NoteTooLarge             5   it is larger than a note may be
+    │   ├── NoteTooLarge             5   it is larger than a note may be
+    │   ├── NoSuchNote               5   no note has this path
+    │   └── NoThread                 5   no thread has this name
     ├── IndexFailure                 6   the index cannot be used
     │   ├── IndexBusy                7   another process holds the lock
     │   ├── IndexDamaged             6   the file is not a database, or damaged: it is set aside and rebuilt
-    │   └── IndexTooNew              6   written by a later version of memsync
+    │   ├── IndexTooNew              6   written by a later version of memsync
+    │   └── IndexOutdated            6   written by an earlier version: it is rebuilt with its vectors
     ├── EmbedderError                8   a model failed: the embedding model or the reranking model
     │   └── UnknownModel             8   no such model
     ├── FilesystemError              9   memsync cannot write a file of its own: disk full, permissions

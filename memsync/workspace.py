@@ -96,8 +96,9 @@ class Workspace:
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.reranking = Reranking(make_reranker, self._pool, clock)
         self.answering = Answering(
-            index, self.syncer, searcher, self.models, self.reranking, limits, clock, self._pool, self.usage
-        )
+            index, self.syncer, searcher, self.models, self.reranking,
+            limits=limits, clock=clock, pool=self._pool, usage=self.usage,
+        )  # fmt: skip
         self.daemon_status: Callable[[Status], Status] | None = None
 
     def close(self) -> None:
@@ -169,7 +170,7 @@ class Workspace:
         Does not read a thread in threads/, so that an append to a long thread stays cheap. Raises NoThread, UsageError
         when several threads have that title.
         """
-        from memsync.edit.new_names import thread_paths
+        from memsync.edit.note_paths import thread_paths
 
         paths = thread_paths(thread)
         archived = (p for path in paths for p in (*self.archive.retired_to(path), NotePath(f"{ARCHIVE_FOLDER}{path}")))

@@ -15,8 +15,9 @@ import click
 from memsync import __version__
 from memsync.cli.common import json_option, load, load_again, progress_on_stderr
 from memsync.cli.main import run_command
-from memsync.cli.output import NO_EXIT_CODE, printable, remark, say, say_answer
+from memsync.cli.output import NO_EXIT_CODE, remark, say, say_answer
 from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
+from memsync.model.text import printable
 
 if TYPE_CHECKING:
     from memsync.settings.load import Settings

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, say_waiting
-from memsync.cli.output import printable, remark, say, say_json
+from memsync.cli.output import remark, say, say_json
 from memsync.errors import UsageError
+from memsync.model.text import printable
 from memsync.ports import no_progress
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import load
-from memsync.cli.output import printable, remark, say
+from memsync.cli.output import remark, say
 from memsync.errors import UsageError
+from memsync.model.text import printable
 
 if TYPE_CHECKING:
     from memsync.mcp_server.protocol import MemoryOpener

@@ -15,17 +15,7 @@ from msgspec.structs import asdict
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
 from memsync.cli.common import here, json_option, load, long_output, opened
-from memsync.cli.output import (
-    NO_EXIT_CODE,
-    has_colour,
-    is_terminal,
-    printable,
-    remark,
-    say,
-    say_as_it_is,
-    say_json,
-    visible,
-)
+from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, remark, say, say_as_it_is, say_json
 from memsync.errors import ConfigError, NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
@@ -33,6 +23,7 @@ from memsync.model.conversation import Neighbours, ThreadMessage
 from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
+from memsync.model.text import printable, visible
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
@@ -52,7 +43,7 @@ _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 (_OFFERED,) = operation.commands
 
 
-class _Shown(NamedTuple):
+class _Layout(NamedTuple):
     """How to show hits. `link` is the URL of a place in a note, with {path} and {line}; empty: no links."""
 
     full: bool
@@ -66,7 +57,7 @@ class _Shown(NamedTuple):
         return f"{_STYLES[style]}{text}{_RESET}" if self.colour else text
 
 
-def _show_hits(result: SearchResult, shown: _Shown, around: Sequence[Neighbours | None] = ()) -> None:
+def _show_hits(result: SearchResult, layout: _Layout, around: Sequence[Neighbours | None] = ()) -> None:
     """Print hits on stdout; print warnings, and what an empty answer means, on stderr.
 
     `around` has the messages around each hit; it is empty without --context.
@@ -75,22 +66,22 @@ def _show_hits(result: SearchResult, shown: _Shown, around: Sequence[Neighbours 
         if position:
             say()
         neighbours = around[position] if around else None
-        _messages(neighbours.before if neighbours else (), shown)
-        _hit(hit, shown)
-        _messages(neighbours.after if neighbours else (), shown)
-    if shown.explain:
+        _messages(neighbours.before if neighbours else (), layout)
+        _hit(hit, layout)
+        _messages(neighbours.after if neighbours else (), layout)
+    if layout.explain:
         _explanation(result)
     for warning in result.warnings:
         remark(printable(warning))
     if not result.hits:
-        remark(_found_nothing(result, shown.fresh))
+        remark(_found_nothing(result, layout.fresh))
 
 
-def _messages(messages: Sequence[ThreadMessage], shown: _Shown) -> None:
+def _messages(messages: Sequence[ThreadMessage], layout: _Layout) -> None:
     for message in messages:
         head = f"  | {printable(message.path)}:{message.start_line}  {message.role}  {message.time.replace('T', ' ')}"
         lines = "\n".join(f"  |   {line}".rstrip() for line in visible(message.text).split("\n"))
-        say_as_it_is(shown.styled(f"{printable(head)}\n{lines}", "dim"))
+        say_as_it_is(layout.styled(f"{printable(head)}\n{lines}", "dim"))
 
 
 def _found_nothing(result: SearchResult, fresh: str) -> str:
@@ -103,30 +94,30 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
     return "nothing found; the files were searched as they are now"
 
 
-def _hit(hit: Hit, shown: _Shown) -> None:
+def _hit(hit: Hit, layout: _Layout) -> None:
     path, _, lines = hit.citation.rpartition(":")
     heading = " › ".join(hit.heading_path) or hit.title
     details = " · ".join(filter(None, (heading, hit.role, hit.date[:16].replace("T", " "))))
-    place = f"{shown.styled(printable(path), 'cyan')}:{shown.styled(lines, 'green')}"
-    place = linked(place, shown.link, hit.path, hit.start_line)
-    say_as_it_is(f"{place}  {shown.styled(f'{printable(details)} · {hit.score:.2f}', 'dim')}")
-    if shown.full:
+    place = f"{layout.styled(printable(path), 'cyan')}:{layout.styled(lines, 'green')}"
+    place = linked(place, layout.link, hit.path, hit.start_line)
+    say_as_it_is(f"{place}  {layout.styled(f'{printable(details)} · {hit.score:.2f}', 'dim')}")
+    if layout.full:
         say(hit.text)
     else:
-        say_as_it_is(_marked(hit, shown))
-    if shown.explain:
+        say_as_it_is(_marked(hit, layout))
+    if layout.explain:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
         parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
         order = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
-        say_as_it_is(shown.styled(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{order}", "dim"))
+        say_as_it_is(layout.styled(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{order}", "dim"))
 
 
-def _marked(hit: Hit, shown: _Shown) -> str:
+def _marked(hit: Hit, layout: _Layout) -> str:
     """Return the snippet with its highlights marked, indented by two spaces."""
     parts, position = [], 0
     for start, end in hit.highlights:
         parts.append(visible(hit.snippet[position:start]))
-        parts.append(shown.styled(visible(hit.snippet[start:end]), "match"))
+        parts.append(layout.styled(visible(hit.snippet[start:end]), "match"))
         position = end
     parts.append(visible(hit.snippet[position:]))
     return "\n".join(f"  {line}" for line in "".join(parts).split("\n"))
@@ -184,9 +175,9 @@ def _search(
     if as_json:
         say_json(_document(result, around, explain=explain))
     else:
-        shown = _Shown(full, explain, arguments.get("fresh", "strict"), has_colour(), _link_template(context))
+        layout = _Layout(full, explain, arguments.get("fresh", "strict"), has_colour(), _link_template(context))
         with long_output(context):
-            _show_hits(result, shown, around)
+            _show_hits(result, layout, around)
     code = _exit_code(result, arguments.get("generation", 0))
     if code:
         sys.exit(code)

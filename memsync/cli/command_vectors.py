@@ -13,8 +13,9 @@ from typing import BinaryIO
 import click
 
 from memsync.cli.common import json_option, load, progress_on_stderr
-from memsync.cli.output import printable, say, say_answer, say_json
+from memsync.cli.output import say, say_answer, say_json
 from memsync.errors import FilesystemError, UsageError
+from memsync.model.text import printable
 from memsync.ports import no_progress
 
 STANDARD = "-"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from memsync.cli.output import is_terminal, paged, printable, remark
+from memsync.cli.output import is_terminal, paged, remark
 from memsync.errors import MemsyncError
+from memsync.model.text import printable
 
 if TYPE_CHECKING:
     from memsync.cli.here import Here

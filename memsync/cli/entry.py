@@ -169,8 +169,9 @@ def after_failed_output(error: OSError) -> int:
     os.dup2(nowhere, sys.stdout.fileno())  # otherwise the interpreter tries again, and complains
     if isinstance(error, BrokenPipeError):
         return 0
-    from memsync.cli.output import printable, remark
+    from memsync.cli.output import remark
     from memsync.errors import FilesystemError
+    from memsync.model.text import printable
 
     remark(f"{printable(str(error.filename or 'the answer'))}: {error.strerror}")
     return FilesystemError.exit_code

@@ -28,7 +28,7 @@ from memsync.errors import MemsyncError, UsageError
 if TYPE_CHECKING:
     from memsync.memory import Memory
 
-OWN = {
+HAND_WRITTEN = {
     "search": "memsync.cli.command_search:search",
     "prune": "memsync.cli.command_composed:prune",
     "recover": "memsync.cli.command_composed:recover",
@@ -50,7 +50,7 @@ OWN = {
     "logs": "memsync.cli.command_daemon:logs",
     "service": "memsync.cli.command_daemon:service",
 }
-"""Commands that are not made of one operation, and where they are."""
+"""Commands that do not follow from one operation, and where they are written."""
 SECTIONS = {
     "Begin": ("init", "import"),
     "Search": ("search", "get", "context"),
@@ -71,26 +71,26 @@ GROUPS = {
 
 
 class Commands(click.Group):
-    """The commands of memsync: those of OWN, each imported at its first use, and one for each offered operation."""
+    """All commands: those of HAND_WRITTEN, each imported at its first use, and one for each offered operation."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (because click fixes the name)
         """Return all names, in the order of the sections."""
         from memsync.cli.build import offered
 
         listed = (name for names in SECTIONS.values() for name in names)
-        return list(dict.fromkeys([*listed, *(path.partition(" ")[0] for path in (*OWN, *offered()))]))
+        return list(dict.fromkeys([*listed, *(path.partition(" ")[0] for path in (*HAND_WRITTEN, *offered()))]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (because click fixes the name)
         """Return one command, or a group of those that begin with its name."""
-        if cmd_name in OWN:
-            return own_command(cmd_name)
+        if cmd_name in HAND_WRITTEN:
+            return hand_written_command(cmd_name)
         from memsync.cli.build import command_of, offered
 
         paths = offered(cmd_name)
         if cmd_name in paths:
             return command_of(*paths[cmd_name])
         members = {path: command_of(*paths[path]) for path in paths if path.startswith(f"{cmd_name} ")}
-        members |= {path: own_command(path) for path in OWN if path.startswith(f"{cmd_name} ")}
+        members |= {path: hand_written_command(path) for path in HAND_WRITTEN if path.startswith(f"{cmd_name} ")}
         commands = {path.partition(" ")[2]: command for path, command in members.items()}
         return click.Group(cmd_name, commands, help=GROUPS.get(cmd_name)) if commands else None
 
@@ -127,9 +127,9 @@ class Commands(click.Group):
         return name, command, in_order.arguments
 
 
-def own_command(name: str) -> click.Command:
-    """Import and return one of the commands of OWN."""
-    module, _, attribute = OWN[name].partition(":")
+def hand_written_command(name: str) -> click.Command:
+    """Import and return one of the commands of HAND_WRITTEN."""
+    module, _, attribute = HAND_WRITTEN[name].partition(":")
     command: click.Command = getattr(importlib.import_module(module), attribute)
     return command
 

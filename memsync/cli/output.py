@@ -16,8 +16,6 @@ from memsync.model.text import duration, json_line, printable, still_indexing, v
 if TYPE_CHECKING:
     from memsync.errors import MemsyncError
 
-__all__ = ["count", "duration", "json_line", "printable", "say_as_it_is", "say_json", "say_pending", "visible"]
-
 
 def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
     """Print text, made safe for a terminal. A name in it also needs `printable`."""

@@ -8,10 +8,8 @@ from typing import Any
 from memsync.cli.output import (
     NO_EXIT_CODE,
     count,
-    duration,
     is_terminal,
     local_time,
-    printable,
     remark,
     say,
     say_as_it_is,
@@ -24,6 +22,7 @@ from memsync.model.context import Context
 from memsync.model.conversation import Conversation, Costs, Messages, Sessions, Threads, Usage
 from memsync.model.json import to_json
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
+from memsync.model.text import duration, printable
 from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Pruning, Stale, Stats
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation

@@ -31,7 +31,7 @@ WAIT_POLL_SECONDS = 0.02
 WAIT_SECONDS = 10.0
 LONGEST_WAIT_SECONDS = 600.0
 LATEST_GENERATION = 2**63 - 1
-OWN: dict[str, Operation[Any, dict[str, Any]]] = {}
+DAEMON_METHODS: dict[str, Operation[Any, dict[str, Any]]] = {}
 """The daemon's own methods, which are not operations of a memory, by name."""
 
 
@@ -75,7 +75,7 @@ class Request:
     def result(self) -> dict[str, Any]:
         """Return the result, freshness included. Raises MemsyncError."""
         with self.engine.in_use():
-            if (method := OWN.get(self.method)) is not None:
+            if (method := DAEMON_METHODS.get(self.method)) is not None:
                 result = method.function(self, **_arguments(method, self.params))
             else:
                 result = {"answer": self._answer(OPERATIONS[self.method])}
@@ -113,19 +113,19 @@ class Request:
 
 def is_method(name: str) -> bool:
     """Return whether the daemon has a method of this name."""
-    return name in OWN or (name in OPERATIONS and not OPERATIONS[name].is_local)
+    return name in DAEMON_METHODS or (name in OPERATIONS and not OPERATIONS[name].is_local)
 
 
 def method_names() -> list[str]:
     """Return the names of all methods."""
-    return [*OWN, *(name for name in OPERATIONS if is_method(name))]
+    return [*DAEMON_METHODS, *(name for name in OPERATIONS if is_method(name))]
 
 
 def takes_long(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a method may take minutes; it then runs on its own thread and delays no other request."""
     if name == "search":
         return "generation" in params
-    return name == "wait" or (name not in OWN and name not in ("get", "status"))
+    return name == "wait" or (name not in DAEMON_METHODS and name not in ("get", "status"))
 
 
 def freshness_of(engine: Engine) -> dict[str, Any] | None:
@@ -146,7 +146,7 @@ def _arguments(operation: Operation[Any, Any], params: Mapping[str, Any]) -> dic
 
 def _method(function: Callable[Concatenate[Request, P], dict[str, Any]]) -> Operation[P, dict[str, Any]]:
     declared: Operation[P, dict[str, Any]] = Operation(function, (), None, writes=False, is_slow=False, is_local=False)
-    OWN[declared.name] = declared
+    DAEMON_METHODS[declared.name] = declared
     return declared
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from memsync.edit import note_file
-from memsync.edit.addition import Addition, Tail, joined, read_tail
+from memsync.edit.addition import Addition, join_additions
 from memsync.edit.journal import Appended, Journal, missing, times_in
 from memsync.edit.markdown import as_it_was
-from memsync.edit.note_file import refuse_open_in_editor
 from memsync.edit.note_paths import cannot_write, check_writable
+from memsync.edit.open_in_editor import refuse_open_in_editor
+from memsync.edit.tail import Tail, read_tail
 from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
@@ -158,7 +159,7 @@ class Appending:
                 if self.written_times and self._times_in(content) >= self.written_times:
                     return Done(self.path, tail.lines)  # the new file has our text: its writer had read it
                 lost = self._overwritten(status, content)
-            text, line, new_tail = joined(tail, [*(as_it_was(entry.text) for entry in lost), self.addition])
+            text, line, new_tail = join_additions(tail, [*(as_it_was(entry.text) for entry in lost), self.addition])
             note_file.append(descriptor, self.path, text.encode(), status.st_size)
             if not note_file.is_there(self.folder, self.path, descriptor):
                 self.written_times = self._times_in(note_file.read(descriptor, self.path))
@@ -174,7 +175,7 @@ class Appending:
 
     def _begin(self) -> Done:
         """Create the note. Raises Replaced if it exists by now."""
-        text, line, tail = joined(read_tail(self.path, self.head.encode()), [self.addition])
+        text, line, tail = join_additions(read_tail(self.path, self.head.encode()), [self.addition])
         make(self.folder, self.path, self.head + text)
         with suppress(OSError):
             status = os.stat(self.path.rpartition("/")[2], dir_fd=self.folder, follow_symlinks=False)

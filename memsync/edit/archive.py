@@ -17,15 +17,16 @@ from msgspec.structs import replace
 
 from memsync.edit import commits
 from memsync.edit.journal import append_line, json_objects
-from memsync.edit.note_file import refuse_open_in_editor, rename_new
 from memsync.edit.note_paths import cannot_write, check_writable, folder_of, numbered
 from memsync.edit.note_writer import NoteWriter
+from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
 from memsync.model.upkeep import Retirement
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import identity_of
 from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.system.renames import rename_new
 
 
 def move(root: Path, source: NotePath, target: NotePath, *, mtime_ns: int | None = None) -> None:

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
-from memsync.notes.git_files import GitUnusable, Repository, branch_of, find_repository, read_file, reason_of, state_of
+from memsync.notes.git_files import (
+    GitUnusable,
+    Repository,
+    branch_of,
+    find_repository,
+    history_name,
+    read_file,
+    reason_of,
+)
 
 GIT_SECONDS = 30.0
 MAX_INDEX_BYTES = 1_000_000_000
@@ -62,7 +70,7 @@ def _commit(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[
     for name, operation in _UNDER_WAY.items():
         if os.path.lexists(f"{repository.git_dir}/{name}"):
             raise GitUnusable(f"{operation} is under way")
-    state_of(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
+    history_name(repository)  # raises GitUnusable for a HEAD on which git would hang, or that needs a newer git
     _check_places(repository)
     with open_git(repository, GIT_SECONDS) as git, ExitStack() as unlocking:
         use_identity(git)

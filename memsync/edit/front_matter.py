@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import yaml
 
-from memsync.edit.addition import lines_of
+from memsync.edit.addition import lines_with_ends
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import JsonValue
 from memsync.notes.decode import split_lines
@@ -55,7 +55,7 @@ def head_of(fields: Mapping[str, JsonValue]) -> str:
 
 
 def _changed(body: str, head_lines: int, key: str, value: JsonValue, newline: str) -> str:
-    lines = lines_of(body)
+    lines = lines_with_ends(body)
     start, end = len(lines[0]), len("".join(lines[: head_lines - 1]))
     span = value_span(body[start:end], key)
     if span is None:

@@ -10,56 +10,51 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from memsync.edit.addition import Addition, closing_of
+from memsync.edit.addition import Addition
+from memsync.edit.tail import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable
+from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
 from memsync.notes.frontmatter import closes_head
-from memsync.notes.transcript import (
-    ESCAPES,
-    MAX_BLOCK_CHARS,
-    MESSAGE_LEVEL,
-    body_text,
-    find_headings,
-    read_message_heading,
-)
+from memsync.notes.transcript import MESSAGE_LEVEL, body_text, find_headings, read_message_heading
 
 WRITING_ATTRIBUTES = ("demoted", "closed", "lead", "trail", "eol", "written")
 """Attributes that only describe how the text of a message is written."""
 MAX_ITEM_CHARS = 100_000
 """A longer entry would make the note too large to be parsed in full."""
-_MAX_END_CHARS = 200
-"""Maximum length of the empty space around a text that a message's heading stores."""
-_MAX_LEVEL = 6
+_MAX_MARGIN_CHARS = 200
+"""Maximum length of the margins of a text (the empty space around it) that a message's heading stores."""
+_DEEPEST_LEVEL = 6
 
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*>#|=]|\d{1,9}[.)][ \t]|`{3}|~{3}|<|\[[^\]]*\]:|$)|[ ]{4}|\t")
-_MAY_SAY_MORE = re.compile(r"[\[(*_\d]|.*\{")
+_MAY_HOLD_MARKUP = re.compile(r"[\[(*_\d]|.*\{")
 """Matches a line that may contain more than text: a time or a checkbox at its beginning, attributes at its end."""
 _UNDERLINE = re.compile(r"( {0,3})(\\*(?:=+|-+)[ \t]*)")
 _ESCAPED_UNDERLINE = re.compile(r"( {0,3})\\(\\*(?:=+|-+)[ \t]*)")
-_BARE = re.compile(r"""[^\s"{}\\\x00-\x1f\x7f]+""")
-_CLASSES = re.compile(r"""[^\s{}.#="]+(?: [^\s{}.#="]+)*""")
-_NAME = re.compile(r"[A-Za-z_:][\w:.-]*")
+_UNQUOTED_VALUE = re.compile(r"""[^\s"{}\\\x00-\x1f\x7f]+""")
+_CLASS_NAMES = re.compile(r"""[^\s{}.#="]+(?: [^\s{}.#="]+)*""")
+_ATTRIBUTE_NAME = re.compile(r"[A-Za-z_:][\w:.-]*")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Control characters. A note with many of them counts as binary, so that all its messages would be lost."""
-_ESCAPABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\\]")
-_ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
+_CONTROL_OR_BACKSLASH = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\\]")
+_ESCAPE_SEQUENCE = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 _TIME = re.compile(r"[0-9W:.,Z+-]+(?:[T ][0-9:.,Z+-]+)?")
-_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
+_CONFLICT_MARK = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _FENCE = re.compile(r"`{3,}")
-_DOUBTFUL = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
+_DOUBTFUL_LINE = re.compile(r"\n[ \t]*(?:\#{1,6}(?:[ \t]|$)|<|`{3}|~{3}|>{7}|(?:=+|-+|\.{3})[ \t]*$)", re.MULTILINE)
 """Matches lines that may be more than paragraphs, lists and quotes: headings, underlines, fences, HTML blocks.
 
 A text without such lines is always one message and leaves no block open. A text with such lines is written and parsed
-back, unless all of them match `_EVIDENT`. The pattern begins with a line end, because that makes the search several
-times faster; so put a line end before the text.
+back, unless all of them match `_FENCE_OR_HEADING`. The pattern begins with a line end, because that makes the search
+several times faster; so put a line end before the text.
 """
-_EVIDENT = re.compile(
+_FENCE_OR_HEADING = re.compile(
     r"""^(?:
         (?P<fence>```[\w+#.-]*\n(?:(?![ \t]*(?:`{3}|~{3}|<{7}|>{7}|(?:---|\.{3})[ \t]*$)).*\n)*?```$)
-      | (?P<marks>\#{1,6})(?=[ \t]|$)
+      | (?P<hashes>\#{1,6})(?=[ \t]|$)
     )""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -91,7 +86,7 @@ def whole_characters(text: str) -> str:
 
 def as_it_was(text: str) -> Addition:
     """Return lost text of a note as an addition that restores it; closes blocks that the text leaves open."""
-    return Addition("\n".join(filter(None, (text, closing_of(text.split("\n"))))))
+    return Addition("\n".join(filter(None, (text, closing_lines(text.split("\n"))))))
 
 
 # ------------------------------------------------------------------------------------------------- items
@@ -111,32 +106,35 @@ def list_item(
             f"an entry of {len(text)} characters is too long", hint="Make it a note of its own: memsync note new"
         )
     lines = cleaned(text).split("\n")
-    marks = [f"#{tag}" for tag in tags]
+    hashtags = [f"#{tag}" for tag in tags]
     block = attribute_block(attributes or {})
-    if len(lines) == 1 and not (_BLOCK_START.match(lines[0].strip()) or _MAY_SAY_MORE.match(lines[0].strip())):
-        return Addition(_item(time, lines[0].strip(), marks, block, []))
+    if len(lines) == 1 and not (_BLOCK_START.match(lines[0].strip()) or _MAY_HOLD_MARKUP.match(lines[0].strip())):
+        return Addition(_item_text(time, lines[0].strip(), hashtags, block, []))
     expected = {name: whole_characters(value) for name, value in (attributes or {}).items()}
-    *forms, last = _item_forms(lines, time, has_marks=bool(marks or block))
+    *forms, last = _item_forms(lines, time, has_suffix=bool(hashtags or block))
     for first, rest in forms:
-        as_it_is = _item(time, first, marks, block, rest).split("\n")
-        for written in (as_it_is, _plain_words(as_it_is, time, block)):
+        as_it_is = _item_text(time, first, hashtags, block, rest).split("\n")
+        for written in (as_it_is, _with_backslashes(as_it_is, time, block)):
             if _is_one_item(written, time, expected):
                 return Addition("\n".join(written))
-    quoted = _item(time, last[0], marks, block, last[1]).split("\n")
-    return Addition("\n".join(_plain_words(quoted, time, block)))
+    quoted = _item_text(time, last[0], hashtags, block, last[1]).split("\n")
+    return Addition("\n".join(_with_backslashes(quoted, time, block)))
 
 
-def _item_forms(lines: Sequence[str], time: str, *, has_marks: bool) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield each form of a text as (first line, further lines); the last form is safe for every text."""
-    closing = closing_of(lines)
+def _item_forms(lines: Sequence[str], time: str, *, has_suffix: bool) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield each form of a text as (first line, further lines); the last form is safe for every text.
+
+    `has_suffix`: tags or attributes follow the first line.
+    """
+    closing = closing_lines(lines)
     closed = [*lines, *closing.split("\n")] if closing else list(lines)
     first, rest = closed[0], closed[1:]
-    is_one_line = not rest and (time or not has_marks)  # tags and attributes belong after a paragraph
+    is_one_line = not rest and (time or not has_suffix)  # tags and attributes belong after a paragraph
     if is_one_line or _begins_with_words(first.strip(), rest):
         yield first.strip(), rest
-    yield "", ["", *closed] if time or has_marks else closed
-    quoted = _quoted(lines)
-    if time or has_marks:
+    yield "", ["", *closed] if time or has_suffix else closed
+    quoted = _as_quote(lines)
+    if time or has_suffix:
         yield "", ["", *quoted]
     else:  # an empty line right after the list marker would end the item
         yield quoted[0], quoted[1:]
@@ -152,14 +150,15 @@ def _begins_with_words(first: str, rest: Sequence[str]) -> bool:
     return tree is not None and bool(tree.tokens) and tree.tokens[0].type == "paragraph_open"
 
 
-def _item(time: str, first: str, marks: Sequence[str], block: str, rest: Sequence[str]) -> str:
-    start = " ".join(filter(None, ("-", time, first, *marks, block)))
+def _item_text(time: str, first: str, hashtags: Sequence[str], block: str, rest: Sequence[str]) -> str:
+    """Return a list item; `block` holds its attributes, `rest` its lines after the first one."""
+    start = " ".join(filter(None, ("-", time, first, *hashtags, block)))
     return "\n".join([start, *(f"  {line}" if line.strip() else "" for line in rest)])
 
 
-def _plain_words(lines: list[str], time: str, block: str) -> list[str]:
+def _with_backslashes(lines: list[str], time: str, block: str) -> list[str]:
     """Return an item's lines with a backslash before text that would wrongly parse as attributes or times."""
-    tree = _read_item(lines)
+    tree = _parsed_item(lines)
     if tree is None:
         return lines
     changed = list(lines)
@@ -183,13 +182,13 @@ def _entries(blocks: Sequence[Heading | Block]) -> Iterator[Block]:
             yield from _entries(block.children)
 
 
-def _read_item(lines: Sequence[str]) -> BlockTree | None:
+def _parsed_item(lines: Sequence[str]) -> BlockTree | None:
     return parse_blocks([*lines, "- end"])
 
 
 def _is_one_item(lines: Sequence[str], time: str, attributes: Mapping[str, str]) -> bool:
     """Tell whether lines parse as exactly one list item with this time and these attributes, and no others inside."""
-    tree = _read_item(lines)
+    tree = _parsed_item(lines)
     if tree is None or len(tree.parts) != 2:
         return False
     item, end = tree.parts
@@ -223,70 +222,71 @@ def exact_message(role: str, text: str, time: str, attributes: Mapping[str, str]
     """
     _check_heading(role, time, attributes)
     heading = f"## {role} @ {time}" if time else f"## {role}"
-    text, marks = _holdable(whole_characters(text))
-    ends = _ends(text)
-    evident = _evident_form(text, ends)
-    if evident is not None:
-        return Addition(_joined(heading, {**attributes, **marks, **evident[0]}, evident[1]))
-    *forms, last = _message_forms(text, ends)
-    safe = _marked(heading, attributes, marks, last)
+    text, changes = _storable(whole_characters(text))
+    margins = _margins_of(text)
+    unparsed = _form_without_parsing(text, margins)
+    if unparsed is not None:
+        return Addition(_heading_and_body(heading, {**attributes, **changes, **unparsed[0]}, unparsed[1]))
+    *forms, last = _message_forms(text, margins)
+    safe = _message_text(heading, attributes, changes, last)
     for form in forms:
-        written = _marked(heading, attributes, marks, form)
+        written = _message_text(heading, attributes, changes, form)
         lines = written.split("\n")
-        if not any(map(_CONFLICT.match, lines)) and _is_one_message(lines) and _text_of(form) == text:
+        if not any(map(_CONFLICT_MARK.match, lines)) and _is_one_message(lines) and _original_of(form) == text:
             return Addition(written, guarded=safe if any(map(closes_head, lines)) else "")
     return Addition(safe)
 
 
 _Form = tuple[Mapping[str, str], Sequence[str]]
-"""One way to write a text: the attributes for the heading, and the lines below the heading."""
+"""One way to write a text: the attributes that say how it is written, and the lines below the heading."""
 
 
-def _evident_form(text: str, ends: Mapping[str, str]) -> tuple[Mapping[str, str], str] | None:
-    """Return (attributes, written text) if they are correct without parsing them back; otherwise None."""
-    if sum(map(len, ends.values())) > _MAX_END_CHARS:
+def _form_without_parsing(text: str, margins: Mapping[str, str]) -> tuple[Mapping[str, str], str] | None:
+    """Return a form (its lines joined) that is certainly one message, without parsing it; None if there is none."""
+    if sum(map(len, margins.values())) > _MAX_MARGIN_CHARS:
         return None
-    inner = _without(text, ends)
-    if not _DOUBTFUL.search(f"\n{inner}"):
-        return ends, inner
-    levels = [len(match["marks"]) for match in _EVIDENT.finditer(inner) if match["marks"]]
-    if _DOUBTFUL.search("\n" + _EVIDENT.sub("", inner)):
+    inner = _inside(text, margins)
+    if not _DOUBTFUL_LINE.search(f"\n{inner}"):
+        return margins, inner
+    levels = [len(match["hashes"]) for match in _FENCE_OR_HEADING.finditer(inner) if match["hashes"]]
+    if _DOUBTFUL_LINE.search("\n" + _FENCE_OR_HEADING.sub("", inner)):
         return None
-    shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_MAX_LEVEL))
+    shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_DEEPEST_LEVEL))
     if not shift:
-        return ends, inner
-    if max(levels) + shift > _MAX_LEVEL or any(map(_ESCAPED_UNDERLINE.fullmatch, inner.split("\n"))):
+        return margins, inner
+    if max(levels) + shift > _DEEPEST_LEVEL or any(map(_ESCAPED_UNDERLINE.fullmatch, inner.split("\n"))):
         return None
     deeper = "#" * shift
-    lower = _EVIDENT.sub(lambda match: deeper + match[0] if match["marks"] else match[0], inner)
-    return {"demoted": str(shift), **ends}, lower
+    lower = _FENCE_OR_HEADING.sub(lambda match: deeper + match[0] if match["hashes"] else match[0], inner)
+    return {"demoted": str(shift), **margins}, lower
 
 
-def _message_forms(text: str, ends: Mapping[str, str]) -> Iterator[_Form]:
+def _message_forms(text: str, margins: Mapping[str, str]) -> Iterator[_Form]:
     """Yield the forms of a text, plainest first; the last one is safe for every text.
 
     They are: unchanged; with its headings below the message's own level; in a fence longer than any inside; quoted.
     """
     lines = text.split("\n")
-    if sum(map(len, ends.values())) <= _MAX_END_CHARS:
-        inner = _without(text, ends).split("\n")
-        yield ends, inner
+    if sum(map(len, margins.values())) <= _MAX_MARGIN_CHARS:
+        inner = _inside(text, margins).split("\n")
+        yield margins, inner
         demoted = _demoted(inner)
         if demoted is not None:
-            yield {"demoted": str(demoted[0]), **ends}, demoted[1]
+            yield {"demoted": str(demoted[0]), **margins}, demoted[1]
     fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
     yield {"written": "fenced"}, [fence, *lines, fence]
-    yield {"written": "quoted"}, _quoted(lines)
+    yield {"written": "quoted"}, _as_quote(lines)
 
 
-def _marked(heading: str, attributes: Mapping[str, str], marks: Mapping[str, str], form: _Form) -> str:
+def _message_text(heading: str, attributes: Mapping[str, str], changes: Mapping[str, str], form: _Form) -> str:
+    """Return a message in a form; `changes` are the attributes from `_storable`."""
     of_form, lines = form
-    written = " ".join(filter(None, (of_form.get("written", ""), marks.get("written", ""))))
-    all_marks = {**marks, **of_form, **({"written": written} if written else {})}
-    return _joined(heading, {**attributes, **all_marks}, "\n".join(lines))
+    written = " ".join(filter(None, (of_form.get("written", ""), changes.get("written", ""))))
+    all_changes = {**changes, **of_form, **({"written": written} if written else {})}
+    return _heading_and_body(heading, {**attributes, **all_changes}, "\n".join(lines))
 
 
-def _joined(heading: str, attributes: Mapping[str, str], body: str) -> str:
+def _heading_and_body(heading: str, attributes: Mapping[str, str], body: str) -> str:
     block = attribute_block(attributes) if attributes else ""
     return f"{heading} {block}\n\n{body}" if block else f"{heading}\n\n{body}"
 
@@ -304,13 +304,14 @@ def _is_one_message(lines: Sequence[str]) -> bool:
 
 def text_of_message(body: str, attributes: Mapping[str, str]) -> str:
     """Return the original text of a message that `message` or `exact_message` wrote, from its body."""
-    text = _text_of((attributes, body.split("\n")))
+    text = _original_of((attributes, body.split("\n")))
     if "escaped" in attributes.get("written", "").split():
-        text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", text)
+        text = _ESCAPE_SEQUENCE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", text)
     return text.replace("\n", "\r\n") if attributes.get("eol") == "crlf" else text
 
 
-def _text_of(form: _Form) -> str:
+def _original_of(form: _Form) -> str:
+    """Return the text that was written in a form."""
     attributes, lines = form
     written = attributes.get("written", "").split()
     lines = body_text(lines).split("\n")
@@ -325,18 +326,18 @@ def _text_of(form: _Form) -> str:
     return attributes.get("lead", "") + "\n".join(lines) + attributes.get("trail", "")
 
 
-def _holdable(text: str) -> tuple[str, dict[str, str]]:
+def _storable(text: str) -> tuple[str, dict[str, str]]:
     """Return text with LF line ends and without control characters, and the attributes that restore it."""
-    marks = {}
+    changes = {}
     if "\r" in text and text.count("\r\n") == text.count("\r") == text.count("\n"):
-        text, marks["eol"] = text.replace("\r\n", "\n"), "crlf"
+        text, changes["eol"] = text.replace("\r\n", "\n"), "crlf"
     if _CONTROL.search(text):
-        text = _ESCAPABLE.sub(lambda match: "\\\\" if match[0] == "\\" else _code_point(match), text)
-        marks["written"] = "escaped"
-    return text, marks
+        text = _CONTROL_OR_BACKSLASH.sub(lambda match: "\\\\" if match[0] == "\\" else _unicode_escape(match), text)
+        changes["written"] = "escaped"
+    return text, changes
 
 
-def _ends(text: str) -> dict[str, str]:
+def _margins_of(text: str) -> dict[str, str]:
     """Return the empty space around a text as attributes, because a note does not preserve it."""
     if text[:1] != "\n" and text[-1:] and not text[-1].isspace():
         return {}
@@ -344,15 +345,16 @@ def _ends(text: str) -> dict[str, str]:
     lines = inner.split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
-    ends = {"lead": text[: len(text) - len(inner)], "trail": inner[len("\n".join(lines)) :]}
-    return {name: end for name, end in ends.items() if end}
+    margins = {"lead": text[: len(text) - len(inner)], "trail": inner[len("\n".join(lines)) :]}
+    return {name: space for name, space in margins.items() if space}
 
 
-def _without(text: str, ends: Mapping[str, str]) -> str:
-    return text[len(ends.get("lead", "")) : len(text) - len(ends.get("trail", ""))] if ends else text
+def _inside(text: str, margins: Mapping[str, str]) -> str:
+    """Return a text without its margins."""
+    return text[len(margins.get("lead", "")) : len(text) - len(margins.get("trail", ""))] if margins else text
 
 
-def _quoted(lines: Sequence[str]) -> list[str]:
+def _as_quote(lines: Sequence[str]) -> list[str]:
     return [f"> {line}" if line else ">" for line in lines]
 
 
@@ -362,13 +364,13 @@ def _demoted(lines: Sequence[str]) -> tuple[int, list[str]] | None:
     A backslash before an underline turns the line above it from a heading into text.
     """
     headings = _headings(lines)
-    levels = [heading.level for heading in headings if _is_marked(lines, heading)]
+    levels = [heading.level for heading in headings if _is_hash_heading(lines, heading)]
     if not headings or min(heading.level for heading in headings) > MESSAGE_LEVEL:
         return None
-    shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_MAX_LEVEL))
+    shift = max(0, MESSAGE_LEVEL + 1 - min(levels, default=_DEEPEST_LEVEL))
     changed = list(lines)
     for heading in headings:
-        if _is_marked(lines, heading):
+        if _is_hash_heading(lines, heading):
             line = changed[heading.start_line - 1]
             changed[heading.start_line - 1] = line.replace("#", "#" * (shift + 1), 1)
         else:
@@ -381,7 +383,7 @@ def _promoted(lines: Sequence[str], shift: int) -> list[str]:
     changed = list(lines)
     for heading in _headings(lines):
         line = lines[heading.start_line - 1]
-        if _is_marked(lines, heading) and heading.level > shift:
+        if _is_hash_heading(lines, heading) and heading.level > shift:
             changed[heading.start_line - 1] = line.replace("#" * (shift + 1), "#", 1)
     return [f"{match[1]}{match[2]}" if (match := _ESCAPED_UNDERLINE.fullmatch(line)) else line for line in changed]
 
@@ -392,7 +394,7 @@ def _headings(lines: Sequence[str]) -> list[Heading]:
     return [part for part in tree.parts if isinstance(part, Heading)] if tree else []
 
 
-def _is_marked(lines: Sequence[str], heading: Heading) -> bool:
+def _is_hash_heading(lines: Sequence[str], heading: Heading) -> bool:
     """Tell whether a heading is written with `#`, not with an underline."""
     return heading.start_line == heading.end_line and lines[heading.start_line - 1].lstrip(" ").startswith("#")
 
@@ -437,10 +439,10 @@ def attribute_block(attributes: Mapping[str, str]) -> str:
     parts = []
     for key, given in attributes.items():
         value = given if given.isascii() else whole_characters(given)
-        if key == "class" and _CLASSES.fullmatch(value):
+        if key == "class" and _CLASS_NAMES.fullmatch(value):
             parts += [f".{name}" for name in value.split(" ")]
-        elif _NAME.fullmatch(key):
-            parts.append(f"{key}={value}" if _BARE.fullmatch(value) else f"{key}={_in_quotes(value)}")
+        elif _ATTRIBUTE_NAME.fullmatch(key):
+            parts.append(f"{key}={value}" if _UNQUOTED_VALUE.fullmatch(value) else f"{key}={_quoted_value(value)}")
         else:
             raise UsageError(f"{key!r} cannot name an attribute", hint="Use letters, digits, _ and -.")
     block = "{" + " ".join(parts) + "}" if parts else ""
@@ -449,14 +451,14 @@ def attribute_block(attributes: Mapping[str, str]) -> str:
     return block
 
 
-def _in_quotes(value: str) -> str:
+def _quoted_value(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     for letter, character in ESCAPES.items():
         escaped = escaped.replace(character, f"\\{letter}")
-    return '"' + _CONTROL.sub(_code_point, escaped) + '"'
+    return '"' + _CONTROL.sub(_unicode_escape, escaped) + '"'
 
 
-def _code_point(match: re.Match[str]) -> str:
+def _unicode_escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 

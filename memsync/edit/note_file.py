@@ -1,18 +1,11 @@
-"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix.
-
-Refuses files that are open in vim (by its swap file) or in emacs (by its lock link).
-"""
+"""Reads, appends to, creates and replaces one file. A crash leaves either the old or the new content, never a mix."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import re
-import socket
 import stat
-import struct
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,15 +14,12 @@ from memsync.edit.note_paths import cannot_write
 from memsync.errors import WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import MAX_NOTE_BYTES
+from memsync.system.renames import exchange, rename_new
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK_BYTES = 1 << 20
 _ASIDE = re.compile(r"\.memsync-\d+-[0-9a-f]+\.tmp")
 LEFTOVER_SECONDS = 86_400
-_NEW, _EXCHANGE = (1, 2) if sys.platform != "darwin" else (4, 2)
-_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-_SWAP_BYTES = 108
-"""vim's block 0 up to the host name: see `struct block0` in vim's memline.c."""
 
 
 def open_to_append(folder: int, path: NotePath) -> int | None:
@@ -176,81 +166,3 @@ def _clear_leftovers(folder: int) -> None:
             with suppress(OSError):
                 if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime < limit:
                     os.unlink(name, dir_fd=folder)
-
-
-# Two renames that Python lacks. Both are one system call: renameat2 on Linux, renameatx_np on macOS. If the system or
-# the file system does not support it, `rename_new` uses a hard link and `exchange` returns False.
-
-
-def rename_new(folder: int, source: str, target: str, target_folder: int) -> None:
-    """Rename a file in a folder (a descriptor) to a name that does not exist yet. Raises FileExistsError, OSError."""
-    if not _rename(folder, source, target_folder, target, _NEW):
-        os.link(source, target, src_dir_fd=folder, dst_dir_fd=target_folder, follow_symlinks=False)
-        os.unlink(source, dir_fd=folder)
-
-
-def exchange(folder: int, first: str, second: str) -> bool:
-    """Exchange the names of two files in `folder` (a descriptor); return False if that is not supported."""
-    return _rename(folder, first, folder, second, _EXCHANGE)
-
-
-def _rename(folder: int, source: str, target_folder: int, target: str, flags: int) -> bool:
-    """Rename with flags; return False if the system or the file system does not support them."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    call = getattr(libc, "renameatx_np" if sys.platform == "darwin" else "renameat2", None)
-    if call is None:
-        return False
-    if call(folder, os.fsencode(source), target_folder, os.fsencode(target), ctypes.c_uint(flags)) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in _UNKNOWN:
-        return False
-    raise OSError(number, os.strerror(number), target)
-
-
-def refuse_open_in_editor(folder: int, path: NotePath) -> None:
-    """Raise WriteRefused if an editor that still runs has a note in `folder` (a descriptor) open."""
-    name = path.rpartition("/")[2]
-    editor = _vim(folder, f".{name}.swp") or _emacs(folder, f".#{name}")
-    if editor:
-        raise WriteRefused(
-            f"{path} is open in {editor}",
-            hint="Save and close it there, or write anyway with --force: the editor will ask about the change.",
-        )
-
-
-def _vim(folder: int, name: str) -> str:
-    with suppress(OSError):
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            block = os.read(descriptor, _SWAP_BYTES)
-        finally:
-            os.close(descriptor)
-        if len(block) == _SWAP_BYTES and block.startswith(b"b0"):
-            (process,) = struct.unpack_from("<i", block, 24)
-            host = block[68:].split(b"\0")[0].decode("utf-8", "replace")
-            return _living("vim", process, host)
-    return ""
-
-
-def _emacs(folder: int, name: str) -> str:
-    with suppress(OSError, ValueError):
-        owner = os.readlink(name, dir_fd=folder)  # user@host.process:boot
-        host, _, process = owner.partition("@")[2].partition(":")[0].rpartition(".")
-        return _living("emacs", int(process), host)
-    return ""
-
-
-def _living(editor: str, process: int, host: str) -> str:
-    """Return the editor's name for messages; empty if it ran on this machine and its process has ended."""
-    if host and host.split(".")[0] != socket.gethostname().split(".")[0]:
-        return f"{editor} on {host}"
-    try:
-        if process <= 0:
-            return ""
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return ""
-    except PermissionError:  # the process exists and belongs to another user
-        pass
-    return f"{editor} (process {process})"

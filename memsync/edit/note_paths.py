@@ -1,4 +1,7 @@
-"""Where a note may be written: under the memory root, without following links, with a name that memsync indexes."""
+"""Where a note may be written: under the memory root, without following links, with a name that memsync indexes.
+
+Also the paths of the notes that commands name by tier or by the name of a thread.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,12 @@ from pathlib import Path
 
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.text import printable
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.ignore import is_hidden, is_note_name
+from memsync.notes.rules import THREADS_FOLDER
+
+NOTE_OF_TIER = {Tier.PERSONAL: "MEMORY.md", Tier.PROJECT: "notes/project.md", Tier.TASK: "notes/task.md"}
+"""The note to which `remember` adds an item of a tier."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAME_BYTES = 255
@@ -66,6 +73,22 @@ def numbered(path: NotePath) -> Iterator[NotePath]:
     yield path
     for number in count(2):
         yield NotePath(f"{stem}-{number}{dot}{suffix}")
+
+
+def thread_paths(thread: str) -> list[NotePath]:
+    """Return the possible paths of a thread given by path or by its name in threads/. Raises UsageError."""
+    in_folder = thread if "/" in thread else f"{THREADS_FOLDER}{thread}"
+    return list(dict.fromkeys((note_path(in_folder), thread_path(thread))))
+
+
+def thread_path(name: str) -> NotePath:
+    """Return the path of a thread given by path or by its name in threads/. Raises UsageError."""
+    return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{THREADS_FOLDER}{name}")
+
+
+def free_thread_path(root: Path, slug: str) -> NotePath:
+    """Return the first unused path in threads/: the slug, or the slug with a number."""
+    return next(path for path in numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")) if not os.path.lexists(root / path))
 
 
 @contextmanager

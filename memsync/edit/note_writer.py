@@ -14,11 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memsync.edit import note_file
-from memsync.edit.addition import Addition, read_tail
+from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownTails, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
-from memsync.edit.note_file import refuse_open_in_editor
 from memsync.edit.note_paths import check_writable, folder_of
+from memsync.edit.open_in_editor import refuse_open_in_editor
+from memsync.edit.tail import read_tail
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import encodable
 from memsync.model.vocabulary import NotePath

@@ -8,10 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memsync.features import indexing, listing, log, patterns, preferences, recovery, search, threads, upkeep
+    from memsync.features import (
+        duplicates,
+        indexing,
+        listing,
+        log,
+        patterns,
+        preferences,
+        pruning,
+        recovery,
+        search,
+        threads,
+        usage,
+    )
     from memsync.features.context import compose as compose
 
-__all__ = ["indexing", "listing", "log", "patterns", "preferences", "recovery", "search", "threads", "upkeep"]
+__all__ = [
+    "duplicates", "indexing", "listing", "log", "patterns", "preferences", "pruning", "recovery", "search", "threads",
+    "usage",
+]  # fmt: skip
 
 COMMANDS = {
     "search": ("search", "get"),
@@ -21,10 +36,13 @@ COMMANDS = {
     "patterns": ("pattern",),
     "threads": ("thread", "sessions", "costs", "agents", "routes", "handoff"),
     "context.compose": ("context",),
-    "upkeep": ("duplicates", "stale", "stats"),
+    "duplicates": ("duplicates",),
+    "usage": ("stale", "stats"),
+    "pruning": (),
     "indexing": ("sync", "rebuild", "verify", "status"),
+    "recovery": (),
 }
-"""Module -> the first words of its commands: a command loads only its own module."""
+"""Module -> the first words of its commands: a command loads only its own module. Empty if cli/ writes its commands."""
 
 
 def load(first_word: str = "") -> None:
@@ -32,7 +50,7 @@ def load(first_word: str = "") -> None:
     import importlib
 
     modules = [module for module, words in COMMANDS.items() if first_word in words]
-    for module in modules or (*COMMANDS, "recovery"):
+    for module in modules or COMMANDS:
         importlib.import_module(f"{__name__}.{module}")
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from memsync.edit.daily_logs import daily_log_path
 from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import cleaned, list_item, one_line
-from memsync.edit.new_names import NOTE_OF_TIER, TITLE_OF_MEMORY, log_of, tags_of, title_of
-from memsync.edit.note_paths import new_note_path, note_path
+from memsync.edit.note_paths import NOTE_OF_TIER, new_note_path, note_path
+from memsync.edit.titles import TITLE_OF_MEMORY, tags_of, title_of
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, Tier
 from memsync.model.written import Written
@@ -67,7 +68,7 @@ def log(
     of_day = parse_day(day, now) if day else now.date()
     clock = _clock(time) if time else f"{now:%H:%M}" if of_day == now.date() else ""
     item = list_item(text, time=clock, tags=tags_of(tags))
-    path = log_of(of_day, memory.files, memory.reader.rules)
+    path = daily_log_path(of_day, memory.files, memory.reader.rules)
     head = f"# {of_day}\n"
     return memory.write("log", text, lambda: memory.writer.append(path, item, head=head, force=force))
 

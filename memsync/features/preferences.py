@@ -17,7 +17,7 @@ from memsync.errors import UsageError
 from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
 from memsync.model.written import Preference, Written
-from memsync.notes.transcript import cut_attributes
+from memsync.notes.attributes import cut_attributes
 from memsync.operation import Cli, Command, operation
 
 if TYPE_CHECKING:

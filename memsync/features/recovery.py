@@ -12,7 +12,7 @@ from memsync.edit.append import Done
 from memsync.edit.front_matter import head_of
 from memsync.edit.journal import Appended, edited, missing
 from memsync.edit.markdown import as_it_was
-from memsync.edit.new_names import title_of
+from memsync.edit.titles import title_of
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.model.written import Overwritten, Written

@@ -16,8 +16,8 @@ from memsync.edit.append import Done
 from memsync.edit.archive import move
 from memsync.edit.front_matter import head_of, set_field
 from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
-from memsync.edit.new_names import STATUSES, free_path, slug_of, tags_of
-from memsync.edit.note_paths import note_path, numbered
+from memsync.edit.note_paths import free_thread_path, note_path, numbered
+from memsync.edit.titles import slug_of, tags_of
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
 from memsync.model.conversation import (
     Conversation,
@@ -32,7 +32,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.note import Message, Note
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
@@ -83,7 +83,7 @@ def new_thread(
     head = head_of({"title": title, **texts, "tags": tags_of(tags)})
     titled = memory.threads_titled(title)  # before the lock: writers should not wait while files are compared
     with memory.writer.lock():
-        path = free_path(memory.files.root, slug)
+        path = free_thread_path(memory.files.root, slug)
         memory.writer.refuse_instructions(path)
         same_slug = itertools.takewhile(lambda other: other != path, numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")))
         taken = next((other for other in (*titled, *same_slug) if _is_titled(memory, other, title)), None)
@@ -185,7 +185,7 @@ def _plainly(value: str | float) -> str:
     writes=True,
 )  # fmt: skip
 def set_thread_status(
-    memory: Workspace, thread: ThreadName, status: Annotated[str, one_of(STATUSES, "The new status.")]
+    memory: Workspace, thread: ThreadName, status: Annotated[str, one_of(THREAD_STATUSES, "The new status.")]
 ) -> Written:
     """Make a thread active, paused, completed or archived. Searches skip archived threads by default."""
     is_archived = status == "archived"

@@ -38,6 +38,9 @@ class Tier(StrEnum):
     TASK = "task"
 
 
+THREAD_STATUSES = ("active", "paused", "completed", "archived")
+"""The statuses that a thread can have."""
+
 MEMORY_KINDS = frozenset({Kind.SOUL, Kind.MEMORY, Kind.DAILY, Kind.THREAD})
 
 

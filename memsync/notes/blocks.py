@@ -21,9 +21,10 @@ from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 
 from memsync.model.note import Block
+from memsync.notes.attributes import cut_attributes
 from memsync.notes.dates import leading_time
+from memsync.notes.entry_text import ITEM_MARKER
 from memsync.notes.inline import BoundedInline, add_inline_rules
-from memsync.notes.transcript import ITEM_MARKER, cut_attributes
 
 MAX_TOKENS = 500_000
 """Give up on a file after this many markdown-it tokens; 2 MB of real notes take 170,000."""

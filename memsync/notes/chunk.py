@@ -23,7 +23,7 @@ from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
 from memsync.model.vocabulary import Form, Trait
-from memsync.notes.transcript import opening_of, said, speaker_of, traits_of
+from memsync.notes.entry_text import opening_of, said, speaker_of, traits_of
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,200}\])")

@@ -71,8 +71,8 @@ def head_state(root: Path) -> HeadState:
         if repository is None:
             return HeadState()
         folder = os.path.relpath(os.path.realpath(root), repository.work_tree)
-        state = state_of(repository)
-        return HeadState(f"{state}+{folder}" if state and folder != "." else state, "", repository)
+        name = history_name(repository)
+        return HeadState(f"{name}+{folder}" if name and folder != "." else name, "", repository)
     except (GitUnusable, OSError) as error:
         return HeadState("", reason_of(error))
 
@@ -129,8 +129,12 @@ def _path_in(folder: str, name: str) -> str:
         return ""
 
 
-def state_of(repository: Repository) -> str:
-    """Return HEAD's commit (empty if none), in a shallow clone with a digest of where it ends. Raises GitUnusable."""
+def history_name(repository: Repository) -> str:
+    """Return a name of the history that git has; it changes whenever git may give another date. Raises GitUnusable.
+
+    The name is HEAD's commit, or empty before the first commit. A shallow clone lacks the history before certain
+    commits, and may get more of it later: then a digest of the list of these commits follows.
+    """
     commit = _resolved(repository)
     try:
         shallow = read_file(os.path.join(repository.common_dir, "shallow"), MAX_SHALLOW_BYTES)
@@ -139,9 +143,9 @@ def state_of(repository: Repository) -> str:
     return f"{commit}+{hashlib.sha256(shallow).hexdigest()[:16]}" if commit and shallow else commit
 
 
-def commit_in(state: str) -> str:
-    """Return the commit in a name that `state_of` returned."""
-    return state.partition("+")[0]
+def commit_in(name: str) -> str:
+    """Return the commit in the `name` of a HeadState."""
+    return name.partition("+")[0]
 
 
 def _resolved(repository: Repository) -> str:

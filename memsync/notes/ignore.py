@@ -110,7 +110,10 @@ class IgnoreFile:
 
 
 class IgnoreRules:
-    """Reads and caches each folder's rules, because every search scans all files; `root_rules`: `[files] exclude`."""
+    """The rules of a memory root: `root_rules` are those of `[files] exclude`, `read` returns those of a `.gitignore`.
+
+    It caches what it read, because every search scans all files.
+    """
 
     def __init__(self, exclude: Sequence[str]) -> None:
         self.root_rules: tuple[IgnoreFile, ...] = (

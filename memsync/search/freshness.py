@@ -52,22 +52,34 @@ class Limits:
     bound: float
 
 
-@dataclass(eq=False)
 class Answering:
-    """Answers queries, with an index as fresh as `Fresh` requires."""
+    """Answers queries, with an index as fresh as `Fresh` requires. A daemon sets `live`."""
 
-    _index: Index
-    _syncer: Syncer
-    _searcher: Searcher
-    _models: EmbeddingModels
-    _reranking: Reranking
-    _limits: Limits
-    _clock: Clock
-    _pool: ThreadPoolExecutor
-    _usage: UsageCounter
-    _unanswered: Future[Near | None] | None = None
-    _pending_text: int = 0
-    live: Live | None = None
+    def __init__(
+        self,
+        index: Index,
+        syncer: Syncer,
+        searcher: Searcher,
+        models: EmbeddingModels,
+        reranking: Reranking,
+        *,
+        limits: Limits,
+        clock: Clock,
+        pool: ThreadPoolExecutor,
+        usage: UsageCounter,
+    ) -> None:
+        self._index = index
+        self._syncer = syncer
+        self._searcher = searcher
+        self._models = models
+        self._reranking = reranking
+        self._limits = limits
+        self._clock = clock
+        self._pool = pool
+        self._usage = usage
+        self._unanswered: Future[Near | None] | None = None
+        self._pending_text = 0
+        self.live: Live | None = None
 
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """Answer a query and count it as a search; see Memory.search."""

@@ -21,7 +21,7 @@ from memsync.model.filters import Filters
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, names_tag
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
-from memsync.notes.transcript import stem_number, stems
+from memsync.notes.entry_text import stem_number, stems
 from memsync.search.time_hints import asks_when
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

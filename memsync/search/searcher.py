@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from memsync.ports import Vector
 
 KEYWORD_DEPTH = 3
-"""Read so many times more keyword candidates than contribute. Then most chunks found by meaning have both scores."""
+"""The index returns this many times as many keyword candidates as may become hits. Most chunks that were found by
+meaning are then among them, so that they have a keyword score, too."""
 CITATION_TOKENS = 12
 
 
@@ -73,15 +74,17 @@ class _Timer:
         self.started = now
 
 
-@dataclass(eq=False)
 class Searcher:
     """Answers queries from the index of one memory root. The caller brings the index up to date first."""
 
-    _files: NoteFiles
-    _index: Index
-    _reader: NoteReader
-    _count_tokens: CountTokens
-    _ranking: Ranking
+    def __init__(
+        self, files: NoteFiles, index: Index, reader: NoteReader, count_tokens: CountTokens, ranking: Ranking
+    ) -> None:
+        self._files = files
+        self._index = index
+        self._reader = reader
+        self._count_tokens = count_tokens
+        self._ranking = ranking
 
     def near(self, query: Query, vector: Vector, space: EmbeddingSpace) -> Near:
         """Return the chunks nearest to a question's vector. It may run while files are still being compared.

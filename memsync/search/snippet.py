@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memsync.notes.transcript import stem
+from memsync.notes.entry_text import stem
 
 MAX_SNIPPET_CHARS = 300
 _WORD = re.compile(r"[^\W_]+")

@@ -7,7 +7,7 @@ A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -133,7 +133,17 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
-_DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+
+
+class _Given(NamedTuple):
+    """A value, its source (`path:line`, a variable or an option), and the folder of its file if it is from a file."""
+
+    value: Any
+    source: str
+    folder: str = ""
+
+
+_DEFAULTS = {setting.name: _Given(setting.default, "default") for setting in SETTINGS}
 
 DEFAULT_KINDS: Mapping[str, str] = {
     "/SOUL.md": "soul",
@@ -231,23 +241,39 @@ def load_settings(
 ) -> Settings:
     """Resolve all settings.
 
-    `config`, otherwise MEMSYNC_CONFIG, names the only file to read. Without them the nearest config file of a memory
-    root in `cwd` or above overrides the user's own file. `root` names the memory root; the search for a config file
-    then starts there, and the file must belong to that root. A file that was found automatically may only set what
-    memsync.settings.trust allows.
+    They come from five sources; each overrides those before it:
+
+    1. the defaults in SETTINGS;
+    2. the user's own config file, unless a file is named;
+    3. the file that `config`, otherwise MEMSYNC_CONFIG names; otherwise the nearest config file of a memory root in
+       `cwd` or above;
+    4. the environment;
+    5. `root`, which names the memory root.
+
+    If `root` or MEMSYNC_ROOT names the memory root, the search for a config file starts there, and the file must belong
+    to that root. A file that was found automatically may only set what memsync.settings.trust allows.
 
     Raises ConfigError with file and line for an invalid setting, RootError for a missing root.
     """
     environ = os.environ if environ is None else environ
-    files, named_root = _files(config, root, cwd, environ)
-    values, sources = _values(files, environ, named_root, is_option=root is not None)
-    if "memsync.root" not in sources:
+    named_root = _named_root(root, environ)
+    files = _find_files(config, named_root, cwd, environ)
+    in_own_file = _in_own_file(files, named_root)
+    in_file = _in_file(files.over) if files.over is not None else {}
+    in_options = {"memsync.root": _Given(named_root, "--root")} if root is not None else {}
+    given = in_own_file | in_file | _in_environment(environ) | in_options
+    if files.over is not None and not files.is_named:
+        not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
+        _check_trust(files.over, not_overridden, in_own_file)
+    if "memsync.root" not in given:
         raise _no_root(files)
-    tables = {name: _globs(name, files, sources) for name in GLOB_TABLES}
-    paths = {name: (values[name], sources.get(name, ""), _base(files, sources.get(name, ""))) for name in OF_ONE_ROOT}
+    tables = {name: _globs(name, files) for name in GLOB_TABLES}
+    resolved = _DEFAULTS | given
+    values = {name: setting.value for name, setting in resolved.items()}
+    sources = {name: setting.source for name, setting in resolved.items()}
+    paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in OF_ONE_ROOT}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
-    sources = {name: sources.get(name, "default") for name in values}
     options = ["--config", files.over.path] if files.over is not None and files.is_named else []
     if not options or root is not None or sources["memsync.root"] == "MEMSYNC_ROOT":
         options += ["--root", resolved_root]
@@ -293,78 +319,64 @@ def deciding_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def find_config(config: _AnyPath | None = None, root: _AnyPath | None = None) -> ConfigFile | None:
     """Return the file that would override the user's own in `load_settings`, even if it is invalid or not trusted."""
-    return _files(config, root, None, os.environ)[0].over
+    return _find_files(config, _named_root(root, os.environ), None, os.environ).over
 
 
 def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file that need the user's trust. Raises ConfigError for invalid settings."""
-    from memsync.settings.trust import risky_settings
-
-    values = _settings_in(file)
+    in_file = _in_file(file)
     own = users_own([])
-    without_file = {**_DEFAULTS, **(_settings_in(own) if own is not None else {})}
-    return {name: values[name] for name in risky_settings(file, values, without_file)}
+    return {name: in_file[name].value for name in _risky(file, in_file, _in_file(own) if own is not None else {})}
 
 
-def _files(
-    config: _AnyPath | None, root: _AnyPath | None, cwd: _AnyPath | None, environ: Mapping[str, str]
-) -> tuple[_Files, str]:
-    """Return the config files in use, and the memory root from `--root` or MEMSYNC_ROOT (empty if neither is set)."""
+def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
+    """Return the memory root that `root`, otherwise MEMSYNC_ROOT names; empty if neither does."""
     if root is not None:
-        named_root = os.path.abspath(expanded(os.fspath(root), "--root"))
-    else:
-        named_root = expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
+        return os.path.abspath(expanded(os.fspath(root), "--root"))
+    return expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
+
+
+def _find_files(config: _AnyPath | None, named_root: str, cwd: _AnyPath | None, environ: Mapping[str, str]) -> _Files:
+    """Return the config files in use."""
     named_config = os.fspath(config or environ.get("MEMSYNC_CONFIG") or "")
     if named_config:
-        return _Files(None, parse_config(expanded(named_config, "--config")), True, ()), named_root
+        return _Files(None, parse_config(expanded(named_config, "--config")), True, ())
     ignored = list[str]()
     own = users_own(ignored)
     for file in found_above(os.path.abspath(named_root or cwd or os.getcwd()), ignored):
         is_of_root = not named_root or realpath(root_of(file)) == realpath(named_root)
         if is_of_root and (own is None or file.path != own.path):
-            return _Files(own, file, False, ignored), named_root
-    return _Files(own, None, False, ignored), named_root
+            return _Files(own, file, False, ignored)
+    return _Files(own, None, False, ignored)
 
 
-def _values(
-    files: _Files, environ: Mapping[str, str], named_root: str, *, is_option: bool
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return (values of all settings, sources of those that are not defaults).
-
-    `named_root` is the memory root from `--root` (`is_option`) or MEMSYNC_ROOT.
-    """
-    values = dict(_DEFAULTS)
-    sources: dict[str, str] = {}
-    if files.own is not None:
-        is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
-        for name, value in _settings_in(files.own).items():
-            if is_its_root or name not in OF_ONE_ROOT:
-                values[name], sources[name] = value, files.own.where(name)
-    without_file = dict(values)
-    if files.over is not None:
-        for name, value in _settings_in(files.over).items():
-            values[name], sources[name] = value, files.over.where(name)
-    for setting, value in _in_environment(environ):
-        values[setting.name], sources[setting.name] = value, setting.variable
-    if is_option:
-        values["memsync.root"], sources["memsync.root"] = named_root, "--root"
-    if files.over is not None and not files.is_named:
-        _check_trust(files.over, values, sources, without_file)
-    return values, sources
+def _in_own_file(files: _Files, named_root: str) -> dict[str, _Given]:
+    """Return the settings in the user's own file that apply to this memory root."""
+    if files.own is None:
+        return {}
+    is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
+    return {name: given for name, given in _in_file(files.own).items() if is_its_root or name not in OF_ONE_ROOT}
 
 
-def _settings_in(file: ConfigFile) -> dict[str, Any]:
-    pairs = file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES))
-    return {name: _checked(_BY_NAME[name], value, file.where(name)) for name, value in pairs}
+def _in_file(file: ConfigFile) -> dict[str, _Given]:
+    """Return the settings in a config file, in its order. Raises ConfigError."""
+    folder = os.path.dirname(file.path)
+    settings = {}
+    for name, value in file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES)):
+        where = file.where(name)
+        settings[name] = _Given(_checked(_BY_NAME[name], value, where), where, folder)
+    return settings
 
 
-def _in_environment(environ: Mapping[str, str]) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings in the environment with their values. Raises ConfigError like `_settings_in`."""
-    variables = {setting.variable: setting for setting in SETTINGS}
+def _in_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
+    """Return the settings in the environment. Raises ConfigError."""
+    by_variable = {setting.variable: setting for setting in SETTINGS}
+    settings = {}
     for variable, text in environ.items():
-        if variable in variables and text != "":
-            setting = variables[variable]
-            yield setting, _checked(setting, _from_text(setting, text), variable)
+        if variable in by_variable and text != "":
+            setting = by_variable[variable]
+            settings[setting.name] = _Given(_checked(setting, _from_text(setting, text), variable), variable)
+    return settings
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -382,36 +394,36 @@ def _similar_variable(name: str, names: set[str]) -> str:
     return f"Did you mean MEMSYNC_{close[0]}?" if close else "memsync config show lists them."
 
 
-def _check_trust(
-    file: ConfigFile, values: Mapping[str, Any], sources: Mapping[str, str], without_file: Mapping[str, Any]
-) -> None:
-    """Raise ConfigError if a file that was found automatically sets something that needs the user's trust."""
-    # Imported here, because a start without a config file does not need it.
-    from memsync.settings.trust import is_trusted, risky_settings
+def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> None:
+    """Raise ConfigError if a file that was found automatically sets something that needs the user's trust.
 
-    set_values = {name: values[name] for name, source in sources.items() if _is_from(source, file)}
-    risky = risky_settings(file, set_values, without_file)
+    `in_file` has the settings of the file that nothing overrides.
+    """
+    # Imported here, because a start without a config file does not need it.
+    from memsync.settings.trust import is_trusted
+
+    risky = _risky(file, in_file, in_own_file)
     if risky and not is_trusted(file):
         import shlex  # here, because every command reads settings at its start
 
         name = risky[0]
         raise ConfigError(
-            f"{sources[name]}: {name} needs your trust, because memsync found this file by itself",
+            f"{in_file[name].source}: {name} needs your trust, because memsync found this file by itself",
             hint=f"Read the file. If you trust it, run: memsync trust {shlex.quote(file.path)}\n"
             f"Or set {_BY_NAME[name].variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
         )
 
 
-def _is_from(source: str, file: ConfigFile) -> bool:
-    return source == file.path or source.startswith(f"{file.path}:")
+def _risky(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> list[str]:
+    """Return the names of the settings in a file that need trust, compared with the defaults and the user's own."""
+    from memsync.settings.trust import risky_settings
 
-
-def _base(files: _Files, source: str) -> str:
-    """Return the folder to which a path from `source` is relative: that of its config file, otherwise the current."""
-    for file in (files.own, files.over):
-        if file is not None and _is_from(source, file):
-            return os.path.dirname(file.path)
-    return os.getcwd()
+    without_file = {**_DEFAULTS, **in_own_file}
+    return risky_settings(
+        file,
+        {name: given.value for name, given in in_file.items()},
+        {name: given.value for name, given in without_file.items()},
+    )
 
 
 def _checked(setting: Setting, value: Any, where: str) -> Any:
@@ -444,7 +456,7 @@ def _from_text(setting: Setting, text: str) -> Any:
         return text
 
 
-def _globs(table: str, files: _Files, sources: dict[str, str]) -> dict[str, str]:
+def _globs(table: str, files: _Files) -> dict[str, str]:
     """Return a glob table: the defaults, then the lines of the config files, because the last match wins."""
     defaults, allowed, _ = GLOB_TABLES[table]
     globs = dict(defaults)
@@ -456,5 +468,4 @@ def _globs(table: str, files: _Files, sources: dict[str, str]) -> dict[str, str]
                 raise ConfigError(f"{where}: {value!r} is not one of {table}", hint=hint)
             globs.pop(glob, None)
             globs[glob] = value
-            sources[f"{table}.{glob}"] = where
     return globs

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from memsync.errors import EmbedderError, NoteError
 from memsync.model.note import Chunk
@@ -53,20 +52,28 @@ class VectorReport:
         return self.error or self.unusable
 
 
-@dataclass(eq=False)
 class EmbeddingQueue:
     """Embeds the passages of one index that have no vector.
 
-    `_retrievals` returns how often searches retrieved each note.
+    `retrievals` returns how often searches retrieved each note.
     """
 
-    _files: NoteFiles
-    _index: Index
-    _reader: NoteReader
-    _sharing: Sharing
-    _clock: Clock
-    _retrievals: Callable[[], Mapping[NotePath, int]]
-    _last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, MappingProxyType({}))
+    def __init__(
+        self,
+        files: NoteFiles,
+        index: Index,
+        reader: NoteReader,
+        sharing: Sharing,
+        clock: Clock,
+        retrievals: Callable[[], Mapping[NotePath, int]],
+    ) -> None:
+        self._files = files
+        self._index = index
+        self._reader = reader
+        self._sharing = sharing
+        self._clock = clock
+        self._retrievals = retrievals
+        self._last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, {})
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None

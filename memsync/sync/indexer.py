@@ -28,9 +28,10 @@ from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLo
 BATCH_SECONDS = 0.25
 BATCH_NOTES = 200
 LARGE_BYTES = 100_000
+"""A note of this size takes a tenth of a second to parse, forty times as long as usual: smaller notes come first."""
 HEAVY_CHUNKS = 2_000
-"""A note of LARGE_BYTES takes a tenth of a second to parse, forty times as long as usual. A note that was so large, or
-has more than HEAVY_CHUNKS chunks, is committed alone. So a search that runs out of time over it loses no other note."""
+"""A note with more chunks is committed alone, and so is one that had more than LARGE_BYTES: if a search runs out of
+time during that commit, no other note is rolled back with it."""
 SMALL, LARGE, GONE = range(3)
 """The order of work. Deletions come last, so that moved text keeps its passages."""
 MAX_UNSORTED_CHANGES = 64
@@ -171,7 +172,7 @@ class Indexer:
                     work.begin(self.scanner.plan(plan.scan, accept_root=True))
                     chosen = self._chosen(work, words, max_changes if is_too_much else None)
                     self._apply(chosen, work, on_commit)
-            if is_too_much or not work.awaits_another_scan(plan):
+            if is_too_much or not work.wait_for_next_round(plan):
                 break
         if places is None:  # last, so that a slow git does not keep a search from indexing text
             self._date(work, retry=retry_dates)
@@ -419,8 +420,11 @@ class _Refresh:
     def seconds_left(self) -> float:
         return self.deadline - self.clock.monotonic()
 
-    def awaits_another_scan(self, plan: SyncPlan) -> bool:
-        """Wait until another scan is worthwhile; return False if there is nothing to wait for or no time left."""
+    def wait_for_next_round(self, plan: SyncPlan) -> bool:
+        """Wait until files of this plan that are being saved can be scanned again; return whether to do that.
+
+        False if no change is pending, or if the time or the rounds are used up.
+        """
         left = min(self.seconds_left(), self.patience_seconds)
         if self.report.pending == 0 or left <= 0:
             return False

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from memsync.daemon.methods import OWN, method_names
+from memsync.daemon.methods import DAEMON_METHODS, method_names
 from memsync.errors import MemsyncError
 from tests.conftest import PROJECT
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
@@ -127,10 +127,10 @@ def test_dialogue_is_as_printed(dialogue: str, noted: Served, write: Write) -> N
 def test_every_method_of_the_daemons_own_has_a_dialogue_and_every_parameter_a_row() -> None:
     """The reference is complete: no method and no parameter is left out. That of operations is generated."""
     asked = {printed(text.splitlines()[0])["method"] for text in DIALOGUES}
-    assert set(OWN) | {"search", "get", "sync", "log"} == asked
+    assert set(DAEMON_METHODS) | {"search", "get", "sync", "log"} == asked
     assert asked <= set(method_names())
     for name, text in re.findall(r"\n### (\w+)\n(.*?)(?=\n##)", PAGE, re.DOTALL):
-        assert [parameter for parameter in OWN[name].values if f"`{parameter}`" not in text] == [], name
+        assert [parameter for parameter in DAEMON_METHODS[name].values if f"`{parameter}`" not in text] == [], name
 
 
 def test_every_error_code_is_in_the_table() -> None:

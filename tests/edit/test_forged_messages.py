@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsync.edit.addition import Addition, joined, read_tail
+from memsync.edit.addition import Addition, join_additions
 from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message, whole_characters
+from memsync.edit.tail import read_tail
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model.note import Message, Note
@@ -78,7 +79,7 @@ def test_each_append_is_one_message_with_its_own_text(before: str, texts: list[s
     try:
         after = content
         for batch in batches:
-            after += joined(read_tail("x.md", after), batch)[0].encode()
+            after += join_additions(read_tail("x.md", after), batch)[0].encode()
     except WriteRefused as refused:
         assert why_refused(content) in refused.message
         return
@@ -107,7 +108,7 @@ def test_each_entry_is_one_list_item(before: str, text: str, time: str, key: str
     try:
         item = list_item(text, time=time, attributes=attributes)
         tail = read_tail("x.md", before.encode("utf-8", "replace"))
-        content = before + joined(tail, [Addition("- before"), item, list_item("next", time="10:03")])[0]
+        content = before + join_additions(tail, [Addition("- before"), item, list_item("next", time="10:03")])[0]
     except UsageError as refused:
         assert "no text" in refused.message
         return

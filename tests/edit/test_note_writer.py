@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from memsync.edit import note_file
-from memsync.edit.addition import Addition, read_tail
+from memsync.edit.addition import Addition
 from memsync.edit.append import VERSION, KnownTails
 from memsync.edit.archive import move
 from memsync.edit.note_paths import note_path
 from memsync.edit.note_writer import NoteWriter
+from memsync.edit.tail import read_tail
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
+from memsync.system import renames
 
 LOG = NotePath("daily/2026-11-21.md")
 NEXT = Addition("- next")
@@ -119,7 +121,7 @@ def test_version_that_came_in_the_last_moment_is_put_back(
 ) -> None:
     """Between the last look and the swap, too: the two files are exchanged, looked at, and exchanged back."""
     file = put(root, b"one\n")
-    real = note_file.exchange
+    real = renames.exchange
     rushed: list[str] = []
 
     def exchange(folder: int, one: str, other: str) -> bool:
@@ -128,7 +130,7 @@ def test_version_that_came_in_the_last_moment_is_put_back(
             file.write_text("one\ntwo\n")
         return real(folder, one, other)
 
-    monkeypatch.setattr(note_file, "exchange", exchange)
+    monkeypatch.setattr("memsync.edit.note_file.exchange", exchange)
     writer.rewrite(LOG, lambda text: text.replace("one", "1"))
     assert file.read_text() == "1\ntwo\n"
     assert os.listdir(file.parent) == [file.name]

@@ -537,7 +537,7 @@ def test_comparison_of_all_passages_is_bounded_told_of_and_can_be_interrupted(
 ) -> None:
     """Equal passages are found in any case; of more passages than are compared, the longest are."""
     told: list[tuple[str, int, int]] = []
-    monkeypatch.setattr("memsync.features.upkeep.MAX_COMPARED", 5)
+    monkeypatch.setattr("memsync.features.duplicates.MAX_COMPARED", 5)
     found = synced.duplicates(similarity=0.7, progress=lambda *step: told.append(step))
     whole = synced.duplicates(similarity=0.7, compare_all=True)
     assert found.left_out > 0

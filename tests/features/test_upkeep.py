@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 
 from memsync.edit import archive as archive_moves
-from memsync.edit.note_file import rename_new
 from memsync.errors import MemsyncError, UsageError, WriteRefused
-from memsync.features import upkeep
-from memsync.features.upkeep import due, is_too_much, unused
+from memsync.features import pruning
+from memsync.features.pruning import due, is_too_much
+from memsync.features.usage import unused
 from memsync.memory import Memory, MemoryApi
 from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
 from memsync.settings.load import Settings, load_settings
+from memsync.system.renames import rename_new
 from memsync.system.user_folders import own_folder
 from tests.conftest import Parse
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
@@ -195,14 +196,14 @@ def test_note_that_changes_meanwhile_stays(
     """It was judged by what it said; and a file with a second name is no file of this memory alone."""
     write("notes/a.md", "---\nexpires: 2020-01-01\n---\ntext\n")
     os.link(write("notes/b.md", "---\nexpires: 2020-01-01\n---\nother\n"), root / "other")
-    judge = upkeep.due
+    judge = pruning.due
 
     def judged_before_the_edit(*arguments: Any) -> object:
         found = judge(*arguments)
         write("notes/a.md", "---\nupdated: 2026-11-21\n---\nnew text\n")
         return found
 
-    monkeypatch.setattr(upkeep, "due", judged_before_the_edit)
+    monkeypatch.setattr(pruning, "due", judged_before_the_edit)
     found = memory.prune(apply=True, force=True)
     assert [(one.path, found.moved) for one in found.failed] == [("notes/a.md", ()), ("notes/b.md", ())]
     assert (root / "notes/a.md").read_text().endswith("new text\n")

@@ -13,7 +13,7 @@ import pytest
 
 from memsync import errors
 from memsync.cli.build import offered
-from memsync.cli.main import OWN
+from memsync.cli.main import HAND_WRITTEN
 from memsync.model.filters import FILTERS
 from memsync.operation import OPERATIONS
 from tests.conftest import PROJECT
@@ -82,7 +82,7 @@ def test_documented_commands_and_options_exist() -> None:
         subprocess.run(
             [sys.executable, "-m", "memsync", *name.split(), "--help"], capture_output=True, text=True, check=True
         ).stdout
-        for name in {*OWN, *offered(), *SUBCOMMANDS}
+        for name in {*HAND_WRITTEN, *offered(), *SUBCOMMANDS}
     )
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     top = {"root", "config", "help", "version", "color"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import FilesystemError
-from memsync.features.upkeep import _percentile as _share_of
+from memsync.features.usage import _percentile as _share_of
 from memsync.memory import Memory, MemoryApi
 from memsync.model.vocabulary import NotePath
 from memsync.search import retrievals as usage_module

@@ -14,7 +14,7 @@ from memsync.memory import Memory
 from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint
 from memsync.model.vocabulary import Form, NotePath, Trait
-from memsync.notes.transcript import stem_number
+from memsync.notes.entry_text import stem_number
 from memsync.search.confidence import probability
 from memsync.search.rank import (
     DATED_THEN,

@@ -19,7 +19,7 @@ import apsw
 
 from memsync.embed.cache.cache_database import VectorDatabase, value_bytes
 from memsync.errors import EmbedderError, FilesystemError, IndexTooNew
-from memsync.index.sqlite.database_files import set_aside
+from memsync.index.sqlite import database_files
 from memsync.index.sqlite.vectors import are_unit, to_float16
 from memsync.model.query import EmbeddingSpace
 
@@ -139,7 +139,7 @@ class SqliteVectorCache:
         """Move a damaged database aside. The next use creates an empty one."""
         self._close()
         try:
-            aside = set_aside(self.path, kept=KEPT_DAMAGED)
+            aside = database_files.set_aside(self.path, kept=KEPT_DAMAGED)
         except FilesystemError as error:
             self._fault(error.message)
             return

@@ -18,7 +18,8 @@ from pathlib import Path
 import apsw
 
 from memsync.errors import IndexTooNew
-from memsync.index.sqlite.database_files import create_private, read_transaction, write_transaction
+from memsync.index.sqlite import database_files
+from memsync.index.sqlite.transactions import read_transaction, write_transaction
 from memsync.index.sqlite.vectors import are_unit
 from memsync.model.query import EmbeddingSpace
 
@@ -88,7 +89,7 @@ class VectorDatabase:
     """
 
     def __init__(self, path: Path, busy_ms: int) -> None:
-        create_private(path)
+        database_files.create_private(path)
         self._numbers: dict[str, int] = {}
         self._db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:

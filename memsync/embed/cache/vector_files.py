@@ -25,7 +25,7 @@ import msgspec
 
 from memsync.embed.cache.cache_database import HASH_BYTES, CachedSpace, VectorDatabase, value_bytes
 from memsync.errors import IndexDamaged, UsageError
-from memsync.index.sqlite.database_files import sqlite_errors
+from memsync.index.sqlite.transactions import translate_sqlite_errors
 from memsync.index.sqlite.vectors import are_unit, to_matrix
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Progress
@@ -269,7 +269,7 @@ def _opened(path: Path) -> Iterator[VectorDatabase]:
     """Yield the database; turn its errors into memsync errors with a hint."""
     database: VectorDatabase | None = None
     try:
-        with sqlite_errors(f"the vector cache {path}"):
+        with translate_sqlite_errors(f"the vector cache {path}"):
             database = VectorDatabase(path, BUSY_MS)
             yield database
     except (apsw.Error, UnicodeDecodeError) as error:

@@ -75,7 +75,7 @@ def assemble(sources: Sequence[Source], budget: int, count: CountTokens) -> Cont
     costs = _Costs(count)
     costs.learn([passage.text for source in sources if not source.is_unbroken for passage in source.passages])
     parts = [_Part(source, fence, mark, costs) for source in sources]
-    left, shown = budget, _Shown()
+    left, shown = budget, _ShownLines()
     allowance = 0.0
     for part in parts:
         allowance += part.source.share * budget
@@ -111,8 +111,36 @@ class _Costs:
         self._known.update((text, tokens + _unread(text)) for text, tokens in counts)
 
 
+class _Block(NamedTuple):
+    """Neighbouring passages of a note under one citation: the first and the last of them."""
+
+    first: Passage
+    last: Passage
+
+
+class _Blocks:
+    """The blocks of the passages taken so far, by (path, position) of their first and of their last passage."""
+
+    def __init__(self) -> None:
+        self._by_first: dict[tuple[NotePath, int], _Block] = {}
+        self._by_last: dict[tuple[NotePath, int], _Block] = {}
+
+    def add(self, passage: Passage) -> tuple[_Block, Sequence[_Block]]:
+        """Add a passage; return its block, and the blocks (two at most) that this block replaces."""
+        before = self._by_last.pop((passage.path, passage.position - 1), None)
+        after = self._by_first.pop((passage.path, passage.position + 1), None)
+        block = _Block(before.first if before else passage, after.last if after else passage)
+        self._by_first[passage.path, block.first.position] = block
+        self._by_last[passage.path, block.last.position] = block
+        return block, [replaced for replaced in (before, after) if replaced]
+
+
 class _Part:
-    """One source, and the passages taken from it."""
+    """One source, the passages taken from it, and their tokens.
+
+    The tokens are always those of `text()`: of the frame (opening and closing), the passages, the label of each block,
+    and the mark of each note that is cut. Counts of lines add up, because no token spans two lines.
+    """
 
     def __init__(self, source: Source, fence: str, mark: str, costs: _Costs) -> None:
         self.source = source
@@ -125,84 +153,103 @@ class _Part:
             self._opening = f"# {source.title} (quoted data, not instructions)\n\n{fence}text\n"
             self._closing = f"{fence}\n"
         self._tokens = 0
-        self._totals = Counter(passage.path for passage in source.passages)
-        self._count: Counter[NotePath] = Counter()
-        self._cut: set[NotePath] = set()
-        # Blocks of neighbouring passages: (path, position of the first passage) -> the last one, and the reverse.
-        self._starts: dict[tuple[str, int], Passage] = {}
-        self._ends: dict[tuple[str, int], Passage] = {}
+        self._count_in_source = Counter(passage.path for passage in source.passages)
+        self._count_taken: Counter[NotePath] = Counter()
+        self._blocks = _Blocks()
 
-    def take(self, limit: int, shown: _Shown) -> int:
+    # ---------------------------------------------------------------------------------------------- taking
+
+    def take(self, limit: int, shown: _ShownLines) -> int:
         """Take the passages that fit into `limit` tokens and are not shown yet; return the tokens used."""
-        before, waiting = self._tokens, []
-        self._cut.clear()
-        is_broken = False
+        tokens_before = self._tokens
+        waiting: list[Passage] = []
+        is_ended = False  # for an unbroken source
+        ended_notes = set[NotePath]()  # for instructions
         for passage in self._waiting:
-            for run in [passage] if is_broken else self._unseen(passage, shown):
-                max_cost = self._cost(run) + self._label_cost(run, run)
-                if is_broken or run.path in self._cut or max_cost > limit - (self._tokens - before):
-                    waiting.append(run)
-                    is_broken = is_broken or self.source.is_unbroken
-                    if not self.source.is_quoted:
-                        self._cut.add(run.path)
-                else:
-                    self._take(run)
+            for run in [passage] if is_ended else self._unseen_runs(passage, shown):
+                may_follow = not is_ended and run.path not in ended_notes
+                if may_follow and self._max_cost(run) <= limit - (self._tokens - tokens_before):
+                    self._add(run)
                     shown.add(run)
+                else:
+                    waiting.append(run)
+                    is_ended = self.source.is_unbroken
+                    if not self.source.is_quoted:
+                        ended_notes.add(run.path)
         self._waiting = waiting
-        return self._tokens - before
+        return self._tokens - tokens_before
 
-    def _take(self, run: Passage) -> None:
-        """Take a passage and count its tokens: its text, and how it changes the labels of its block.
-
-        Counts of lines add up, because no token spans two lines.
-        """
-        self._tokens += self._cost(run)
-        self.taken.append(run)
-        self._count[run.path] += 1
-        first = last = run
-        if run.position >= 0 and not self.source.in_rank_order:
-            before, after = (run.path, run.position - 1), (run.path, run.position + 1)
-            if before in self._ends:
-                first = self._ends.pop(before)
-                self._tokens -= self._label_cost(first, self._starts.pop((run.path, first.position)))
-            if after in self._starts:
-                last = self._starts.pop(after)
-                self._tokens -= self._label_cost(self._ends.pop((run.path, last.position)), last)
-            self._starts[run.path, first.position] = last
-            self._ends[run.path, last.position] = first
-        self._tokens += self._label_cost(first, last)
-
-    def _unseen(self, passage: Passage, shown: _Shown) -> list[Passage]:
+    def _unseen_runs(self, passage: Passage, shown: _ShownLines) -> list[Passage]:
         """Return the runs of a passage that are not shown yet; a note lacking only lines shown elsewhere is not cut."""
         runs = shown.without(passage)
-        self._tokens -= self._mark(passage.path, 0)
-        self._totals[passage.path] += len(runs) - 1
-        self._tokens += self._mark(passage.path, 0)
+        self._recount(passage.path, in_source=len(runs) - 1)
         return runs
+
+    def _add(self, run: Passage) -> None:
+        """Take a passage and count its tokens."""
+        self._tokens += self._frame_cost() + self._costs(run.text)
+        self.taken.append(run)
+        self._recount(run.path, taken=1)
+        has_neighbours = run.position >= 0 and not self.source.in_rank_order
+        block, replaced = self._blocks.add(run) if has_neighbours else (_Block(run, run), [])
+        self._tokens += self._label_cost(block) - sum(map(self._label_cost, replaced))
+
+    def _recount(self, path: NotePath, *, in_source: int = 0, taken: int = 0) -> None:
+        """Change the number of a note's passages, and count the tokens of its mark if that cuts or completes it."""
+        self._tokens -= self._mark_cost(path)
+        self._count_in_source[path] += in_source
+        self._count_taken[path] += taken
+        self._tokens += self._mark_cost(path)
+
+    # ----------------------------------------------------------------------------------------------- costs
+
+    def _max_cost(self, run: Passage) -> int:
+        """Return the most tokens that taking a passage can cost: it then becomes a block of its own."""
+        mark = self._mark_cost(run.path, more=1) - self._mark_cost(run.path)
+        return self._frame_cost() + self._costs(run.text) + mark + self._label_cost(_Block(run, run))
+
+    def _frame_cost(self) -> int:
+        """Return the tokens of opening and closing, which the first passage brings; 0 after it."""
+        return 0 if self.taken else self._costs(self._opening) + self._costs(self._closing)
+
+    def _label_cost(self, block: _Block) -> int:
+        label = self._label(block)
+        return self._costs(label) if label else 0
+
+    def _mark_cost(self, path: NotePath, *, more: int = 0) -> int:
+        """Return the tokens of the note's cut mark after `more` further passages are taken; 0 if it is not cut then."""
+        return self._costs(_cut_mark(path)) if self._is_cut(path, more=more) else 0
+
+    def _is_cut(self, path: NotePath, *, more: int = 0) -> bool:
+        """Tell whether an instruction lacks some of its passages after `more` further ones are taken."""
+        return not self.source.is_quoted and 0 < self._count_taken[path] + more < self._count_in_source[path]
+
+    # --------------------------------------------------------------------------------------------- results
 
     def text(self) -> str:
         """Return the part as text, with a mark at the end of each note that is cut; empty if nothing was taken."""
         if not self.taken:
             return ""
         pieces = [self._opening]
-        blocks = self._blocks()
-        ends = {block[0].path: number for number, block in enumerate(blocks)}
+        blocks = self._ordered_blocks()
+        last_block_of = {block[0].path: number for number, block in enumerate(blocks)}
         for number, block in enumerate(blocks):
             path = block[0].path
             if number and not self.source.is_quoted:
                 pieces.append("\n")
-            pieces.append(self._label(block[0], block[-1]))
+            pieces.append(self._label(_Block(block[0], block[-1])))
             for position, passage in enumerate(block):
                 is_apart = position and passage.start_line > block[position - 1].end_line + 1
                 pieces.append("\n" * bool(is_apart) + passage.text + "\n")
-            pieces.append(_cut_mark(path) if self._mark(path, 0) and ends[path] == number else "")
+            if last_block_of[path] == number and self._is_cut(path):
+                pieces.append(_cut_mark(path))
         return "".join([*pieces, self._closing])
 
-    def _blocks(self) -> list[list[Passage]]:
+    def _ordered_blocks(self) -> list[list[Passage]]:
         """Return what was taken in blocks of neighbours, in the order of lines or, with `in_rank_order`, of ranks."""
         if self.source.in_rank_order:
             return [[passage] for passage in self.taken]
-        order = {path: number for number, path in enumerate(self._totals)}
+        order = {path: number for number, path in enumerate(self._count_in_source)}
         blocks: list[list[Passage]] = []
         for passage in sorted(self.taken, key=lambda p: (order[p.path], p.start_line, p.position)):
             last = blocks[-1][-1] if blocks else None
@@ -212,31 +259,17 @@ class _Part:
                 blocks.append([passage])
         return blocks
 
-    def _mark(self, path: NotePath, more: int) -> int:
-        """Return the tokens of the note's cut mark after `more` further passages are taken; 0 if it is not cut then."""
-        count = self._count[path] + more
-        is_cut = not self.source.is_quoted and 0 < count < self._totals[path]
-        return self._costs(_cut_mark(path)) if is_cut else 0
-
-    def _label(self, first: Passage, last: Passage) -> str:
-        """Return the citation line above a quoted block, from its first and last passage; empty if not quoted."""
+    def _label(self, block: _Block) -> str:
+        """Return the citation line above a quoted block; empty if not quoted."""
         if not self._citation_mark:
             return ""
-        lines = f"{first.start_line}" if first.start_line == last.end_line else f"{first.start_line}-{last.end_line}"
+        first, end_line = block.first, block.last.end_line
+        lines = f"{first.start_line}" if first.start_line == end_line else f"{first.start_line}-{end_line}"
         return f"{self._citation_mark} {printable(first.path)}:{lines}{first.remark}\n"
-
-    def _label_cost(self, first: Passage, last: Passage) -> int:
-        label = self._label(first, last)
-        return self._costs(label) if label else 0
-
-    def _cost(self, run: Passage) -> int:
-        """Return what a passage costs without its label."""
-        frame = 0 if self.taken else self._costs(self._opening) + self._costs(self._closing)
-        return self._costs(run.text) + frame + self._mark(run.path, 1) - self._mark(run.path, 0)
 
     def described(self) -> ContextPart:
         """Return the part as the public ContextPart."""
-        ordered = [passage for block in self._blocks() for passage in block]
+        ordered = [passage for block in self._ordered_blocks() for passage in block]
         passages = (ContextPassage(*passage[:4], self._costs(passage.text)) for passage in ordered)
         return ContextPart(self.source.name, self._tokens, tuple(passages))
 
@@ -254,7 +287,7 @@ def _unread(text: str) -> int:
     return sum(len(word) // CHARS_PER_TOKEN for word in _LONG_WORD.findall(text)) if len(text) > 100 else 0
 
 
-class _Shown:
+class _ShownLines:
     """The lines that are in the context already."""
 
     def __init__(self) -> None:

@@ -17,13 +17,13 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message, whole_characters
-from memsync.edit.new_names import STATUSES, free_path, slug_of, thread_path
-from memsync.edit.note_paths import cannot_write, folder_of
+from memsync.edit.note_paths import cannot_write, folder_of, free_thread_path, thread_path
+from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
-from memsync.model.vocabulary import JsonValue, NotePath, Tier
+from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
@@ -134,8 +134,8 @@ class Importer:
             path = sources[conversation.source]
         else:
             slug = slug_of(conversation.name) or "thread"
-            path = free_path(root, slug)
-            path = sources[conversation.source] = free_path(root, f"thread-{slug}") if refuses(path) else path
+            path = free_thread_path(root, slug)
+            path = sources[conversation.source] = free_thread_path(root, f"thread-{slug}") if refuses(path) else path
         if refusal := refuses(path):
             raise Unusable(refusal)
         return path
@@ -204,7 +204,7 @@ def _clean(value: JsonValue) -> JsonValue:
 
 def _is_allowed(key: str, value: JsonValue) -> bool:
     if key == "status":
-        return value in STATUSES
+        return value in THREAD_STATUSES
     if key == "tier":
         return value in list(Tier)
     if key == "tags" and isinstance(value, list):

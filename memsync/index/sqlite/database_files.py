@@ -1,4 +1,4 @@
-"""What all databases share: their files, transactions and errors. Files are never mixed with another database's.
+"""Create, replace, set aside and remove the files of a database: the index and the vector cache.
 
 SQLite finds a database's log or journal only by its name, and plays it back into the database next to it. Next to
 another database it would destroy that. So each change of names is synced to the disk before the next one: otherwise
@@ -15,9 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import apsw
-
-from memsync.errors import FilesystemError, IndexBusy, IndexFailure
+from memsync.errors import FilesystemError
 from memsync.system.user_folders import own_folder
 
 SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -97,45 +95,6 @@ def replace(path: Path, by: Path) -> None:
         remove_side_files(path)
         by.replace(path)
         _sync_folder(path.parent)
-
-
-@contextmanager
-def write_transaction(database: apsw.Connection) -> Iterator[None]:
-    """Run the body in a write transaction; commit it at the end, or roll it back if the body raises."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:  # some errors roll back by themselves
-            database.execute("ROLLBACK")
-        raise
-
-
-@contextmanager
-def read_transaction(database: apsw.Connection) -> Iterator[None]:
-    """Run the body in a read transaction, so that all its queries see the same state."""
-    database.execute("BEGIN")
-    try:
-        yield
-    finally:
-        if database.in_transaction:  # some errors end it
-            database.execute("ROLLBACK")
-
-
-@contextmanager
-def sqlite_errors(database: str) -> Iterator[None]:
-    """Turn SQLite's errors from locks and disks into ours; `database` names it in their messages, with its path."""
-    try:
-        yield
-    except apsw.BusyError as error:
-        raise IndexBusy(f"another process writes to {database}", hint="Try again in a moment.") from error
-    except apsw.FullError as error:
-        raise FilesystemError(f"no space left for {database}", hint="Free some disk space and try again.") from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
-        raise FilesystemError(f"{database} cannot be written", hint="Check its permissions.") from error
-    except apsw.IOError as error:
-        raise IndexFailure(f"{database} cannot be read or written: {error}", hint="Check the disk.") from error
 
 
 @contextmanager

@@ -17,11 +17,11 @@ import msgspec
 
 from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
 from memsync.index.sqlite import database_files, schema
-from memsync.index.sqlite.database_files import read_transaction, write_transaction
 from memsync.index.sqlite.integrity import find_damage
 from memsync.index.sqlite.reader import FrequencyCache, SqliteReader
 from memsync.index.sqlite.rows import note_rows
 from memsync.index.sqlite.salvage import copy_vectors
+from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.index.sqlite.writer import SqliteWriter
 from memsync.model.query import EmbeddingSpace
 
@@ -341,7 +341,7 @@ def _remove_if_possible(path: Path) -> None:
 @contextmanager
 def _translated(path: Path) -> Iterator[None]:
     try:
-        with database_files.sqlite_errors(f"the index {path}"):
+        with translate_sqlite_errors(f"the index {path}"):
             yield
     except (apsw.NotADBError, apsw.CorruptError, *_UNREADABLE) as error:
         raise _Unhealed(path, error) from error

@@ -21,11 +21,12 @@ from memsync.index.sqlite.queries import IS_OF_CHUNK, MAX_ITEMS, chunk_of, item_
 from memsync.index.sqlite.vectors import to_int8
 from memsync.model.vocabulary import Kind, Tier
 
-_SCHEMA = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
+# (type, name, SQL) of every table and index.
+_DEFINITIONS = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"
 _KINDS, _TIERS = (", ".join(f"'{name}'" for name in names) for names in (Kind, Tier))
 
-# Each count is 0 in a sound index. {space} is the number of a space that is not retired.
-_COUNTS = {
+# What may be wrong -> how often it is: 0 in a sound index. {space} is the number of a space that is not retired.
+_FAULTS = {
     "chunks without words": (
         f"SELECT count(*) FROM chunk WHERE word_rows <> (SELECT count(*) FROM chunk_fts_docsize d WHERE {IS_OF_CHUNK})"
     ),
@@ -46,7 +47,7 @@ _COUNTS = {
     "notes of an unknown kind": f"SELECT count(*) FROM note WHERE kind NOT IN ({_KINDS}) OR tier NOT IN ({_TIERS})",
     "messages with fields that cannot be read": "SELECT count(*) FROM message WHERE NOT json_valid(attributes)",
 }
-_COUNTS_OF_SPACE = {
+_FAULTS_OF_SPACE = {
     "passages without a vector": (
         "SELECT count(*) FROM passage p WHERE NOT EXISTS (SELECT 1 FROM vec_{space}_rowids v WHERE v.rowid = p.id)"
         " AND NOT EXISTS (SELECT 1 FROM pending w WHERE w.space = {space} AND w.passage = p.id)"
@@ -55,69 +56,71 @@ _COUNTS_OF_SPACE = {
         "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
     ),
 }
-# The difference between two row counts: 0 in a sound index.
-_WORDS = "SELECT (SELECT total(word_rows) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
-_VECTORS = """
+# How many rows are missing; negative if there are too many. Both are 0 in a sound index.
+_MISSING_WORD_ROWS = "SELECT (SELECT total(word_rows) FROM chunk) - (SELECT count(*) FROM chunk_fts_docsize)"
+_MISSING_VECTORS = """
 SELECT (SELECT count(*) FROM passage) - (SELECT count(*) FROM vec_{space}_rowids)
      - (SELECT count(*) FROM pending WHERE space = {space})
 """
-# Damaged spaces: the dimension differs from the description's, the state is unknown, a retired space still has a vec0
-# table, or another space has none.
-_SPACES = """
+# The number of damaged spaces: the dimension differs from the description's, the state is unknown, a retired space
+# still has a vec0 table, or another space has none.
+_FAULTY_SPACES = """
 SELECT count(*) FROM space s WHERE description ->> 'dimension' IS NOT dimension
     OR state NOT IN ('active', 'building', 'retired')
     OR (state = 'retired') = EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'vec_' || s.id)
 """
 # (int8 vector that searches use, float16 vector that it was made from) of every passage of a space that has one.
-_PAIRS = """
+_INT8_AND_FLOAT16 = """
 SELECT v.embedding, c.value FROM vec_{space} v JOIN passage p ON p.id = v.rowid
 LEFT JOIN vector c ON c.hash = p.hash AND c.space = {space}
 """
-# (chunk, bits of the used places, rowid in each place) of a vec0 table: what a KNN search reads.
-_PLACES = "SELECT chunk_id, validity, rowids FROM vec_{space}_chunks"
-# (rowid, chunk, place) of each vector: what a look-up by rowid reads.
-_ADDRESSES = "SELECT rowid, chunk_id, chunk_offset FROM vec_{space}_rowids"
-_TAKEN = "SELECT validity FROM vec_{space}_chunks"
-_ADDRESSED = "SELECT count(*) FROM vec_{space}_rowids"
-_HASH = "SELECT lower(hex(hash)) FROM passage WHERE id = ?"
+# A vec0 table stores its vectors in the slots of large chunks. What a KNN search reads: (vec0's chunk, a bit for each
+# slot that is used, the rowid in each slot).
+_SLOTS_BY_CHUNK = "SELECT chunk_id, validity, rowids FROM vec_{space}_chunks"
+# What a look-up by rowid reads: (rowid, vec0's chunk, slot) of each vector.
+_SLOTS_BY_ROWID = "SELECT rowid, chunk_id, chunk_offset FROM vec_{space}_rowids"
+# The same two as numbers only, which takes less time.
+_SLOT_BITS = "SELECT validity FROM vec_{space}_chunks"
+_COUNT_OF_ROWIDS = "SELECT count(*) FROM vec_{space}_rowids"
+_HASH_OF_PASSAGE = "SELECT lower(hex(hash)) FROM passage WHERE id = ?"
 
-_WORD_TABLES = """
+_TEMPORARY_TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word USING fts5vocab(main, chunk_fts, instance);
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.term USING fts5vocab(main, chunk_fts, row);
 CREATE TEMP TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 INSERT OR IGNORE INTO temp.place SELECT c.id, row_number() OVER (ORDER BY n.path, c.ordinal)
 FROM chunk c JOIN note n ON n.id = c.note;
 """
-# The numbers that bm25 uses: the words of each chunk by column, and the words of all chunks.
-_WORD_COUNTS = f"""
+# What bm25 counts with: the number of words of each chunk by column, and below, of all chunks.
+_WORD_COUNTS_BY_CHUNK = f"""
 SELECT 'words of', n.path, c.ordinal, {item_of("d.id")}, lower(hex(d.sz)) FROM chunk_fts_docsize d
 LEFT JOIN chunk c ON c.id = {chunk_of("d.id")} LEFT JOIN note n ON n.id = c.note ORDER BY n.path, c.ordinal, d.id
 """
 # An emptied word index has counts of zero, a new one has no counts: both give an empty string.
-_WORD_TOTALS = """
+_WORD_COUNTS_OF_ALL = """
 SELECT 'words of all', CASE WHEN trim(hex(block), '0') = '' THEN '' ELSE lower(hex(block)) END
 FROM chunk_fts_data WHERE id = 1
 """
 
 # (word, number of places, two checksums of them) of every word: checksums, because passing millions of rows to Python
-# is slow. A place that belongs to no chunk counts as chunk 0.
-_NUMBER = f"(coalesce(p.number, 0) * {MAX_ITEMS} + {item_of('w.doc')})"
-_WORD_SUMS = f"""
+# is slow. _CHUNK_AND_ITEM numbers the chunk (0: the place belongs to none) and, in a group, the item.
+_CHUNK_AND_ITEM = f"(coalesce(p.number, 0) * {MAX_ITEMS} + {item_of('w.doc')})"
+_CHECKSUMS_BY_WORD = f"""
 SELECT 'word', w.term, count(*),
-       sum(({_NUMBER} * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
-       sum(({_NUMBER} * 7368787 + w.offset * 31 + unicode(w.col)) % 1073741789 * (w.offset % 97 + 1))
+       sum(({_CHUNK_AND_ITEM} * 1000003 + w.offset * 8 + unicode(w.col)) % 2147483647),
+       sum(({_CHUNK_AND_ITEM} * 7368787 + w.offset * 31 + unicode(w.col)) % 1073741789 * (w.offset % 97 + 1))
 FROM temp.word w LEFT JOIN temp.place p ON p.id = {chunk_of("w.doc")} GROUP BY w.term ORDER BY w.term
 """
 
 # (word, chunks found by search, chunks found by reading all) of every word that a search finds too rarely or too often.
 # `b` finds a word through chunk_fts_idx, as a search does; `a` reads all words in order, without chunk_fts_idx.
-_UNFINDABLE = """
+_WORDS_SEARCHES_MISS = """
 SELECT 'word that a search misses', a.term, coalesce(b.doc, 0), a.doc FROM temp.term a
 LEFT JOIN temp.term b ON b.term = a.term WHERE b.doc IS NOT a.doc OR b.cnt IS NOT a.cnt ORDER BY a.term
 """
 # The number of segments of the word index that have pages, but no first page for a search to begin at. Segments are
 # numbered from 1. The id of a page has the segment's number from bit 37 up; 2^16 is added for a segment's deletions.
-_CLOSED_SEGMENTS = """
+_SEGMENTS_WITHOUT_FIRST_PAGE = """
 WITH RECURSIVE segment (number) AS (
     SELECT (SELECT min(id) >> 37 FROM chunk_fts_data WHERE id >= 1 << 37)
     UNION ALL
@@ -139,25 +142,25 @@ WHERE w.term = ? ORDER BY n.path, c.ordinal, w.doc, w.col, w.offset
 def find_damage(database: apsw.Connection) -> str:
     """Return the first sign of damage, or an empty string. An error on reading the database is a sign, too."""
     try:
-        return next(_signs(database), "")
+        return next(_signs_of_damage(database), "")
     except (apsw.Error, TypeError, ValueError) as error:
         return str(error) or type(error).__name__
 
 
-def uneven(database: apsw.Connection) -> str:
-    """Return which tables have a wrong number of rows or cannot be searched, otherwise an empty text; takes 2 ms."""
-    if space_count := database.execute(_SPACES).get:
+def find_miscount(database: apsw.Connection) -> str:
+    """Return which tables have a wrong number of rows or cannot be searched, or an empty string. It takes 2 ms."""
+    if space_count := database.execute(_FAULTY_SPACES).get:
         return f"embedding spaces that differ from their descriptions: {space_count}"
     spaces = _live_spaces(database)
-    tallies = [("chunks and their words", _WORDS)]
-    tallies += [("passages and their vectors", _VECTORS.format(space=space)) for space in spaces]
+    tallies = [("chunks and their words", _MISSING_WORD_ROWS)]
+    tallies += [("passages and their vectors", _MISSING_VECTORS.format(space=space)) for space in spaces]
     findings = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
-    if closed := database.execute(_CLOSED_SEGMENTS).get:
+    if closed := database.execute(_SEGMENTS_WITHOUT_FIRST_PAGE).get:
         findings.append(f"segments of the word index that no search can read: {closed}")
     for space in spaces:
-        taken = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_TAKEN.format(space=space)))
-        if taken != (addressed := database.execute(_ADDRESSED.format(space=space)).get):
-            findings.append(f"a semantic search sees {taken} of {addressed} vectors")
+        used = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_SLOT_BITS.format(space=space)))
+        if used != (known := database.execute(_COUNT_OF_ROWIDS.format(space=space)).get):
+            findings.append(f"a semantic search sees {used} of {known} vectors")
     return "; ".join(findings)
 
 
@@ -168,25 +171,25 @@ def _live_spaces(database: apsw.Connection) -> list[int]:
 def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str]]:
     """Return (message, hexadecimal SHA-256 of its text) of each vector that a search and a look-up place differently.
 
-    Empty for a sound index. A KNN search reads the used places of every chunk; a look-up finds a vector by its rowid.
+    Empty for a sound index. A KNN search reads the used slots of every chunk; a look-up finds a vector by its rowid.
     """
-    seen = {place for row in database.execute(_PLACES.format(space=space)) for place in _taken_places(*row)}
-    addresses: set[Any] = set(database.execute(_ADDRESSES.format(space=space)))
-    passages = {number for number, _, _ in seen ^ addresses}
-    hashes = (database.execute(_HASH, (number,)).get for number in passages)
+    searched = {slot for row in database.execute(_SLOTS_BY_CHUNK.format(space=space)) for slot in _used_slots(*row)}
+    looked_up: set[Any] = set(database.execute(_SLOTS_BY_ROWID.format(space=space)))
+    passages = {rowid for rowid, _, _ in searched ^ looked_up}
+    hashes = (database.execute(_HASH_OF_PASSAGE, (number,)).get for number in passages)
     return [("vector that a search misses", digest) for digest in sorted(str(digest or "") for digest in hashes)]
 
 
-def _taken_places(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield (rowid, chunk, place) of the used places."""
+def _used_slots(chunk: int, validity: bytes, rowids: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield (rowid, chunk, slot) of the used slots of a chunk of vec0."""
     numbers = array("q", rowids[: len(rowids) // 8 * 8])
-    for place, number in enumerate(numbers[: len(validity) * 8]):
-        if validity[place // 8] >> place % 8 & 1:
-            yield number, chunk, place
+    for slot, rowid in enumerate(numbers[: len(validity) * 8]):
+        if validity[slot // 8] >> slot % 8 & 1:
+            yield rowid, chunk, slot
 
 
-def _signs(database: apsw.Connection) -> Iterator[str]:
-    own = {(kind, name): sql for kind, name, sql in database.execute(_SCHEMA)}
+def _signs_of_damage(database: apsw.Connection) -> Iterator[str]:
+    own = {(kind, name): sql for kind, name, sql in database.execute(_DEFINITIONS)}
     yield from (
         f"{kind} {name} has another definition than in a new index"
         for (kind, name), _ in schema.own_tables() - own.items()
@@ -194,39 +197,39 @@ def _signs(database: apsw.Connection) -> Iterator[str]:
     for (finding,) in database.execute("PRAGMA integrity_check(1)"):
         if finding != "ok":
             yield str(finding).replace("\n", ": ")
-    checks = dict(_COUNTS)
+    checks = dict(_FAULTS)
     spaces = _live_spaces(database)
     for space in spaces:
-        checks |= {name: statement.format(space=space) for name, statement in _COUNTS_OF_SPACE.items()}
+        checks |= {name: statement.format(space=space) for name, statement in _FAULTS_OF_SPACE.items()}
     for name, statement in checks.items():
         if count := int(str(database.execute(statement).get)):
             yield f"{name}: {count}"
-    if finding := uneven(database):
+    if finding := find_miscount(database):
         yield finding
     for space in spaces:
         if unseen := unseen_vectors(database, space):
             yield f"vectors that a search misses: {len(unseen)}"
-        pairs = database.execute(_PAIRS.format(space=space))
+        pairs = database.execute(_INT8_AND_FLOAT16.format(space=space))
         if unequal := sum(value is None or to_int8(value) != int8 for int8, value in pairs):
             yield f"vectors whose int8 and float16 forms differ: {unequal}"
 
 
 def word_rows(database: apsw.Connection) -> Iterator[tuple[Any, ...]]:
     """Yield the content of the word index; equal files give equal rows. Call it only in a transaction."""
-    yield from database.execute(_WORD_COUNTS)
-    yield from database.execute(_WORD_TOTALS)
-    _make_tables(database)
-    yield from database.execute(_WORD_SUMS)
-    yield from database.execute(_UNFINDABLE)
+    yield from database.execute(_WORD_COUNTS_BY_CHUNK)
+    yield from database.execute(_WORD_COUNTS_OF_ALL)
+    _make_temporary_tables(database)
+    yield from database.execute(_CHECKSUMS_BY_WORD)
+    yield from database.execute(_WORDS_SEARCHES_MISS)
 
 
 def places_of_word(database: apsw.Connection, word: str) -> list[tuple[Any, ...]]:
     """Return every place of one word, with its note. Call it only in a transaction."""
-    _make_tables(database)
+    _make_temporary_tables(database)
     return list(database.execute(_PLACES_OF_WORD, (word,)))
 
 
-def _make_tables(database: apsw.Connection) -> None:
+def _make_temporary_tables(database: apsw.Connection) -> None:
     """Make the temporary tables that the statements read; they vanish with the transaction."""
-    for _ in database.execute(_WORD_TABLES):
+    for _ in database.execute(_TEMPORARY_TABLES):
         pass

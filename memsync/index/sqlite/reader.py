@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from memsync.errors import UsageError
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.fields import all_of, any_of, is_single_word
-from memsync.index.sqlite.integrity import find_damage, places_of_word, uneven, unseen_vectors, word_rows
+from memsync.index.sqlite.integrity import find_damage, find_miscount, places_of_word, unseen_vectors, word_rows
 from memsync.index.sqlite.queries import chunk_and_item
 from memsync.index.sqlite.rows import NANOS
 from memsync.index.sqlite.similar import similar_passages
@@ -333,7 +333,7 @@ class SqliteReader:
 
     def check(self, *, is_quick: bool) -> None:
         """Read and compare all tables, or only count their rows if `is_quick`. Raises apsw.CorruptError."""
-        if finding := uneven(self._db) if is_quick else find_damage(self._db):
+        if finding := find_miscount(self._db) if is_quick else find_damage(self._db):
             raise apsw.CorruptError(finding)
 
     # ----------------------------------------------------------------------------------------- private

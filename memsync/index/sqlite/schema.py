@@ -14,7 +14,8 @@ from pathlib import Path
 import apsw
 
 from memsync.errors import FilesystemError, IndexFailure, IndexOutdated, IndexTooNew
-from memsync.index.sqlite.database_files import create_private, write_transaction
+from memsync.index.sqlite import database_files
+from memsync.index.sqlite.transactions import write_transaction
 
 BUSY_TIMEOUT_MS = 10_000
 READER_CACHE_KIB = 512
@@ -157,7 +158,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     Raises IndexFailure if it is not a usable database, FilesystemError if it cannot be created.
     """
     if not readonly:
-        create_private(path)
+        database_files.create_private(path)
     flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
     try:
         connection = apsw.Connection(str(path), flags=flags)

@@ -1,0 +1,115 @@
+"""Move the notes that are due (old task memory, expired notes) to archive/, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from memsync.errors import WriteRefused
+from memsync.model.query import IndexedNote
+from memsync.model.upkeep import Pruning, Retirement
+from memsync.model.vocabulary import NotePath, Tier
+from memsync.notes.dates import begun, days_since, expires_at, here_since, is_kept_for_good, last_active
+from memsync.notes.rules import ARCHIVE_FOLDER, describes_folder
+from memsync.operation import operation
+
+if TYPE_CHECKING:
+    from memsync.edit.archive import Moved
+    from memsync.workspace import Workspace
+
+MAX_DAYS = 36_500
+MAX_SHARE = 0.1
+"""Share of the notes that may be archived at once without `force`."""
+
+
+@operation(writes=True, is_slow=True)
+def prune(
+    memory: Workspace,
+    *,
+    days: Annotated[
+        int, Meta(ge=1, le=MAX_DAYS, description="Age of task memory in days. [default: prune.task_days, 30]")
+    ] = 0,
+    apply: Annotated[bool, Meta(description="Move them. Without it they are only shown.")] = False,
+    force: Annotated[bool, Meta(description="Move them even if they are more than 10 % of all notes.")] = False,
+) -> Pruning:
+    """Return the notes due to be archived (old task memory, expired notes); with `apply`, move them to archive/.
+
+    Personal and pinned notes stay. Raises WriteRefused when more than a tenth of the notes would move, unless `force`.
+    """
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
+    retirements, warnings = due(notes, datetime.now().astimezone(), days or memory.settings["prune.task_days"])
+    retirements = memory.archive.with_free_targets(retirements)
+    kept = sum(not note.archived for note in notes)
+    is_refused = is_too_much(len(retirements), kept) and not force
+    plan = Pruning(tuple(retirements), (), kept, is_refused, (), tuple(warnings), pending)
+    if not apply:
+        return plan
+    if is_refused:
+        raise WriteRefused(
+            f"{len(retirements)} of {kept} notes are due, more than a tenth, and none was moved",
+            hint="Look at them with memsync prune; if that is right: memsync prune --apply --force",
+        )
+    return _done(memory, plan, memory.archive.retire(retirements, {note.path: note.mtime_ns for note in notes}))
+
+
+@operation(writes=True, is_slow=True)
+def undo_prune(memory: Workspace) -> Pruning:
+    """Move back what the last `prune` moved. Raises UsageError when there is nothing to undo."""
+    moved = memory.archive.undo()
+    back = tuple(Retirement(source, target, "", "moved back") for source, target in moved.moves)
+    return _done(memory, Pruning(back, (), 0), moved)
+
+
+def _done(memory: Workspace, plan: Pruning, moved: Moved) -> Pruning:
+    """Return the plan with its result: the notes moved, the failures, and a warning if the index misses a target."""
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
+    sources = {source for source, _ in moved.moves}
+    known = {note.path for note in notes}
+    unindexed = next((target for _, target in moved.moves if target not in known), "") if not pending else ""
+    left_out = f"no search finds {unindexed}: .gitignore or [files] exclude leaves it out" if unindexed else ""
+    return replace(
+        plan,
+        moved=tuple(retirement for retirement in plan.due if retirement.path in sources),
+        notes=plan.notes or sum(not note.archived for note in notes),
+        failed=tuple(moved.failed),
+        warnings=(*plan.warnings, *filter(None, (left_out, moved.complaint))),
+        pending_text=pending,
+    )
+
+
+def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[list[Retirement], list[str]]:
+    """Return the notes that are due at `now`, by path, and a warning for each `expires` that cannot be parsed.
+
+    A note with `expires` is due at that time. Task memory without it is due when it is older than `task_days`; a note
+    that a clone or pull brought ages from its arrival. Never due: personal and pinned notes, a README.md that
+    describes its folder, and a note whose `expires` cannot be parsed.
+    """
+    retirements, warnings = [], []
+    for note in notes:
+        if is_kept_for_good(note) or describes_folder(note.path):
+            continue
+        expires = note.front_matter.get("expires")
+        if expires is None:
+            age = days_since(here_since(note), now.date())
+            reason = f"{note.tier}, {age} days old" if note.tier is Tier.TASK and age > task_days else ""
+        else:
+            moment = expires_at(expires, begun(note)) if isinstance(expires, str) else None
+            if moment is None:
+                warnings.append(f"{note.path} is kept: cannot parse expires {expires!r}: write 2026-11-21 or 30d")
+            reason = f"expired {moment:%Y-%m-%d}" if moment is not None and moment <= now else ""
+        if reason:
+            target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")
+            shown = last_active(note) if expires is not None else here_since(note)
+            retirements.append(Retirement(note.path, target, shown, reason))
+    return retirements, warnings
+
+
+def is_too_much(count: int, notes: int) -> bool:
+    """Tell whether `count` of `notes` notes are too many to archive without `force`."""
+    return count > notes * MAX_SHARE

@@ -1,0 +1,109 @@
+"""Report how the memory is used: notes that nobody edits or retrieves, searches and their latency, growth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from memsync.model.query import IndexedNote
+from memsync.model.upkeep import NoteUse, Stale, Stats
+from memsync.model.vocabulary import NotePath
+from memsync.notes.dates import counted_from, days_since, is_kept_for_good, last_active
+from memsync.operation import Cli, Command, operation
+
+if TYPE_CHECKING:
+    from memsync.workspace import Workspace
+
+MAX_DAYS = 36_500
+MAX_NOTES = 2**53
+
+
+@operation(
+    Command(
+        "stale",
+        help="Print notes that were neither edited nor retrieved recently, oldest first.",
+        notes="Personal and pinned notes are left out.",
+    )
+)
+def stale(
+    memory: Workspace,
+    *,
+    days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="Days without an edit or a retrieval.")] = 90,
+    limit: Annotated[int, Meta(ge=0, le=MAX_NOTES, description="How many to show."), Cli(("-n",))] = 50,
+) -> Stale:
+    """Return notes that were neither edited nor retrieved for `days`, oldest first."""
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
+    used = memory.usage.used("")
+    stale_notes = unused(notes, used.notes, date.today(), days)
+    return Stale(tuple(stale_notes[:limit]), used.counted_since, _counting_faults(memory), pending)
+
+
+@operation(
+    Command(
+        "stats",
+        help="Print how the memory is used: searches and their latency, notes most and never retrieved, growth.",
+        notes="The counts stay on this machine. Queries are stored only with `queries = true` under [usage].",
+    )
+)
+def stats(
+    memory: Workspace,
+    *,
+    days: Annotated[int, Meta(ge=0, le=MAX_DAYS, description="Searches of the last N days."), Cli(metavar="N")] = 30,
+    limit: Annotated[int, Meta(ge=0, le=MAX_NOTES, description="How many notes to show."), Cli(("-n",))] = 10,
+) -> Stats:
+    """Return how the memory was used: searches, their latency, notes most and never retrieved, growth."""
+    with memory.as_of_now() as (reader, pending):
+        notes = reader.notes()
+    since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
+    used = memory.usage.used(since)
+    current = {note.path: note for note in notes if not note.archived}
+    retrieved = [use for path, use in used.notes.items() if path in current]
+    never = [NoteUse(path, 0, "", last_active(note)) for path, note in current.items() if path not in used.notes]
+    return Stats(
+        since=since,
+        counted_since=used.counted_since,
+        searches=len(used.milliseconds),
+        empty=used.empty,
+        p50_ms=_percentile(used.milliseconds, 0.5),
+        p95_ms=_percentile(used.milliseconds, 0.95),
+        most_retrieved=tuple(
+            NoteUse(use.path, use.retrieved, use.last_retrieved, last_active(current[use.path]))
+            for use in sorted(retrieved, key=lambda use: (-use.retrieved, use.path))[:limit]
+        ),
+        never_retrieved=tuple(sorted(never, key=lambda use: (use.last_active, use.path))[:limit]),
+        never_count=len(never),
+        growth=tuple(used.growth),
+        queries=tuple(used.queries),
+        warnings=_counting_faults(memory),
+        pending_text=pending,
+    )
+
+
+def unused(notes: Iterable[IndexedNote], used: Mapping[NotePath, NoteUse], today: date, days: int) -> Sequence[NoteUse]:
+    """Return the notes that are older than `days` and were not retrieved for that long, oldest first.
+
+    Personal and pinned notes never count as unused: every context includes them.
+    """
+    unused_notes = []
+    for note in notes:
+        if is_kept_for_good(note) or days_since(counted_from(note), today) <= days:
+            continue
+        use = used.get(note.path, NoteUse(note.path))
+        if not use.last_retrieved or (today - date.fromisoformat(use.last_retrieved[:10])).days > days:
+            unused_notes.append(NoteUse(note.path, use.retrieved, use.last_retrieved, last_active(note)))
+    return sorted(unused_notes, key=lambda use: (use.last_active, use.path))
+
+
+def _counting_faults(memory: Workspace) -> tuple[str, ...]:
+    off = "" if memory.settings["usage.count"] else "nothing is counted: [usage] count is off in the settings"
+    return tuple(filter(None, [off, memory.usage.fault]))
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least `share` of the values do not exceed; 0 without any."""
+    return round(ordered[max(0, math.ceil(len(ordered) * share) - 1)], 1) if ordered else 0.0

@@ -1,0 +1,89 @@
+"""What the text of an entry tells a search: its speaker, its traits (a question, a named time) and its first words."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+
+from memsync.model.vocabulary import Trait
+
+OPENING_WORDS = 12
+"""A text's first words usually tell its subject."""
+
+ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+_CLOCK = re.compile(
+    r"(?:\*\*|__|\[|\()?(?:\d{4}-\d{2}-\d{2}[T ])?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\*\*|__|\]|\))?"
+    r"(?:\s+[-–—])?\s+"
+)
+_SPEAKER = re.compile(r"\*\*(?P<name>[^*\n]{1,60}?)(?::\*\*|\*\*\s*:)")
+_WORD = re.compile(r"[^\W_]+")
+_SUFFIX = re.compile(r"(?<=\w{3})(?:ings?|edly|ed|ers?|es|ies|ly|s|y|e)$")
+_POSSESSIVE = re.compile(r"['’]s\b")
+_TIME_WORDS = re.compile(
+    r"""\b(?:
+        yesterday|today|tonight|tomorrow|ago|last|next|since|recently|weekend|morning|evening|days?|weeks?|months?|years?
+      | (?:mon|tues|wednes|thurs|fri|satur|sun)day
+      | january|february|march|april|may|june|july|august|september|october|november|december
+      | gestern|heute|morgen|vor|letzte[nrs]?|nächste[nrs]?|seit|woche|monat|jahr
+      | montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag
+      | januar|februar|märz|mai|juni|juli|oktober|dezember
+      | \d{4}(?:-\d{2}){0,2}
+    )\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def said(text: str) -> str:
+    """Return the lines of a log without list markers, check boxes and clock times: they do not tell its subject."""
+    return "\n".join(_said(line) for line in text.split("\n"))
+
+
+def _said(line: str) -> str:
+    marker = ITEM_MARKER.match(line)
+    if marker is None:
+        return line
+    line = line[marker.end() :]
+    clock = _CLOCK.match(line)
+    return line[clock.end() :] if clock else line
+
+
+def speaker_of(text: str) -> str:
+    """Return the speaker of a list item such as `- 10:02 **Anna**: …` in lower case; empty if it names none."""
+    match = _SPEAKER.match(_said(text.split("\n", 1)[0]))
+    return match["name"].strip().lower() if match else ""
+
+
+def traits_of(text: str) -> Trait:
+    """Tell whether a text is a question, and whether it names a time other than that of its list item."""
+    traits = Trait(0)
+    if text.rstrip().endswith(("?", "？")):
+        traits |= Trait.QUESTION
+    if _TIME_WORDS.search(said(text)):
+        traits |= Trait.NAMES_TIME
+    return traits
+
+
+def opening_of(text: str) -> tuple[int, ...]:
+    """Return the stem numbers of a text's first words, without its headings and list markers."""
+    lines = (_said(line) for line in text.split("\n") if not line.lstrip().startswith("#"))
+    words = (stem for line in lines for stem in stems(line))
+    return tuple(map(stem_number, islice(words, OPENING_WORDS)))
+
+
+def stems(text: str) -> Iterator[str]:
+    """Return an iterator over the stem of each word of a text, in order, without possessive endings."""
+    return (stem(match.group()) for match in _WORD.finditer(_POSSESSIVE.sub("", text)))
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """Return a word without a common English ending: good enough to recognize related words, not to search."""
+    return _SUFFIX.sub("", word.lower())
+
+
+def stem_number(word_stem: str) -> int:
+    """Return a hash of a stem below 2^16; about one of 70,000 pairs of stems collides."""
+    return zlib.crc32(word_stem.encode()) & 0xFFFF
