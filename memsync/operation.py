@@ -41,7 +41,7 @@ import msgspec
 from msgspec import Meta
 
 from memsync.errors import UsageError
-from memsync.model.text import encodable
+from memsync.model.text import whole_characters
 from memsync.ports import Progress
 
 P = ParamSpec("P")
@@ -354,7 +354,7 @@ def _wrong(parameter: Parameter) -> UsageError:
 def _sound(value: Any) -> Any:
     """Return a JSON value without half a surrogate pair in any text; tuples become lists."""
     if isinstance(value, str):
-        return encodable(value)
+        return whole_characters(value)
     if isinstance(value, (list, tuple)):
         return [_sound(item) for item in value]
     if isinstance(value, Mapping):

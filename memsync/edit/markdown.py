@@ -14,7 +14,7 @@ from memsync.edit.addition import Addition
 from memsync.edit.tail import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block
-from memsync.model.text import printable
+from memsync.model.text import printable, whole_characters
 from memsync.notes.attributes import ESCAPES, MAX_BLOCK_CHARS
 from memsync.notes.blocks import BlockTree, Heading, parse_blocks
 from memsync.notes.dates import parse_moment
@@ -77,11 +77,6 @@ def cleaned(text: str) -> str:
 def one_line(text: str) -> str:
     """Return text as one line with single spaces, each control character replaced by U+FFFD."""
     return whole_characters(_CONTROL.sub("�", " ".join(text.split())))
-
-
-def whole_characters(text: str) -> str:
-    """Return text with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def as_it_was(text: str) -> Addition:

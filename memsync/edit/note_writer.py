@@ -21,7 +21,7 @@ from memsync.edit.note_paths import check_writable, folder_of
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.edit.tail import read_tail
 from memsync.errors import MemsyncError, UsageError, WriteRefused
-from memsync.model.text import encodable
+from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
 from memsync.notes.rules import PathRules
@@ -149,7 +149,7 @@ def _new_lines(old: str, new: str) -> str:
     first = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
     from_end = zip(reversed(before[first:]), reversed(after[first:]), strict=False)
     same_at_end = next((i for i, (a, b) in enumerate(from_end) if a != b), min(len(before), len(after)) - first)
-    return encodable("\n".join(after[first : len(after) - same_at_end]).strip("\n"))
+    return whole_characters("\n".join(after[first : len(after) - same_at_end]).strip("\n"))
 
 
 def _busy(holder: str) -> WriteRefused:

@@ -15,7 +15,7 @@ from msgspec import Meta
 from memsync.edit.append import Done
 from memsync.edit.archive import move
 from memsync.edit.front_matter import head_of, set_field
-from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message, whole_characters
+from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message
 from memsync.edit.note_paths import free_thread_path, note_path, numbered
 from memsync.edit.titles import slug_of, tags_of
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
@@ -32,6 +32,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.note import Message, Note
+from memsync.model.text import whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when

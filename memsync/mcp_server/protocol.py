@@ -27,7 +27,7 @@ from memsync import __version__
 from memsync.client.wire import settings_digest
 from memsync.errors import DaemonUnavailable, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.tools import answer, arguments_of, offered, schema_of, tool_of
-from memsync.model.text import encodable, json_line, printable, shown, visible
+from memsync.model.text import json_line, printable, shown, visible, whole_characters
 from memsync.operation import Operation
 from memsync.ports import for_agent
 from memsync.settings.load import Settings
@@ -133,7 +133,7 @@ class _SoundLines:
     async def __aiter__(self) -> AsyncIterator[str]:
         stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
         async for line in anyio.wrap_file(stream):
-            yield _whole_characters(line) if _HALF.search(line) else line
+            yield _sound_line(line) if _HALF.search(line) else line
 
 
 class _PlainLines:
@@ -150,10 +150,10 @@ class _PlainLines:
         await self._stream.flush()
 
 
-def _whole_characters(line: str) -> str:
-    """Return a JSON line with a question mark for each lone surrogate; return a line that is not JSON unchanged."""
+def _sound_line(line: str) -> str:
+    """Return a JSON line with U+FFFD for each lone surrogate; return a line that is not JSON unchanged."""
     try:
-        return encodable(json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
+        return whole_characters(json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
     except (ValueError, RecursionError):
         return line
 

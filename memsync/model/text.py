@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def encodable(text: str) -> str:
-    """Return text with `?` for each half of a surrogate pair, which UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
+def whole_characters(text: str) -> str:
+    """Return text with U+FFFD for each half of a surrogate pair that lacks its other half: UTF-8 cannot encode it."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def duration(seconds: float) -> str:

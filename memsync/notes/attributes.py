@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from memsync.model.text import encodable
-
 _BRACES = re.compile(r"[ \t]*(?<!\\)\{([^{}]*)\}[ \t]*$")
 _ITEM = re.compile(
     r"""\s*(?:
@@ -64,4 +62,4 @@ def _unescaped(match: re.Match[str]) -> str:
     name = match[1]
     if len(name) == 1:
         return ESCAPES.get(name, name)
-    return encodable(chr(int(name[1:], 16)))
+    return chr(int(name[1:], 16)).encode("utf-8", "replace").decode()  # `?` for half a surrogate pair

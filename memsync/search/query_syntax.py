@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from memsync.errors import UsageError
 from memsync.model.filters import FILTER_ALIASES, FILTERS, Filters
 from memsync.model.query import Query
-from memsync.model.text import encodable
+from memsync.model.text import whole_characters
 from memsync.model.vocabulary import Mode
 from memsync.notes.dates import parse_when
 from memsync.search.stop_words import STOP_WORDS
@@ -69,7 +69,7 @@ def parse_query(
     Raises UsageError when the value of a filter is invalid or the query is empty.
     """
     warnings = []
-    typed = encodable(typed.replace("\0", " "))
+    typed = whole_characters(typed.replace("\0", " "))
     typed = unicodedata.normalize("NFC", typed)  # otherwise words are split at combining marks
     if len(typed) > MAX_QUERY_CHARS:
         typed = typed[:MAX_QUERY_CHARS]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError, MemsyncError
-from memsync.model.text import encodable
+from memsync.model.text import whole_characters
 from memsync.model.upkeep import AskedQuery, Growth, NoteUse
 from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
@@ -143,7 +143,7 @@ class UsageCounter:
     def _write(self, searches: list[_Search], retrieved: Counter[NotePath]) -> None:
         with self._writing() as database:
             now = _now()
-            rows = [(encodable(path), times, now) for path, times in retrieved.items()]
+            rows = [(whole_characters(path), times, now) for path, times in retrieved.items()]
             database.executemany(_PUT_NOTE, rows)
             database.executemany("INSERT INTO search VALUES (?, ?, ?, ?)", searches)
             if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():

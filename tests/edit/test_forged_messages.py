@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
-from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message, whole_characters
+from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message
 from memsync.edit.tail import read_tail
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model.note import Message, Note
+from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import is_binary
 from memsync.notes.parse import NoteReader

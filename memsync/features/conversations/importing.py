@@ -16,13 +16,14 @@ from posixpath import basename, dirname
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.front_matter import head_of
-from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message, whole_characters
+from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message
 from memsync.edit.note_paths import cannot_write, folder_of, free_thread_path, thread_path
 from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
+from memsync.model.text import whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
