@@ -11,7 +11,7 @@ from tests.mutants.generate import candidates
 # (function, before, after) of a generated fault -> why nobody could tell the difference.
 EXCUSED: dict[tuple[str, str, str], str] = {
     ("Indexer._read", "0", "1"): "the stamp of a file that has gone fills a place and is read by nobody",
-    ("LazyGroup.get_command", 'COMMANDS[cmd_name].partition(":")', "COMMANDS[cmd_name].rpartition(':')"): (
+    ("hand_written_command", 'HAND_WRITTEN[name].partition(":")', "HAND_WRITTEN[name].rpartition(':')"): (
         "there is one colon"
     ),
     ("_BoundedState.push", "0", "1"): "the pause comes as often, one token later",

@@ -1,8 +1,9 @@
-"""The faults of `make mutants` that are written down by hand still fit the code."""
+"""The faults of `make mutants` that are written down by hand, and the excuses for others, still fit the code."""
 
 from __future__ import annotations
 
 from tests.mutants.copies import PROJECT
+from tests.mutants.excused import unexcused
 from tests.mutants.fault import PACKAGE
 from tests.mutants.written import WRITTEN, written_faults
 
@@ -12,3 +13,8 @@ def test_each_written_fault_fits_one_piece_of_code() -> None:
     faults = list(written_faults(PROJECT / PACKAGE))
     assert len(faults) == len(WRITTEN)
     assert len({(fault.path, fault.start, fault.after) for fault in faults}) == len(faults)
+
+
+def test_each_excuse_fits_a_fault() -> None:
+    """Otherwise the run would stop before its first fault."""
+    assert unexcused(PROJECT / PACKAGE, []) == []
