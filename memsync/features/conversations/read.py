@@ -177,6 +177,8 @@ def _from_lines(stream: Any, *, is_named_json: bool) -> Read:
 
 def _check_containers(line: bytes) -> None:
     """Raise Unusable for a line with more objects and lists than one conversation may have."""
+    if len(line) <= MAX_CONTAINERS:
+        return
     if line.count(b"{") + line.count(b"[") > MAX_CONTAINERS:  # brackets in texts count here, but not in Elements
         element = next(iter(Elements(io.BytesIO(b"[%b]" % line))), None)
         if isinstance(element, Unusable):
@@ -208,6 +210,8 @@ def _turn(role: Any, line: Mapping[str, Any]) -> Turn:
     if not isinstance(attributes, dict):
         raise Unusable("attributes must be an object")
     for key, value in attributes.items():
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            raise Unusable(f"attribute {key} is neither text nor a number")
-    return Turn(role, text, time, {key: str(value) for key, value in attributes.items()})
+        if type(value) is not str:
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise Unusable(f"attribute {key} is neither text nor a number")
+            attributes = {**attributes, key: str(value)}
+    return Turn(role, text, time, attributes)
