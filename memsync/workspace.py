@@ -63,7 +63,7 @@ class Workspace:
         from memsync.notes.chunk import ChunkLimits
         from memsync.notes.files import NoteFiles
         from memsync.notes.parse import NoteReader
-        from memsync.search.freshness import Answering, Limits
+        from memsync.search.freshness import FreshSearch, Limits
         from memsync.search.reranking import Reranking
         from memsync.search.retrievals import UsageCounter
         from memsync.search.searcher import Ranking, Searcher
@@ -95,7 +95,7 @@ class Workspace:
         searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
         limits = Limits(settings["search.deadline_ms"] / 1000, settings["search.bound_ms"] / 1000)
         self.reranking = Reranking(make_reranker, self._pool, clock)
-        self.answering = Answering(
+        self.fresh_search = FreshSearch(
             index, self.syncer, searcher, self.models, self.reranking,
             limits=limits, clock=clock, pool=self._pool, usage=self.usage,
         )  # fmt: skip
@@ -114,7 +114,7 @@ class Workspace:
 
     def as_of_now(self) -> AbstractContextManager[tuple[IndexReader, int]]:
         """Compare the files with the index, then yield a view of it and the number of changed files it lacks."""
-        return self.answering.as_of_now()
+        return self.fresh_search.as_of_now()
 
     def parse(
         self,
@@ -138,7 +138,7 @@ class Workspace:
         typed = query.filters.folders[len(filters.folders) :]  # the others are resolved already
         if not typed:
             return query
-        folders = (*filters.folders, *self.answering.folders(self.settings.root, typed))
+        folders = (*filters.folders, *self.fresh_search.folders(self.settings.root, typed))
         return replace(query, filters=replace(query.filters, folders=folders))
 
     # ------------------------------------------------------------------------------------------ writing

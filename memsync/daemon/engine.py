@@ -46,7 +46,7 @@ class Engine:
         self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.vectors = VectorKeeper(memory, self.health, clock)
         self.keeper = Keeper(memory, make_watcher, self.health, self._text_committed, clock)
-        memory.answering.live = self.keeper
+        memory.fresh_search.live = self.keeper
         memory.daemon_status = self._with_daemon
 
     def start(self) -> None:
@@ -95,7 +95,7 @@ class Engine:
 
     def freshness(self) -> Freshness:
         """Return how current the index is at this moment, without looking at the files."""
-        return self.memory.answering.freshness(self.keeper.pending_text)
+        return self.memory.fresh_search.freshness(self.keeper.pending_text)
 
     def _with_daemon(self, status: Status) -> Status:
         watcher, reason = self.keeper.watching()
@@ -111,7 +111,7 @@ class Engine:
             model_loaded=self.memory.models.is_loaded,
             memory_bytes=memory_bytes(),
             errors=tuple(
-                filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.answering.silence()))
+                filter(None, (*self.health.faults(), self.vectors.hanging(), self.memory.fresh_search.silence()))
             ),
         )
         last_sync = status.last_sync if daemon.pending_text else max(status.last_sync, daemon.scanned_at)

@@ -132,8 +132,8 @@ class VectorKeeper:
             self._again(BUSY_RETRY_SECONDS)
         except IndexDamaged as damage:  # the index was replaced by an empty one: index the text first
             log.warning("%s", damage)
-            if self._memory.answering.live is not None:
-                self._memory.answering.live.notice()
+            if self._memory.fresh_search.live is not None:
+                self._memory.fresh_search.live.notice()
             self._again(BUSY_RETRY_SECONDS)
         except Exception as error:  # noqa: BLE001 (because keyword search must work even if the model fails in an unknown way)
             self._has_failed = True

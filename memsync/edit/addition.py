@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memsync.edit.tail import Tail, joins_items, read_tail
+from memsync.edit.note_end import NoteEnd, joins_items, read_end
 from memsync.errors import WriteRefused
 from memsync.model.note import Note, Section
 from memsync.notes.frontmatter import closes_head
@@ -30,33 +30,33 @@ class Addition:
         return _IN_LIST.match(self.text) is not None
 
 
-def join_additions(tail: Tail, additions: Iterable[Addition]) -> tuple[str, int, Tail]:
+def join_additions(end: NoteEnd, additions: Iterable[Addition]) -> tuple[str, int, NoteEnd]:
     """Return the text to append, the line where the last addition begins, the note's new end. Raises WriteRefused."""
     text, line = "", 0
     for addition in additions:
-        added = _text_for(tail, addition)
-        joint = "" if tail.ends_line else "\n"
-        joint += f"{tail.closing}\n" if tail.closing else ""
-        before = tail.closing or tail.last_line
-        is_next = addition.is_item and tail.joins_items and not tail.closing and _IN_LIST.match(before)
+        added = _text_for(end, addition)
+        joint = "" if end.ends_line else "\n"
+        joint += f"{end.closing}\n" if end.closing else ""
+        before = end.closing or end.last_line
+        is_next = addition.is_item and end.joins_items and not end.closing and _IN_LIST.match(before)
         if before.strip(" \t") and not is_next:  # in Markdown only spaces and tabs make an empty line
             joint += "\n"
-        line = tail.lines + joint.count("\n") + tail.ends_line
+        line = end.lines + joint.count("\n") + end.ends_line
         text += f"{joint}{added}\n"
         lines = added.split("\n")
-        tail = Tail(
-            tail.newline,
+        end = NoteEnd(
+            end.newline,
             line + len(lines) - 1,
             last_line=lines[-1],
-            head_is_open=tail.head_is_open,
+            head_is_open=end.head_is_open,
             joins_items=addition.is_item or joins_items(lines),
         )
-    return text.replace("\n", tail.newline), line, tail
+    return text.replace("\n", end.newline), line, end
 
 
-def _text_for(tail: Tail, addition: Addition) -> str:
+def _text_for(end: NoteEnd, addition: Addition) -> str:
     """Return an addition's text in a form that does not close front matter. Raises WriteRefused if there is none."""
-    if not tail.head_is_open or not any(map(closes_head, addition.text.split("\n"))):
+    if not end.head_is_open or not any(map(closes_head, addition.text.split("\n"))):
         return addition.text
     if addition.guarded:
         return addition.guarded
@@ -94,10 +94,10 @@ def insert_after(path: str, text: str, line: int, addition: Addition) -> str:
     """Return a text with an addition inserted after a line (counted from 1), as if the note ended there."""
     lines = lines_with_ends(text)
     before, after = "".join(lines[:line]), "".join(lines[line:])
-    tail = read_tail(path, before.encode("utf-8", "surrogateescape"))
-    inserted, _, _ = join_additions(tail, [addition])
+    end = read_end(path, before.encode("utf-8", "surrogateescape"))
+    inserted, _, _ = join_additions(end, [addition])
     follows = after.lstrip("\r\n")
-    gap = tail.newline if follows and after == follows else ""
+    gap = end.newline if follows and after == follows else ""
     return f"{before}{inserted}{gap}{after}"
 
 

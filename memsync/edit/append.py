@@ -16,9 +16,9 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition, join_additions
 from memsync.edit.journal import Appended, Journal, missing, times_in
 from memsync.edit.markdown import as_it_was
+from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
 from memsync.edit.open_in_editor import refuse_open_in_editor
-from memsync.edit.tail import Tail, read_tail
 from memsync.errors import MemsyncError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
@@ -65,27 +65,27 @@ def make(folder: int, path: NotePath, text: str) -> None:
 
 
 VERSION = 3
-"""To be increased when `read_tail` returns something else for the same bytes; older records are then ignored."""
+"""To be increased when `read_end` returns something else for the same bytes; older records are then ignored."""
 
 
-class KnownTails:
+class KnownEnds:
     """A cache of note ends by path and file stamp, in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, path: NotePath, status: os.stat_result) -> Tail | None:
+    def get(self, path: NotePath, status: os.stat_result) -> NoteEnd | None:
         """Return how a note ends if it has not changed since `put`."""
         with suppress(OSError, ValueError, KeyError, TypeError):  # no record, or a damaged one
             record = json.loads(self._place(path).read_bytes())
             if record["version"] == VERSION and record["stamp"] == _stamp(status):
-                return Tail(**record["tail"])
+                return NoteEnd(**record["tail"])
         return None
 
-    def put(self, path: NotePath, status: os.stat_result, tail: Tail) -> None:
+    def put(self, path: NotePath, status: os.stat_result, end: NoteEnd) -> None:
         """Store how a note ends. Ignores errors such as a full disk: the note is then read again next time."""
         place = self._place(path)
-        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(status), "tail": asdict(tail)})
+        content = json.dumps({"path": path, "version": VERSION, "stamp": _stamp(status), "tail": asdict(end)})
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             place.write_text(content)
@@ -120,7 +120,7 @@ class Appending:
     addition: Addition
     head: str
     journal: Journal
-    tails: KnownTails
+    ends: KnownEnds
     force: bool
     replaces: Sequence[str]
     own: Appended | None = None
@@ -152,19 +152,19 @@ class Appending:
             check_writable(self.path, status)
             if not self.force:
                 refuse_open_in_editor(self.folder, self.path)
-            tail, lost = self.tails.get(self.path, status), []
-            if tail is None:
+            end, lost = self.ends.get(self.path, status), []
+            if end is None:
                 content = note_file.read(descriptor, self.path)
-                tail = read_tail(self.path, content)
+                end = read_end(self.path, content)
                 if self.written_times and self._times_in(content) >= self.written_times:
-                    return Done(self.path, tail.lines)  # the new file has our text: its writer had read it
+                    return Done(self.path, end.lines)  # the new file has our text: its writer had read it
                 lost = self._overwritten(status, content)
-            text, line, new_tail = join_additions(tail, [*(as_it_was(entry.text) for entry in lost), self.addition])
+            text, line, new_end = join_additions(end, [*(as_it_was(entry.text) for entry in lost), self.addition])
             note_file.append(descriptor, self.path, text.encode(), status.st_size)
             if not note_file.is_there(self.folder, self.path, descriptor):
                 self.written_times = self._times_in(note_file.read(descriptor, self.path))
                 raise Replaced
-            self.tails.put(self.path, os.fstat(descriptor), new_tail)
+            self.ends.put(self.path, os.fstat(descriptor), new_end)
         finally:
             os.close(descriptor)
         with suppress(MemsyncError):  # journal the restored text again: it may be overwritten a second time
@@ -175,11 +175,11 @@ class Appending:
 
     def _begin(self) -> Done:
         """Create the note. Raises Replaced if it exists by now."""
-        text, line, tail = join_additions(read_tail(self.path, self.head.encode()), [self.addition])
+        text, line, end = join_additions(read_end(self.path, self.head.encode()), [self.addition])
         make(self.folder, self.path, self.head + text)
         with suppress(OSError):
             status = os.stat(self.path.rpartition("/")[2], dir_fd=self.folder, follow_symlinks=False)
-            self.tails.put(self.path, status, tail)
+            self.ends.put(self.path, status, end)
         return Done(self.path, line)
 
     def _filled(self) -> int | None:
@@ -191,7 +191,7 @@ class Appending:
                 return descriptor
             status = os.fstat(descriptor)
             is_old = time.time() - status.st_mtime > REFILL_SECONDS
-            if status.st_size or is_old or not self.tails.was_filled(self.path):
+            if status.st_size or is_old or not self.ends.was_filled(self.path):
                 return descriptor
             os.close(descriptor)
             time.sleep(0.01)

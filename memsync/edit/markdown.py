@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from memsync.edit.addition import Addition
-from memsync.edit.tail import closing_lines
+from memsync.edit.note_end import closing_lines
 from memsync.errors import UsageError
 from memsync.model.note import Block
 from memsync.model.text import printable, whole_characters

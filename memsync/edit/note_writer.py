@@ -15,11 +15,11 @@ from pathlib import Path
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
-from memsync.edit.append import Appending, Done, KnownTails, Replaced, make, tried
+from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
+from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import check_writable, folder_of
 from memsync.edit.open_in_editor import refuse_open_in_editor
-from memsync.edit.tail import read_tail
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
@@ -40,7 +40,7 @@ class NoteWriter:
         self.journal = Journal(keep / "journal")
         self._root = root
         self._keep = keep
-        self._tails = KnownTails(keep / "tails")
+        self._ends = KnownEnds(keep / "tails")
         self._holder: int | None = None
 
     @contextmanager
@@ -78,9 +78,7 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
-            return Appending(
-                self._root, folder, path, addition, head, self.journal, self._tails, force, replaces
-            ).done()
+            return Appending(self._root, folder, path, addition, head, self.journal, self._ends, force, replaces).done()
 
     def create(self, path: NotePath, text: str) -> Done:
         """Create a note. Raises UsageError if it exists, FilesystemError, WriteRefused."""
@@ -131,7 +129,7 @@ class NoteWriter:
             status = os.fstat(descriptor)
             check_writable(path, status)
             content = note_file.read(descriptor, path)
-        read_tail(path, content)  # raises WriteRefused for binary files and conflict markers
+        read_end(path, content)  # raises WriteRefused for binary files and conflict markers
         old = content.decode("utf-8", "surrogateescape")
         new = edit(old)
         if new == old:

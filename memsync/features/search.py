@@ -119,7 +119,7 @@ def search(
     pairs = [(name, value) for name, values in options.items() for value in values]
     parsed = memory.parse(query, limit=limit, mode=mode, filter_pairs=pairs, tokens=tokens)
     parsed = replace(parsed, min_score=min_score, rerank=rerank)
-    return memory.answering.answer(parsed, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+    return memory.fresh_search.answer(parsed, tokens=tokens, fresh=Fresh(fresh), generation=generation)
 
 
 @operation(
@@ -158,6 +158,6 @@ def get(
 
     Reads nothing outside the memory root. Raises NoSuchNote, NoteError, UsageError.
     """
-    excerpt = read_excerpt(memory.files, memory.reader, location, memory.answering.titled)
+    excerpt = read_excerpt(memory.files, memory.reader, location, memory.fresh_search.titled)
     memory.usage.read([excerpt.path])
     return excerpt

@@ -52,7 +52,7 @@ class Limits:
     bound: float
 
 
-class Answering:
+class FreshSearch:
     """Answers queries, with an index as fresh as `Fresh` requires. A daemon sets `live`."""
 
     def __init__(
@@ -84,12 +84,12 @@ class Answering:
     def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """Answer a query and count it as a search; see Memory.search."""
         started = time.perf_counter()
-        result = self.found(query, tokens=tokens, fresh=fresh, generation=generation)
+        result = self.answer_uncounted(query, tokens=tokens, fresh=fresh, generation=generation)
         milliseconds = (time.perf_counter() - started) * 1000
         self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
         return result
 
-    def found(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
+    def answer_uncounted(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
         """Answer a query without counting it as a search."""
         with self._syncer.gate.searching():
             listing = of_its_times(query)

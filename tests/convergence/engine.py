@@ -139,7 +139,7 @@ class LiveMemory:
         self.engine = Engine(self.memory, watcher.attach, "", clock=clock)
         self._vector_work = VectorWork(self.engine.vectors)
         keeper_work = KeeperWork(self.engine.keeper)
-        self.memory.answering.live = InlineLive(self.memory.syncer.gate, self.engine.keeper, keeper_work, clock)
+        self.memory.fresh_search.live = InlineLive(self.memory.syncer.gate, self.engine.keeper, keeper_work, clock)
         self._workers: list[Worker] = [keeper_work, self._vector_work]
         clock.workers += self._workers
 

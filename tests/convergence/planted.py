@@ -13,7 +13,7 @@ from memsync.index.sqlite.writer import SqliteWriter
 from memsync.model.status import ChangeType
 from memsync.notes.files import FileScan, NoteFiles, Places
 from memsync.notes.ignore import IgnoreRules
-from memsync.search.freshness import Answering
+from memsync.search.freshness import FreshSearch
 from memsync.sync.indexer import TextReport
 from memsync.sync.plan import Scanner, Settling, plan_sync
 
@@ -166,7 +166,7 @@ PLANTED: Mapping[str, Plant] = {
     "a lost root counts as an empty one": _lost_root_is_empty,
     "reports are relied on for good": _never_compared_again,
     "a strict search does not look at the files": instead(
-        Answering, "_freshen", lambda answering, fresh, words=(): TextReport()
+        FreshSearch, "_freshen", lambda answering, fresh, words=(): TextReport()
     ),
     "two writes in one tick are taken for one": _no_racy_window,
     "a changed .gitignore is not read again": _ignore_files_kept,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsync.search.freshness import Answering
+from memsync.search.freshness import FreshSearch
 from tests.convergence.divergence import Divergence
 from tests.convergence.planted import PLANTED, Plant, instead
 from tests.convergence.run import run
@@ -34,10 +34,10 @@ def test_planted_bug_is_caught(bug: str) -> None:
 def test_bug_in_what_does_not_exist_is_not_caught() -> None:
     """A method that was renamed since must not make its bug look found."""
     with pytest.raises(AttributeError, match="_freshen_as_it_was"):
-        is_caught(instead(Answering, "_freshen_as_it_was", None), seed=1)
+        is_caught(instead(FreshSearch, "_freshen_as_it_was", None), seed=1)
 
 
 def test_bug_that_does_not_fit_is_not_caught() -> None:
     """A stand-in with another signature fails in itself; only what the oracle says of the world counts."""
     with pytest.raises(TypeError, match="argument"):
-        is_caught(instead(Answering, "_freshen", lambda: None), seed=1)
+        is_caught(instead(FreshSearch, "_freshen", lambda: None), seed=1)

@@ -227,7 +227,7 @@ def test_long_requests_of_many_peers_hold_no_short_one_up(served: Served, monkey
     def awaited(generation: int) -> list[str]:
         return [] if not generation or reached.wait(PATIENCE_SECONDS) else ["in vain"]
 
-    monkeypatch.setattr(served.memory.answering, "_await_generation", awaited)
+    monkeypatch.setattr(served.memory.fresh_search, "_await_generation", awaited)
     later = {"generation": 2**60}
     with ExitStack() as stack:
         stack.callback(reached.set)

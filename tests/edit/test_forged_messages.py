@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
 from memsync.edit.markdown import WRITING_ATTRIBUTES, list_item, message, text_of_message
-from memsync.edit.tail import read_tail
+from memsync.edit.note_end import read_end
 from memsync.errors import NoSuchNote, UsageError, WriteRefused
 from memsync.memory import Memory
 from memsync.model.note import Message, Note
@@ -80,7 +80,7 @@ def test_each_append_is_one_message_with_its_own_text(before: str, texts: list[s
     try:
         after = content
         for batch in batches:
-            after += join_additions(read_tail("x.md", after), batch)[0].encode()
+            after += join_additions(read_end("x.md", after), batch)[0].encode()
     except WriteRefused as refused:
         assert why_refused(content) in refused.message
         return
@@ -108,7 +108,7 @@ def test_each_entry_is_one_list_item(before: str, text: str, time: str, key: str
     attributes = {"class": "pattern", "key": key} if key else {}
     try:
         item = list_item(text, time=time, attributes=attributes)
-        tail = read_tail("x.md", before.encode("utf-8", "replace"))
+        tail = read_end("x.md", before.encode("utf-8", "replace"))
         content = before + join_additions(tail, [Addition("- before"), item, list_item("next", time="10:03")])[0]
     except UsageError as refused:
         assert "no text" in refused.message

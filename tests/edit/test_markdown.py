@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memsync.edit.addition import Addition, join_additions
 from memsync.edit.markdown import attribute_block, cleaned, exact_message, list_item, message, text_of_message
-from memsync.edit.tail import read_tail
+from memsync.edit.note_end import read_end
 from memsync.errors import UsageError, WriteRefused
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
@@ -35,7 +35,7 @@ def read(path: str, text: str) -> Note:
 
 
 def appended(before: str, *additions: Addition) -> str:
-    return before + join_additions(read_tail("x.md", before.encode()), additions)[0]
+    return before + join_additions(read_end("x.md", before.encode()), additions)[0]
 
 
 @given(before=st.one_of(st.just(""), TEXTS), texts=st.lists(TEXTS, min_size=1, max_size=3))

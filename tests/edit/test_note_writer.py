@@ -16,11 +16,11 @@ import pytest
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
-from memsync.edit.append import VERSION, KnownTails
+from memsync.edit.append import VERSION, KnownEnds
 from memsync.edit.archive import move
+from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import note_path
 from memsync.edit.note_writer import NoteWriter
-from memsync.edit.tail import read_tail
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.model.vocabulary import NotePath
 from memsync.system import renames
@@ -407,8 +407,8 @@ def test_note_that_cannot_be_moved_is_named(root: Path, source: str, target: str
 def test_end_of_a_note_that_an_earlier_version_kept_is_not_believed(root: Path, tmp_path: Path) -> None:
     """It may have found another end in the same bytes."""
     (root / "a.md").write_text("heron\n")
-    path, found, tails = NotePath("a.md"), os.stat(root / "a.md"), KnownTails(tmp_path / "tails")
-    tail = read_tail("a.md", b"heron\n")
+    path, found, tails = NotePath("a.md"), os.stat(root / "a.md"), KnownEnds(tmp_path / "tails")
+    tail = read_end("a.md", b"heron\n")
     tails.put(path, found, tail)
     assert tails.get(path, found) == tail
     (kept,) = (tmp_path / "tails").iterdir()

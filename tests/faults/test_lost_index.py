@@ -132,7 +132,7 @@ def test_database_deleted_under_an_open_memory_is_filled_again(synced: Memory, w
     write("new.md", "The heron fishes.\n")
     result = synced.search("heron alder", mode="keyword", limit=50)
     assert {hit.citation for hit in result.hits} == {*before, "new.md:1"}
-    assert any("removed or replaced" in warning for warning in result.warnings)
+    assert any("index was removed" in warning for warning in result.warnings)
     synced.sync()
     assert synced.verify() is None
     assert_sound(database(synced))

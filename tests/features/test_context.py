@@ -332,7 +332,7 @@ def test_note_that_cannot_be_read_any_more_is_named_and_left_out(
 def test_note_that_became_binary_since_it_was_indexed_is_named_and_left_out(memory: Memory, root: Path) -> None:
     """It is read for a context after the files were compared."""
     (root / "MEMORY.md").write_bytes(bytes(range(256)))
-    gathered = _Gathered(NoteFiles(root), memory.answering._syncer._indexer._reader)
+    gathered = _Gathered(NoteFiles(root), memory.fresh_search._syncer._indexer._reader)
     assert gathered.passages([NotePath("MEMORY.md"), NotePath("gone.md")]) == []
     assert gathered.warnings == ["MEMORY.md: not a text file"]
 

@@ -15,7 +15,7 @@ from memsync.model.answer import SearchResult
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, NoteFiles
 from memsync.search import freshness
-from memsync.search.freshness import Answering, Limits
+from memsync.search.freshness import FreshSearch, Limits
 from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder
 from tests.search.test_still_indexing import Backlog
@@ -123,11 +123,11 @@ def test_bounded_in_process_takes_a_comparison_that_is_recent(
 ) -> None:
     """Within `search.bound_ms` nothing is compared again; after it everything is."""
     write("a.md", "The heron nests.\n")
-    monkeypatch.setattr(memory.answering, "_limits", Limits(2.0, 3600.0))
+    monkeypatch.setattr(memory.fresh_search, "_limits", Limits(2.0, 3600.0))
     assert paths(memory.search('"heron"', fresh="bounded")) == ["a.md"]  # there was no comparison yet
     write("new.md", "The bittern booms.\n")
     assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == ([], 1)
-    monkeypatch.setattr(memory.answering, "_limits", Limits(2.0, 0.0))
+    monkeypatch.setattr(memory.fresh_search, "_limits", Limits(2.0, 0.0))
     assert (paths(memory.search('"bittern"', fresh="bounded")), scans.begun) == (["new.md"], 2)
 
 
@@ -149,7 +149,7 @@ def test_bounded_with_a_faulty_watcher_does_not_take_its_word(
 ) -> None:
     """A watcher whose reports get lost cannot say that nothing has changed."""
     served.engine.health.fault("watcher", "reports were lost")
-    monkeypatch.setattr(served.memory.answering, "_limits", Limits(2.0, 0.0))
+    monkeypatch.setattr(served.memory.fresh_search, "_limits", Limits(2.0, 0.0))
     write("new.md", "The bittern booms.\n")
     found = served.memory.search('"bittern"', fresh="bounded")
     assert (paths(found), found.freshness.watcher) == (["new.md"], "degraded")
@@ -163,7 +163,7 @@ def test_generation_is_waited_for(
     searching, syncing = make_memory(), make_memory()
     write("a.md", "The heron nests.\n")
     wanted = searching.sync().generation + 1
-    monkeypatch.setattr(searching.answering, "_limits", Limits(PATIENCE_SECONDS, 0.0))
+    monkeypatch.setattr(searching.fresh_search, "_limits", Limits(PATIENCE_SECONDS, 0.0))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(searching.search, '"bittern"', fresh="none", generation=wanted)
         wait_until(lambda: searching.syncer.gate._searches > 0, "the search has begun")
@@ -181,7 +181,7 @@ def test_generation_that_is_not_reached_is_complained_of(
     """After the deadline the answer comes all the same, and says what it may lack."""
     memory = request.getfixturevalue("served" if "served" in request.fixturenames else "memory")
     memory = getattr(memory, "memory", memory)
-    monkeypatch.setattr(memory.answering, "_limits", Limits(0.05, 0.0))
+    monkeypatch.setattr(memory.fresh_search, "_limits", Limits(0.05, 0.0))
     found = search('"heron"', generation=2**60)
     assert "birds.md" in paths(found)
     (complaint,) = (warning for warning in found.warnings if "generation" in warning)
@@ -229,9 +229,9 @@ def test_search_never_uses_a_scan_that_began_before_it(memory: Memory, write: Wr
 def late_deletion(memory: Memory, path: str, method: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Delete a note from the index as late as another thread may: when the files have just been compared, once."""
     done: list[int] = []
-    compare = getattr(Answering, method)
+    compare = getattr(FreshSearch, method)
 
-    def overtaken(answering: Answering, *arguments: Any) -> TextReport:
+    def overtaken(answering: FreshSearch, *arguments: Any) -> TextReport:
         report: TextReport = compare(answering, *arguments)
         if not done:
             with memory.index.writing() as writer:
@@ -239,7 +239,7 @@ def late_deletion(memory: Memory, path: str, method: str, monkeypatch: pytest.Mo
             done.append(report.pending)
         return report
 
-    monkeypatch.setattr(Answering, method, overtaken)
+    monkeypatch.setattr(FreshSearch, method, overtaken)
     return done
 
 
@@ -272,16 +272,16 @@ def test_search_ends_even_if_the_index_changes_each_time(
     write("a.md", "The heron nests.\n")
     write("b.md", "The bittern booms.\n")
     memory.sync()
-    compare, compared = Answering._freshen, []
+    compare, compared = FreshSearch._freshen, []
 
-    def overtaken(answering: Answering, *arguments: Any) -> TextReport:
+    def overtaken(answering: FreshSearch, *arguments: Any) -> TextReport:
         report = compare(answering, *arguments)
         with memory.index.writing() as writer:
             writer.delete_note(NotePath("b.md"), lambda: None)
         compared.append(report.pending)
         return report
 
-    monkeypatch.setattr(Answering, "_freshen", overtaken)
+    monkeypatch.setattr(FreshSearch, "_freshen", overtaken)
     assert paths(memory.search('"heron"')) == ["a.md"]
     assert compared == [0] * freshness.MAX_COMPARISONS
 
@@ -326,7 +326,7 @@ def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
     memory = make_memory(model)
     write("a.md", "The heron nests.\n")
     memory.sync()
-    monkeypatch.setattr(memory.answering, "live", Backlog() if has_daemon else None)
+    monkeypatch.setattr(memory.fresh_search, "live", Backlog() if has_daemon else None)
     monkeypatch.setattr(freshness, "MODEL_PATIENCE_SECONDS", 0.01)
     later = threading.Timer(0.3, model.let_go.set)
     later.start()

@@ -147,7 +147,7 @@ def test_failing_model_leaves_words_and_says_so(notes: Memory, embedder: FakeEmb
 
 def test_token_budget_takes_what_fits_in_order(notes: Memory) -> None:
     """A hit that does not fit is passed over, the next may."""
-    count = notes.answering._searcher._count_tokens
+    count = notes.fresh_search._searcher._count_tokens
     counts = {hit.citation: 12 + count([hit.text])[0] for hit in notes.search("heron").hits}
     result = notes.search("heron", tokens=40)
     assert 0 < len(result.hits) < len(counts)

@@ -409,7 +409,7 @@ def test_recency_halves_with_each_half_life(
     """A note of 30 days ago has half of the bonus where the half-life is 30 days, and 0.71 of it where it is 60."""
     environ = {"MEMSYNC_SEARCH_RECENCY": "0.2", "MEMSYNC_SEARCH_RECENCY_DAYS": str(recency_days)}
     memory = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root))
-    searcher = memory.answering._searcher
+    searcher = memory.fresh_search._searcher
     now = datetime(2026, 11, 21, 12).timestamp()
     plain = searcher._prior(dated("1900-01-01"), now)
     assert searcher._prior(dated("2026-11-21"), now) - plain == pytest.approx(0.2)
@@ -434,7 +434,7 @@ def test_of_equal_notes_the_newer_comes_first_only_where_recency_counts(
 def test_pins_and_importance_add_what_the_settings_say(make_memory: Callable[..., Memory], root: Path) -> None:
     """Importance from 0 to 1 counts from minus to plus its weight; 0.5 is neutral."""
     environ = {"MEMSYNC_SEARCH_IMPORTANCE": "0.04", "MEMSYNC_SEARCH_PINNED": "0.03", "MEMSYNC_SEARCH_RECENCY": "0"}
-    searcher = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)).answering._searcher
+    searcher = make_memory(own_settings=load_settings(root=root, environ=environ, cwd=root)).fresh_search._searcher
     base = dated("2026-11-21")
     priors = [
         searcher._prior(base._replace(importance=importance, pinned=pinned), 0.0)
@@ -451,7 +451,7 @@ def test_the_token_budget_counts_each_citation(memory: Memory, write: Write) -> 
     for name in ("a", "b", "c"):
         write(f"{name}.md", "The heron nests in the alder.\n")
     memory.sync()
-    (cost,) = memory.answering._searcher._count_tokens(["The heron nests in the alder."])
+    (cost,) = memory.fresh_search._searcher._count_tokens(["The heron nests in the alder."])
     budget = 2 * (cost + CITATION_TOKENS)
     for tokens, count in ((budget - 1, 1), (budget, 2), (budget + cost + CITATION_TOKENS - 1, 2)):
         assert len(memory.search("heron", tokens=tokens).hits) == count

@@ -228,7 +228,7 @@ def test_daemon_that_finds_no_word_in_what_is_indexed_looks_at_the_backlog(
     memory.sync()
     write_many(write)
     write("zz/heron.md", "The heron nests.\n")
-    memory.answering.live = Backlog()
+    memory.fresh_search.live = Backlog()
     result = memory.search("heron", mode=mode)
     assert "zz/heron.md" in [hit.path for hit in result.hits]
     assert f" of {MANY + 2} files are not searched yet." in " ".join(result.warnings)

@@ -291,7 +291,7 @@ def test_a_date_alone_makes_no_answer_likelier(memory: Memory, write: Write) -> 
     query = memory.parse("heron at the lake", limit=3)
     moments = [(), (TimeHint("then", "2024-03-05", "2024-03-05"),), (TimeHint("then", "2023-01-01", "2023-12-31"),)]
     scores = {
-        memory.answering.answer(replace(query, times=times), tokens=None, fresh=Fresh.STRICT, generation=0)
+        memory.fresh_search.answer(replace(query, times=times), tokens=None, fresh=Fresh.STRICT, generation=0)
         .hits[0]
         .score
         for times in moments

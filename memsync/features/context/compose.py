@@ -125,10 +125,10 @@ def _sources(
 def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Sequence[str], int]:
     """Return the hits (none without a query), warnings, and the number of changed files that are not searched yet."""
     if not query.strip():
-        report = memory.answering.compare()
+        report = memory.fresh_search.compare()
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
     parsed = memory.parse(query, limit=hits_for(budget))
-    result = memory.answering.found(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
+    result = memory.fresh_search.answer_uncounted(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
     return [hit_passage(hit) for hit in result.hits], result.warnings, result.freshness.pending_text
 
 

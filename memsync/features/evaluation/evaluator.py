@@ -224,7 +224,7 @@ class Evaluator:
         )
 
     def _hits(self, query: Query) -> tuple[Any, ...]:
-        result = self._memory.answering.found(query, tokens=None, fresh=Fresh.NONE, generation=0)
+        result = self._memory.fresh_search.answer_uncounted(query, tokens=None, fresh=Fresh.NONE, generation=0)
         self.warnings.update(dict.fromkeys(result.warnings))
         return result.hits
 

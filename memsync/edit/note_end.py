@@ -29,7 +29,7 @@ _WINDOW_LINES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class NoteEnd:
     """The end of a note.
 
     `newline` is the note's line end, `last_line` its last line without that, `lines` its number of lines. `closing`
@@ -47,7 +47,7 @@ class Tail:
     joins_items: bool = True
 
 
-def read_tail(path: str, content: bytes) -> Tail:
+def read_end(path: str, content: bytes) -> NoteEnd:
     """Return how a note ends. Raises WriteRefused if it is not text or has git conflict markers.
 
     It examines as little of the note as possible, because every append pays for this while an editor keeps saving.
@@ -78,7 +78,7 @@ def read_tail(path: str, content: bytes) -> Tail:
             f"{path} ends with an open block that memsync cannot close",
             hint="Close it in an editor, then write again.",
         )
-    return Tail(
+    return NoteEnd(
         newline=newline,
         lines=count,
         ends_line=not content or is_ended,
