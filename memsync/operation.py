@@ -155,6 +155,11 @@ class Parameter(NamedTuple):
         from_low = "" if low is None else f"from {low:,}"
         return from_low if high is None or high >= 2**53 else f"{from_low} to {high:,}".lstrip()
 
+    def allows(self, number: float) -> bool:
+        """Tell whether a number is within the bounds; NaN is not, if there are any."""
+        low, high = self.meta.ge, self.meta.le
+        return (low is None or number >= low) and (high is None or number <= high)
+
     @property
     def wanted(self) -> str:
         """What a value must be, in the words of an error."""
@@ -282,11 +287,10 @@ class Operation(Generic[P, R]):
 
     def _check(self, parameter: Parameter, value: Any) -> None:
         """Refuse a number out of bounds, a text that is not a choice, and a text where a list of texts is needed."""
-        low, high = parameter.meta.ge, parameter.meta.le
         if isinstance(value, str) and parameter.choices:
             is_outside = value not in parameter.choices
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            is_outside = (low is not None and not value >= low) or (high is not None and not value <= high)
+            is_outside = not parameter.allows(value)
         else:
             is_outside = isinstance(value, str) and get_origin(parameter.value_type) is tuple
         if is_outside:

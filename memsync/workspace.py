@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
     from memsync.notes.files import NoteFiles
+    from memsync.notes.parse import NoteReader
 
 POOL_THREADS = 8
 """Two for each of four concurrent searches; the pool starts a thread when it first needs it."""
@@ -60,9 +61,7 @@ class Workspace:
         processes: int = 1,
     ) -> None:
         # Imported here, because a client of the daemon knows this class but has none of these parts.
-        from memsync.notes.chunk import ChunkLimits
         from memsync.notes.files import NoteFiles
-        from memsync.notes.parse import NoteReader
         from memsync.search.freshness import FreshSearch, Limits
         from memsync.search.reranking import Reranking
         from memsync.search.retrievals import UsageCounter
@@ -76,12 +75,7 @@ class Workspace:
         self.index = index
         self._cache = cache
         self.files = files or NoteFiles(settings.root, settings["files.exclude"])
-        self.reader = NoteReader(
-            counter.count,
-            PathRules(settings.kinds, settings.tiers),
-            ChunkLimits(*(settings[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
-            settings["files.max_structured_bytes"],
-        )
+        self.reader = _note_reader(settings, counter)
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
         self.usage = UsageCounter(
             settings.keep_dir, index, is_on=settings["usage.count"], keeps_queries=settings["usage.queries"]
@@ -234,3 +228,15 @@ class Workspace:
                 return (0 if report.pending else reader.generation()), ()
         except (MemsyncError, OSError) as error:
             return 0, (f"{path} is written, but not indexed yet: {error}",)
+
+
+def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
+    from memsync.notes.chunk import ChunkLimits
+    from memsync.notes.parse import NoteReader
+
+    return NoteReader(
+        counter.count,
+        PathRules(settings.kinds, settings.tiers),
+        ChunkLimits(*(settings[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
+        settings["files.max_structured_bytes"],
+    )

@@ -182,7 +182,7 @@ def _threads_like(context: click.Context, _: click.Parameter, typed: str) -> lis
 
 
 class _Number(click.ParamType[Any]):
-    """A number within the bounds of a parameter; errors say what it must be in the words of every other door."""
+    """A number within the bounds of a parameter. The error has the words that Python, the daemon and MCP use, too."""
 
     name = "number"
 
@@ -190,13 +190,12 @@ class _Number(click.ParamType[Any]):
         self._parameter = parameter
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number that a text stands for."""
-        low, high = self._parameter.meta.ge, self._parameter.meta.le
+        """Convert an argument to a number. Fail if it is not one, or out of bounds."""
         try:
             number = self._parameter.value_type(value)
         except ValueError:
             number = None
-        if number is None or not (low is None or number >= low) or not (high is None or number <= high):
+        if number is None or not self._parameter.allows(number):
             self.fail(f"{value!r} is not {self._parameter.wanted}", param, ctx)
         return number
 

@@ -1,4 +1,4 @@
-"""Report how the memory is used: notes that nobody edits or retrieves, searches and their latency, growth."""
+"""Report old notes that are not used, the number and latency of searches, and the growth of the index."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_a_write_whose_daemon_ends_meanwhile_says_that_it_may_have_been_made(
 def test_a_text_that_is_too_long_for_a_request_is_written_beside_the_daemon(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it is without a daemon; Python is told what the limit is."""
+    """The command writes it in its own process. A RemoteMemory raises an error that names the limit."""
     monkeypatch.setattr("memsync.settings.load.load_settings", lambda **_: served.settings)
     text = "a long line\n" * 100_000
     with served.connect() as remote, pytest.raises(UsageError, match="at most 1,000,000 bytes"):

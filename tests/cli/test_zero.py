@@ -51,7 +51,7 @@ def test_a_missing_argument_is_told(memory: Memory, capsys: pytest.CaptureFixtur
     "arguments", [[], ["stop"], ["restart"], ["init", "x"], ["--root", "/", "status"], ["status", "--root", "/"]]
 )
 def test_a_daemon_runs_only_short_commands_on_its_own_memory(memory: Memory, arguments: list[str]) -> None:
-    """Whoever asks for another is left to do it alone."""
+    """It declines any other command line, and the client runs that itself."""
     assert run_command(memory, {"arguments": arguments}) == {}
 
 
