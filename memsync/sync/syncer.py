@@ -248,6 +248,7 @@ class Syncer:
                 _set_last_sync(other, _now())
                 self._index.take_over(other)
             self._index.take_damage()  # do not report damage that the rebuild has repaired
+            self._index_missed(progress)
             return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(
@@ -279,7 +280,14 @@ class Syncer:
             self._index.take_over(other)
         except IndexBusy:  # report the difference rather than the failed repair
             return difference
+        self._index_missed(None)
         return replace(difference, mended=True)
+
+    def _index_missed(self, progress: Progress | None) -> None:
+        """Index what changed while the index that is now in use was built: the daemon put it into the replaced one."""
+        text = self.refresh(progress=progress)
+        if text.added or text.changed:
+            self._embed(self._index, progress, self.gate.pause)
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:

@@ -25,11 +25,14 @@ def test_index_equals_the_files_after_anything() -> None:
 
 
 def test_index_equals_the_files_after_something_new(capfd: pytest.CaptureFixture[str]) -> None:
-    """Each run of the tests tries worlds that none has tried before, and prints how to repeat them."""
+    """Each run of the tests tries worlds that none has tried before, and prints how to repeat them.
+
+    The soak then looks for the shortest way to a failure, which may take minutes.
+    """
     seed = int(os.environ.get(SEED_VARIABLE) or fresh_seed())
     with capfd.disabled():
         sys.stderr.write(f"\nconvergence: first seed {seed}; {SEED_VARIABLE}={seed} tries the same again\n")
-    run_fresh(seed, FRESH_SECONDS)
+    run_fresh(seed, FRESH_SECONDS, shrink=False)
 
 
 def test_failure_says_how_to_repeat_it() -> None:

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from memsync.model.vocabulary import Fresh, Mode, NotePath
+from tests.convergence.embedder import Condition
 from tests.convergence.watcher import Mood
 from tests.convergence.world import World
 
@@ -183,3 +184,14 @@ def test_save_that_begins_after_the_files_were_listed_is_waited_for(world: World
     world.live.memory.syncer.refresh(deadline_seconds=0.02)
     assert world.save is not None
     assert world.stamps()[NotePath("a.md")].size > 0
+
+
+def test_note_saved_during_a_rebuild_is_in_the_new_index(world: World) -> None:
+    """The keeper indexes it at once, but in the index that is about to be replaced."""
+    for number in range(20):
+        world.tree.write(f"n{number}.md", world.tree.text(number))
+    world.embedder.condition = Condition.SLOW
+    world.clock.plan(0.1, lambda: world.tree.write("b.md", b"alder\n"))
+    with world.live.asked() as memory:
+        memory.rebuild(wait_seconds=0)
+    assert "b.md" in world.stamps()
