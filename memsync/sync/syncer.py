@@ -248,7 +248,7 @@ class Syncer:
                 _set_last_sync(other, _now())
                 self._index.take_over(other)
             self._index.take_damage()  # do not report damage that the rebuild has repaired
-            self._index_missed(progress)
+            vectors = self._index_later_changes(text, vectors, progress, is_anew=not keep_vectors)
             return self._report(text, vectors, time.perf_counter() - started)
 
     def verify(
@@ -280,14 +280,29 @@ class Syncer:
             self._index.take_over(other)
         except IndexBusy:  # report the difference rather than the failed repair
             return difference
-        self._index_missed(None)
+        self.refresh()  # the daemon may have indexed a change in the index that was just replaced
         return replace(difference, mended=True)
 
-    def _index_missed(self, progress: Progress | None) -> None:
-        """Index what changed while the index that is now in use was built: the daemon put it into the replaced one."""
-        text = self.refresh(progress=progress)
-        if text.added or text.changed:
-            self._embed(self._index, progress, self.gate.pause)
+    def _index_later_changes(
+        self, text: TextReport, vectors: VectorReport, progress: Progress | None, *, is_anew: bool
+    ) -> VectorReport:
+        """Index the changes since a rebuild read the files: the daemon indexed them in the index that was replaced.
+
+        Adds the changes to `text`, and returns `vectors` with theirs; `is_anew` as in Sharing.
+        """
+        later = self.refresh(progress=progress)
+        text.added += later.added - later.deleted
+        text.failed = later.failed
+        if not (later.added or later.changed):
+            return vectors
+        more = self._embed(self._index, progress, self.gate.pause, is_anew=is_anew)
+        return VectorReport(
+            computed=vectors.computed + more.computed,
+            reused=vectors.reused + more.reused,
+            pending=more.pending,
+            error=vectors.error or more.error,
+            unusable=vectors.unusable or more.unusable,
+        )
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:

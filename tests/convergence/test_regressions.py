@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from memsync.model.vocabulary import Fresh, Mode, NotePath
-from tests.convergence.embedder import Condition
+from tests.convergence.embedder import Condition, FaultyEmbedder
 from tests.convergence.watcher import Mood
 from tests.convergence.world import World
 
@@ -186,12 +187,29 @@ def test_save_that_begins_after_the_files_were_listed_is_waited_for(world: World
     assert world.stamps()[NotePath("a.md")].size > 0
 
 
-def test_note_saved_during_a_rebuild_is_in_the_new_index(world: World) -> None:
-    """The keeper indexes it at once, but in the index that is about to be replaced."""
+@pytest.mark.parametrize("drop_vectors", [False, True])
+def test_note_saved_during_a_rebuild_is_in_the_new_index(
+    world: World, monkeypatch: pytest.MonkeyPatch, drop_vectors: bool
+) -> None:
+    """The keeper indexes it at once, but in the index that is about to be replaced; --drop-vectors embeds it, too."""
+    world.tree.write("b.md", b"alder\n")
+    world.clock.sleep(40.0)
+    world.tree.remove("b.md")
+    world.clock.sleep(40.0)
     for number in range(20):
         world.tree.write(f"n{number}.md", world.tree.text(number))
     world.embedder.condition = Condition.SLOW
     world.clock.plan(0.1, lambda: world.tree.write("b.md", b"alder\n"))
+    embedded: list[str] = []
+    embed = FaultyEmbedder.embed_passages
+
+    def note_texts(embedder: FaultyEmbedder, texts: Sequence[str], pause: Callable[[], None]) -> list[Any]:
+        embedded.extend(texts)
+        return embed(embedder, texts, pause)
+
     with world.live.asked() as memory:
-        memory.rebuild(wait_seconds=0)
+        monkeypatch.setattr(FaultyEmbedder, "embed_passages", note_texts)
+        report = memory.rebuild(drop_vectors=drop_vectors, wait_seconds=0)
     assert "b.md" in world.stamps()
+    assert (report.added, report.vectors_pending) == (22, 0)
+    assert ("alder" in embedded) == drop_vectors

@@ -23,6 +23,7 @@ if sys.platform == "linux":
 else:
     pytest.skip("needs Linux: these tests reach into inotify", allow_module_level=True)
 
+# watchdog warns about folders created while it lists their parent, which these tests do.
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
 MOST_EVENTS = 200_000
 Change = Callable[[Path, Path], object]
@@ -229,6 +230,7 @@ def test_a_root_that_is_gone_or_another_is_a_fault(root: Path, tmp_path: Path, w
     assert watcher.fault() == "nothing watches the memory root"
 
 
+# One of watchdog's threads dies of the fault that this test is about.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_watchdog_losing_count_of_moved_folders_is_noticed_and_leaves_nothing_behind(
     root: Path, tmp_path: Path, watcher: Watcher, reports: Reports
