@@ -19,7 +19,7 @@ from memsync.embed.cache import cache_database as cache_database
 from memsync.embed.cache.cache import SqliteVectorCache
 from memsync.embed.cache.cache_database import VectorDatabase
 from memsync.index.sqlite.index import SqliteIndex
-from memsync.index.sqlite.vectors import to_float16
+from memsync.index.vectors import to_float16
 from memsync.memory import Memory
 from memsync.model.query import EmbeddingSpace
 from memsync.settings.load import load_settings

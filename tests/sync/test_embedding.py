@@ -12,7 +12,7 @@ import pytest
 
 from memsync.errors import EmbedderError
 from memsync.index.sqlite.index import VEC0_CHUNK_ROWS, SqliteIndex
-from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
+from memsync.index.vectors import cosines, to_float16, to_int8
 from memsync.memory import Memory
 from memsync.model.note import Chunk, FileStamp
 from memsync.model.query import Query

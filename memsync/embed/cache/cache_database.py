@@ -20,7 +20,7 @@ import apsw
 from memsync.errors import IndexTooNew
 from memsync.index.sqlite import database_files
 from memsync.index.sqlite.transactions import read_transaction, write_transaction
-from memsync.index.sqlite.vectors import are_unit
+from memsync.index.vectors import are_unit
 from memsync.model.query import EmbeddingSpace
 
 HASH_BYTES = 32

@@ -26,7 +26,7 @@ import msgspec
 from memsync.embed.cache.cache_database import HASH_BYTES, CachedSpace, VectorDatabase, value_bytes
 from memsync.errors import IndexDamaged, UsageError
 from memsync.index.sqlite.transactions import translate_sqlite_errors
-from memsync.index.sqlite.vectors import are_unit, to_matrix
+from memsync.index.vectors import are_unit, to_matrix
 from memsync.model.query import EmbeddingSpace
 from memsync.ports import Progress
 

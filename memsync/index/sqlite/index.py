@@ -16,10 +16,11 @@ import apsw
 import msgspec
 
 from memsync.errors import ODD_ERRORS, FilesystemError, IndexBusy, IndexDamaged, IndexFailure, IndexOutdated
+from memsync.index.frequencies import FrequencyCache
+from memsync.index.rows import note_rows
 from memsync.index.sqlite import database_files, schema
 from memsync.index.sqlite.integrity import find_damage
-from memsync.index.sqlite.reader import FrequencyCache, SqliteReader
-from memsync.index.sqlite.rows import note_rows
+from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.salvage import copy_vectors
 from memsync.index.sqlite.transactions import read_transaction, translate_sqlite_errors, write_transaction
 from memsync.index.sqlite.writer import SqliteWriter

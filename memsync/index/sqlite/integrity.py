@@ -18,7 +18,7 @@ import apsw
 
 from memsync.index.sqlite import schema
 from memsync.index.sqlite.queries import IS_OF_CHUNK, MAX_ITEMS, chunk_of, item_of
-from memsync.index.sqlite.vectors import to_int8
+from memsync.index.vectors import to_int8
 from memsync.model.vocabulary import Kind, Tier
 
 # (type, name, SQL) of every table and index.

@@ -16,13 +16,14 @@ import apsw
 from msgspec.structs import asdict
 
 from memsync.errors import UsageError
+from memsync.index.fields import all_of, any_of, is_single_word
+from memsync.index.frequencies import FrequencyCache
+from memsync.index.rows import NANOS
+from memsync.index.similar import similar_passages
 from memsync.index.sqlite import queries
-from memsync.index.sqlite.fields import all_of, any_of, is_single_word
 from memsync.index.sqlite.integrity import find_damage, find_miscount, places_of_word, unseen_vectors, word_rows
 from memsync.index.sqlite.queries import chunk_and_item
-from memsync.index.sqlite.rows import NANOS
-from memsync.index.sqlite.similar import similar_passages
-from memsync.index.sqlite.vectors import cosines, to_float16, to_int8
+from memsync.index.vectors import cosines, to_float16, to_int8
 from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
 from memsync.model.filters import Filters
 from memsync.model.note import Entry
@@ -32,31 +33,15 @@ from memsync.model.upkeep import Place
 from memsync.model.vocabulary import Form, Kind, NotePath, Tier
 
 if TYPE_CHECKING:
-    from memsync.index.sqlite.vectors import Vector
+    from memsync.index.vectors import Vector
     from memsync.ports import Progress
 
 MAX_NEAREST = 4_096
 """vec0 refuses a larger k."""
-MAX_FREQUENCIES = 10_000
 TELLING_TOKENS = 20
 """Fewest tokens of a passage that can show what its note is about: a title alone cannot."""
 TELLING_CHUNKS = 8
 """Look for such a passage in so many first chunks of a note."""
-
-
-class FrequencyCache:
-    """Caches how many chunks have a word, for one generation: searches of an unchanged index need not count again."""
-
-    def __init__(self) -> None:
-        self._counts: tuple[int, dict[str, int]] = (-1, {})
-
-    def of(self, generation: int) -> dict[str, int]:
-        """Return the counts of this generation; begin with none if it is new or if too many are cached."""
-        counted_generation, counts = self._counts
-        if generation != counted_generation or len(counts) > MAX_FREQUENCIES:
-            counts = {}
-            self._counts = (generation, counts)
-        return counts
 
 
 class SqliteReader:

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 
 from memsync.index.sqlite.schema import load_vec0
-from memsync.index.sqlite.vectors import are_unit, is_int8_vector, to_int8
+from memsync.index.vectors import are_unit, is_int8_vector, to_int8
 from memsync.model.query import EmbeddingSpace
 
 SPACE_KEY = "space "

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
+from memsync.index.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
-from memsync.index.sqlite.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.salvage import SPACE_KEY
-from memsync.index.sqlite.vectors import to_float16, to_int8
+from memsync.index.vectors import to_float16, to_int8
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import PendingPassage, PutResult
 from memsync.model.vocabulary import Form, NotePath
 
 if TYPE_CHECKING:
-    from memsync.index.sqlite.vectors import Vector
+    from memsync.index.vectors import Vector
     from memsync.ports import PreparedNote
 
 _TEXT_LEVEL = 1

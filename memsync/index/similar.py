@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from memsync.index.sqlite.vectors import to_matrix
+from memsync.index.vectors import to_matrix
 from memsync.model.upkeep import Place
 
 if TYPE_CHECKING:

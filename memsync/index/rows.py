@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from memsync.index.sqlite.fields import cjk_words, context_words, heading_words, without_cjk
+from memsync.index.fields import cjk_words, context_words, heading_words, without_cjk
 from memsync.model.note import Chunk, Entry, Message, Note
 from memsync.model.vocabulary import Form, NotePath
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from memsync.model.note import Note
 
@@ -95,13 +96,30 @@ def all_of(phrases: Sequence[str]) -> str:
     return " AND ".join("(" + " AND ".join(parts) + ")" for parts in groups if parts)
 
 
-def _parts(text: str) -> list[str]:
+class Phrase(NamedTuple):
+    """Words that must follow each other; the tokenizer reads the words of `text`.
+
+    With `is_cjk` they are pairs of characters in their own column; with `is_prefix` the last one may go on.
+    """
+
+    text: str
+    is_cjk: bool = False
+    is_prefix: bool = False
+
+
+def phrases_of(text: str) -> list[Phrase]:
+    """Return what a word or phrase of a query must match: the words outside of script without spaces, and each run."""
     spaced = without_cjk(text).replace("\0", " ").strip()
-    parts = [_quote(spaced)] if any(c.isalnum() for c in spaced) else []
-    for run in cjk_runs(text):
-        prefix_mark = "*" if len(run) == 1 else ""
-        parts.append(f"cjk : {_quote(' '.join(bigrams(run)))}{prefix_mark}")
-    return parts
+    phrases = [Phrase(spaced)] if any(c.isalnum() for c in spaced) else []
+    runs = (Phrase(" ".join(bigrams(run)), is_cjk=True, is_prefix=len(run) == 1) for run in cjk_runs(text))
+    return [*phrases, *runs]
+
+
+def _parts(text: str) -> list[str]:
+    return [
+        f"{'cjk : ' if phrase.is_cjk else ''}{_quote(phrase.text)}{'*' if phrase.is_prefix else ''}"
+        for phrase in phrases_of(text)
+    ]
 
 
 def _quote(text: str) -> str:

@@ -1,0 +1,1 @@
+"""The index in PostgreSQL with pgvector, which several machines share."""

@@ -1,0 +1,223 @@
+"""A pool of connections to PostgreSQL, and the transactions on them.
+
+Nothing is kept in a session, so a pooler such as PgBouncer in transaction mode may stand in between: no prepared
+statements, no session locks, and all settings are LOCAL to their transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from memsync.errors import IndexBusy, IndexFailure
+from memsync.index.postgres.refusals import is_lost, refusal_of
+
+SCHEMA = "memsync"
+MAX_CONNECTIONS = 10
+"""Eight threads that search, one that writes and one that embeds."""
+WAIT_SECONDS = 10.0
+"""How long a thread waits for a free connection."""
+CONNECT_SECONDS = 5
+REST_SECONDS = 1.0
+"""After a failed attempt, raise the same error for so long instead of trying to connect again."""
+LOCK_TIMEOUT_MS = 10_000
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
+_WRITE = f"BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}; "
+
+
+class Connections:
+    """Connections to one database. Safe to use from several threads."""
+
+    def __init__(self, dsn: str, *, size: int = MAX_CONNECTIONS) -> None:
+        self._dsn = dsn
+        self.server = server_of(dsn)
+        self._guard = threading.Condition()
+        self._idle: list[Connection] = []
+        self._size = size
+        self._used = 0
+        self._is_closed = False
+        self._failure: tuple[float, psycopg.Error] | None = None
+        self._setup = ""
+        self._epoch = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction that only reads, and sees one state of the database."""
+        with self._transaction(_READ_ONLY, "ROLLBACK") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction, which is committed at the end, or rolled back if the body raises."""
+        with self._transaction(_WRITE, "COMMIT") as connection:
+            yield connection
+
+    @contextmanager
+    def alone(self) -> Iterator[Connection]:
+        """Yield a connection outside any transaction, for statements that allow none, with full names of tables."""
+        with self._borrowed() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections, those in use when they come back."""
+        with self._guard:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            self._guard.notify_all()
+        for connection in idle:
+            _close(connection)
+
+    @contextmanager
+    def _transaction(self, begin: str, end: str) -> Iterator[Connection]:
+        with self._borrowed(begin) as connection:
+            try:
+                yield connection
+                connection.execute(end)
+            except BaseException:
+                if not connection.closed:
+                    with suppress(psycopg.Error):
+                        connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _borrowed(self, begin: str = "") -> Iterator[Connection]:
+        connection = self._take(begin)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if is_lost(error):
+                _close(connection)
+                self._forget_idle()
+            raise refusal_of(error, self.server) from error
+        finally:
+            self._give_back(connection)
+
+    def _take(self, begin: str) -> Connection:
+        """Return a connection in which the transaction has begun; one that the server has closed is replaced."""
+        while True:
+            connection = self._idle_one()
+            is_new = connection is None
+            if connection is None:
+                connection = self._connect()
+            try:
+                if begin:
+                    connection.execute((begin + self._setup).encode())
+                return connection
+            except psycopg.Error as error:
+                _close(connection)
+                self._give_back(connection)
+                if is_new or not is_lost(error):
+                    raise refusal_of(error, self.server) from error
+
+    def _idle_one(self) -> Connection | None:
+        """Return an idle connection, or None if a new one may be opened; wait while neither is possible."""
+        limit = time.monotonic() + WAIT_SECONDS
+        with self._guard:
+            while True:
+                if self._is_closed:
+                    raise IndexFailure("this index is closed", hint="Open the memory again.")
+                if self._idle:
+                    self._used += 1
+                    return self._idle.pop()
+                if self._used < self._size:
+                    self._used += 1
+                    return None
+                left = limit - time.monotonic()
+                if left <= 0 or not self._guard.wait(left):
+                    raise IndexBusy(
+                        f"all {self._size} connections to {self.server} are in use", hint="Try again in a moment."
+                    )
+
+    def _connect(self) -> Connection:
+        """Open a connection. A failure is remembered for a moment, so that waiting threads do not try one by one."""
+        if self._failure is not None and time.monotonic() - self._failure[0] < REST_SECONDS:
+            self._release()
+            raise refusal_of(self._failure[1], self.server) from self._failure[1]
+        try:
+            connection = connect(self._dsn)
+            if not self._setup:
+                self._setup = search_path(connection)
+        except psycopg.Error as error:
+            self._release()
+            self._failure = (time.monotonic(), error)
+            raise refusal_of(error, self.server) from error
+        except BaseException:
+            self._release()
+            raise
+        self._failure = None
+        return connection
+
+    def _give_back(self, connection: Connection) -> None:
+        is_idle = not connection.closed and connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        with self._guard:
+            is_kept = is_idle and not self._is_closed
+            if is_kept:
+                self._idle.append(connection)
+            self._used -= 1
+            self._guard.notify()
+        if not is_kept:
+            _close(connection)
+
+    def _release(self) -> None:
+        with self._guard:
+            self._used -= 1
+            self._guard.notify()
+
+    def _forget_idle(self) -> None:
+        """Close the idle connections: if one was cut, the others probably were, too."""
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            _close(connection)
+
+
+def connect(dsn: str) -> Connection:
+    """Open one connection. Raises psycopg.Error."""
+    given = conninfo_to_dict(dsn)
+    defaults: dict[str, Any] = {
+        "connect_timeout": CONNECT_SECONDS, "application_name": "memsync", "keepalives_idle": 30,
+        "tcp_user_timeout": 30_000, "client_encoding": "utf8",
+    }  # fmt: skip
+    connection = psycopg.connect(
+        dsn, autocommit=True, **{name: value for name, value in defaults.items() if name not in given}
+    )
+    connection.prepare_threshold = None
+    return connection
+
+
+def search_path(connection: Connection) -> str:
+    """Return the statement that makes memsync's tables and pgvector's types known in a transaction.
+
+    Raises IndexFailure if pgvector is not installed.
+    """
+    row = connection.execute(
+        "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
+    ).fetchone()
+    extension = f", {row[0]}" if row else ""
+    return f"SET LOCAL search_path = {SCHEMA}{extension}, pg_catalog, pg_temp"
+
+
+def server_of(dsn: str) -> str:
+    """Return host, port and database of a connection string, for messages. Raises ConfigError."""
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.Error as error:
+        raise refusal_of(error, "PostgreSQL") from error
+    host = given.get("host") or "localhost"
+    port = f":{given['port']}" if given.get("port") else ""
+    return f"PostgreSQL at {host}{port}/{given.get('dbname') or given.get('user') or ''}"
+
+
+def _close(connection: Connection) -> None:
+    with suppress(psycopg.Error):
+        connection.close()

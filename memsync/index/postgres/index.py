@@ -1,0 +1,273 @@
+"""The PostgreSQL index: one memory among the others of a database, its transactions, and which machine may write it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsync.errors import IndexDamaged, IndexFailure
+from memsync.index.frequencies import FrequencyCache
+from memsync.index.postgres import queries
+from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.integrity import find_damage
+from memsync.index.postgres.local_state import LocalState
+from memsync.index.postgres.migrate import require_version, version_of
+from memsync.index.postgres.reader import EXACT_PASSAGES, PostgresReader
+from memsync.index.postgres.rows import postgres_note
+from memsync.index.postgres.writer import PostgresWriter
+from memsync.index.postgres.zone import local_zone
+
+if TYPE_CHECKING:
+    from memsync.ports import Index
+
+SPARE_VECTORS = 20_000
+"""Always keep so many vectors of deleted texts, because checking out another branch may bring the texts back."""
+HNSW_M, HNSW_EF_CONSTRUCTION = 16, 64
+INDEX_BUILD_MEMORY = "1GB"
+HNSW_LOCK = 0x6D656D68
+_BESIDE = " (being rebuilt)"
+_REPLACED = " (replaced)"
+
+_FIND = "SELECT root, writer, writer_label FROM memory WHERE name = %s"
+_CREATE = """
+INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING root
+"""
+_TABLES_OF_SEARCH = ("note", "chunk", "passage", "posting", "embedding", "fact", "tag")
+
+
+class Claim(NamedTuple):
+    """Who writes a memory: an id of machine and folder, and a text for people."""
+
+    writer: str
+    label: str
+
+
+class PostgresIndex:
+    """One memory of a database. It connects when it is first used, so that a database that is away blocks no start."""
+
+    prepare = staticmethod(postgres_note)
+
+    def __init__(self, dsn: str, name: str, folder: Path, claim: Claim, *, ef_search: int = 800) -> None:
+        self._connections = Connections(dsn)
+        self.name = name
+        self._folder = folder
+        self._claim = claim
+        self._ef_search = ef_search
+        self._local_state = LocalState(folder / "local.json")
+        self._zone = local_zone()
+        self._frequencies = FrequencyCache()
+        self._thread = _ThreadReader()
+        self._write_lock = threading.RLock()
+        self._is_ready = False
+        self._damage = ""
+
+    @property
+    def server(self) -> str:
+        """Host, port and database, for messages."""
+        return self._connections.server
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresReader]:
+        """Yield a consistent view. Nested calls in one thread share it."""
+        if self._thread.reader is not None:
+            yield self._thread.reader
+            return
+        with self._connections.reading() as connection:
+            self._require_tables(connection)
+            row = connection.execute(_FIND.encode(), (self.name,)).fetchone()
+            self._thread.reader = PostgresReader(
+                connection, row[0] if row else 0, self._local_state, self._zone, self._ef_search, self._frequencies
+            )
+            try:
+                yield self._thread.reader
+            finally:
+                self._thread.reader = None
+
+    @contextmanager
+    def writing(self) -> Iterator[PostgresWriter]:
+        """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
+        with self._write_lock, self._connections.writing() as connection:
+            self._require_tables(connection)
+            root = self._own_root(connection)
+            writer = PostgresWriter(connection, root, self._local_state, self._zone, self._ef_search)
+            yield writer
+            writer.finish()
+
+    def _require_tables(self, connection: Connection) -> None:
+        if not self._is_ready:
+            require_version(version_of(connection), self.server)
+            self._is_ready = True
+
+    def _own_root(self, connection: Connection) -> int:
+        """Lock the memory for this transaction and return its number; create it if there is none.
+
+        Raises IndexFailure if another machine or folder writes it.
+        """
+        row = connection.execute(f"{_FIND} FOR UPDATE".encode(), (self.name,)).fetchone()
+        if row is None:
+            connection.execute(_CREATE.encode(), (self.name, *self._claim))
+            row = connection.execute(f"{_FIND} FOR UPDATE".encode(), (self.name,)).fetchone()
+            assert row is not None
+            generation = str(time.time_ns() // 1000)  # a memory that replaces this one never has the same generation
+            connection.execute(
+                b"INSERT INTO meta VALUES (%s, 'generation', %s) ON CONFLICT DO NOTHING", (row[0], generation)
+            )
+        root, writer, label = row
+        if writer != self._claim.writer:
+            raise IndexFailure(
+                f"the memory {self.name!r} on {self.server} is written by {label}",
+                hint="Give this memory another name (index.name), or, if that machine or folder is gone for good,"
+                " run: memsync index claim --take-over",
+            )
+        return int(root)
+
+    def claim(self, *, take_over: bool) -> str:
+        """Make this machine and folder the writer of the memory; return who was it before, empty if nobody.
+
+        Raises IndexFailure if another one is and `take_over` is not set.
+        """
+        with self._write_lock, self._connections.writing() as connection:
+            self._require_tables(connection)
+            row = connection.execute(f"{_FIND} FOR UPDATE".encode(), (self.name,)).fetchone()
+            if row is None or row[1] == self._claim.writer or not take_over:
+                self._own_root(connection)
+                return ""
+            connection.execute(
+                b"UPDATE memory SET writer = %s, writer_label = %s, claimed_at = now() WHERE root = %s",
+                (*self._claim, row[0]),
+            )
+            return str(row[2])
+
+    def check(self, *, is_quick: bool = False) -> None:
+        """Compare all tables; raise IndexDamaged after emptying a damaged memory. A quick check only connects.
+
+        The server itself guards its files: a database whose pages are lost answers with errors.
+        """
+        with self.reading() as reader:
+            finding = "" if is_quick else find_damage(reader)
+        if finding:
+            self._empty()
+            self._damage = f"the memory {self.name!r} on {self.server} was damaged: {finding}; it is rebuilt"
+            raise IndexDamaged(self._damage, hint="Run the command again. memsync sync indexes all notes.")
+
+    def _empty(self) -> None:
+        with self._write_lock, self._connections.writing() as connection:
+            self._own_root(connection)
+            connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
+
+    def take_damage(self) -> str:
+        """Return the damage found since the last call, and what was done about it; empty if there was none."""
+        damage, self._damage = self._damage, ""
+        return damage
+
+    def take_warnings(self) -> list[str]:
+        """Return the warnings since the last call."""
+        return [damage] if (damage := self.take_damage()) else []
+
+    def compact(self, *, bulk: bool) -> None:
+        """Delete surplus vectors and make the HNSW index if it is worth it; after a bulk load, renew statistics."""
+        with self.writing() as writer:
+            writer.quiet = True
+            writer.trim_cache(SPARE_VECTORS)
+            space = writer.active_space()
+            needs_index = space is not None and writer.counts().passages > EXACT_PASSAGES
+        if space is not None and needs_index:
+            self._index_vectors(space.dimension)
+        if bulk:
+            with self._connections.alone() as connection:
+                for table in _TABLES_OF_SEARCH:
+                    connection.execute(f"ANALYZE {SCHEMA}.{table}".encode())
+
+    def _index_vectors(self, dimension: int) -> None:
+        """Make the HNSW index of a dimension unless it exists. Other writers wait meanwhile, searches do not."""
+        name = queries.HNSW_INDEX.format(dimension=dimension)
+        with self._connections.writing() as connection:
+            if connection.execute(queries.HAS_HNSW.encode(), {"name": name}).fetchone() is not None:
+                return
+            connection.execute(b"SELECT pg_advisory_xact_lock(%s)", (HNSW_LOCK,))
+            connection.execute(f"SET LOCAL maintenance_work_mem = '{INDEX_BUILD_MEMORY}'".encode())
+            connection.execute(b"SET LOCAL statement_timeout = 0")
+            connection.execute(
+                f"CREATE INDEX IF NOT EXISTS {name} ON embedding"
+                f" USING hnsw ((value::halfvec({dimension:d})) halfvec_ip_ops)"
+                f" WITH (m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION})"
+                f" WHERE dimension = {dimension:d} AND passage IS NOT NULL".encode()
+            )
+
+    def beside(self, *, keep_vectors: bool) -> PostgresIndex:
+        """Return an empty memory next to this one, with a copy of the vectors if `keep_vectors`.
+
+        Removes what a killed process left, so the caller must hold the sync lock.
+        """
+        other = PostgresIndex.__new__(PostgresIndex)
+        other.__dict__.update(self.__dict__)
+        other.name = f"{self.name}{_BESIDE}"
+        other._local_state = LocalState(self._folder / "local.beside.json")
+        other._local_state.remove()
+        other._thread, other._write_lock = _ThreadReader(), threading.RLock()
+        other._frequencies = FrequencyCache()
+        with self._connections.writing() as connection:
+            self._require_tables(connection)
+            root = self._own_root(connection)
+            connection.execute(b"DELETE FROM memory WHERE name IN (%s, %s)", (other.name, f"{self.name}{_REPLACED}"))
+            beside = other._own_root(connection)
+            if keep_vectors:
+                parameters = {"from": root, "to": beside}
+                connection.execute(
+                    b"INSERT INTO space (root, id, name, description, dimension, state)"
+                    b" SELECT %(to)s, id, name, description, dimension, 'retired' FROM space WHERE root = %(from)s",
+                    parameters,
+                )
+                connection.execute(
+                    b"INSERT INTO embedding (root, space, hash, passage, dimension, stored, value)"
+                    b" SELECT %(to)s, space, hash, NULL, dimension, stored, value FROM embedding"
+                    b" WHERE root = %(from)s",
+                    parameters,
+                )
+        return other
+
+    def take_over(self, other: Index) -> None:
+        """Give the name of this memory to `other` in one step, then delete the rows of the old one.
+
+        Grants stay with the name. Raises IndexBusy, IndexFailure; this memory then stays in use.
+        """
+        assert isinstance(other, PostgresIndex)
+        other.compact(bulk=True)
+        with self._write_lock, self._connections.writing() as connection:
+            old = self._own_root(connection)
+            new = other._own_root(connection)
+            connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (f"{self.name}{_REPLACED}", old))
+            connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (self.name, new))
+            connection.execute(b"UPDATE grantee SET root = %s WHERE root = %s", (new, old))
+            self._local_state.replace_by(other._local_state)
+        with self._connections.writing() as connection:
+            connection.execute(b"DELETE FROM memory WHERE root = %s", (old,))
+
+    def discard(self) -> None:
+        """Delete a memory that `beside` made."""
+        with self._connections.writing() as connection:
+            connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
+        self._local_state.remove()
+
+    def forget(self) -> bool:
+        """Delete everything of this memory in the database; return whether there was anything."""
+        with self._write_lock, self._connections.writing() as connection:
+            self._require_tables(connection)
+            names = [self.name, f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
+            deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,)).rowcount
+        self._local_state.remove()
+        return deleted > 0
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._connections.close()
+
+
+class _ThreadReader(threading.local):
+    """The view that a thread is reading, which nested calls share."""
+
+    reader: PostgresReader | None = None

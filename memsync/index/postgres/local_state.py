@@ -1,0 +1,99 @@
+"""What the index knows of files and the database must not: names that only this machine has.
+
+Git's history names every file, and failures name files that could not be read, local-only ones included. Both are
+derived from the files, so losing them only costs reading them again. They are in a small file in the index folder,
+under a token that the database has, too. So a file whose transaction was not committed counts for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memsync.errors import FilesystemError
+from memsync.model.vocabulary import NotePath
+from memsync.system.user_folders import write_own_file
+
+KEPT_KEYS = frozenset({"failures", "dates", "root"})
+"""The values of `set_meta` that stay here: they name files, or describe this machine's folder."""
+TOKEN_KEY = "local_state"  # noqa: S105 (because this token is not a password)
+"""The key under which the database has the token of the state that belongs to it."""
+
+History = Mapping[NotePath, tuple[bytes, int]]
+
+
+class State(NamedTuple):
+    """Values by key, and (blob name, seconds since 1970) of the last commit by path."""
+
+    meta: Mapping[str, str]
+    history: History
+
+
+EMPTY = State({}, {})
+
+
+class LocalState:
+    """The file of one index. It keeps the state before the last one, because that one may not be committed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identity: tuple[int, int] | None = None
+        self._states: dict[str, State] = {}
+
+    def read(self, token: str) -> State:
+        """Return the state with this token; an empty one if the file has none, or is lost or damaged."""
+        return self._read().get(token, EMPTY) if token else EMPTY
+
+    def write(self, before: str, state: State) -> str:
+        """Store a state next to that with the token `before`, and return its token. Raises FilesystemError."""
+        token = secrets.token_hex(8)
+        kept = {before: self.read(before)} if before else {}
+        states = {name: _to_json(each) for name, each in {**kept, token: state}.items()}
+        try:
+            write_own_file(os.fspath(self._path), json.dumps(states, ensure_ascii=False).encode())
+        except OSError as error:
+            raise FilesystemError(
+                f"{self._path} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
+            ) from error
+        return token
+
+    def replace_by(self, other: LocalState) -> None:
+        """Take over the file of another state. Raises FilesystemError."""
+        try:
+            os.replace(other._path, self._path)
+        except FileNotFoundError:
+            self.remove()
+        except OSError as error:
+            raise FilesystemError(f"{self._path} cannot be written: {error.strerror}") from error
+
+    def remove(self) -> None:
+        """Delete the file."""
+        with suppress(OSError):
+            self._path.unlink()
+
+    def _read(self) -> dict[str, State]:
+        try:
+            known = os.stat(self._path)
+            identity = (known.st_ino, known.st_mtime_ns)
+            if identity != self._identity:
+                states = json.loads(self._path.read_text(encoding="utf-8"))
+                self._states = {token: _from_json(state) for token, state in states.items()}
+                self._identity = identity
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # lost or damaged: derived again
+            self._states, self._identity = {}, None
+        return self._states
+
+
+def _to_json(state: State) -> dict[str, Any]:
+    history = {path: (blob.hex(), seconds) for path, (blob, seconds) in state.history.items()}
+    return {"meta": dict(state.meta), "history": history}
+
+
+def _from_json(state: dict[str, Any]) -> State:
+    history = {NotePath(path): (bytes.fromhex(blob), int(time)) for path, (blob, time) in state["history"].items()}
+    return State({key: str(value) for key, value in state["meta"].items()}, history)

@@ -1,0 +1,169 @@
+"""Bring the tables to a version by numbered SQL files, up or down, one process at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import psycopg
+
+from memsync.errors import IndexFailure, IndexOutdated, IndexTooNew, UsageError
+from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+
+MIN_SERVER = 150_000
+MIN_PGVECTOR = (0, 8)
+LOCK_KEY = 0x6D656D73796E63
+"""The key of the advisory lock that a migration holds."""
+
+_PGVECTOR = (
+    "SELECT e.extversion, n.nspname FROM pg_catalog.pg_extension e"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
+)
+_HAS_TABLE = "SELECT to_regclass('memsync.migration') IS NOT NULL"
+
+
+class Migration(NamedTuple):
+    """One step of the tables: its number, its name, and the statements up and down."""
+
+    number: int
+    name: str
+    up: str
+    down: str
+
+
+def migrations() -> list[Migration]:
+    """Return all migrations by number."""
+    folder = files("memsync.index.postgres") / "migrations"
+    steps = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name.endswith(".up.sql"):
+            stem = entry.name.removesuffix(".up.sql")
+            number, _, name = stem.partition("_")
+            down = (folder / f"{stem}.down.sql").read_text(encoding="utf-8")
+            steps.append(Migration(int(number), name, entry.read_text(encoding="utf-8"), down))
+    return steps
+
+
+LATEST = len(migrations())
+
+
+def version_of(connection: Connection) -> int:
+    """Return the number of the last migration; 0 without tables."""
+    if not _value(connection, _HAS_TABLE):
+        return 0
+    return int(_value(connection, f"SELECT coalesce(max(number), 0) FROM {SCHEMA}.migration"))
+
+
+def require_version(version: int, server: str) -> None:
+    """Raise IndexTooNew or IndexOutdated unless these are the tables that this memsync uses."""
+    if version > LATEST:
+        raise IndexTooNew(
+            f"the tables on {server} have version {version}; this memsync supports {LATEST}",
+            hint="Upgrade memsync on this machine.",
+        )
+    if version < LATEST:
+        reason = f"have version {version}; this memsync needs {LATEST}" if version else "are not there yet"
+        raise IndexOutdated(f"the tables on {server} {reason}", hint="Run: memsync index migrate")
+
+
+def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, str]]:
+    """Apply or undo migrations until the tables have version `to` (default: the latest).
+
+    Each step is one transaction under an advisory lock, so that two processes do not migrate at once. Returns
+    (direction, name) of each step done. Raises UsageError for an unknown version, IndexTooNew, IndexFailure.
+    """
+    steps = migrations()
+    target = LATEST if to is None else to
+    if not 0 <= target <= LATEST:
+        raise UsageError(f"there is no version {target} of the tables", hint=f"Versions are 0 to {LATEST}.")
+    done = list[tuple[str, str]]()
+    while True:
+        with _locked(connections) as connection:
+            version = version_of(connection)
+            if version > LATEST:
+                require_version(version, connections.server)
+            if version == target:
+                return done
+            if version == 0:
+                prepare_database(connection, connections.server)
+            if version < target:
+                step = steps[version]
+                _run(connection, step.up)
+                connection.execute(
+                    f"INSERT INTO {SCHEMA}.migration (number, name) VALUES (%s, %s)", (step.number, step.name)
+                )
+                done.append(("up", f"{step.number:04} {step.name}"))
+            else:
+                step = steps[version - 1]
+                _run(connection, step.down)
+                connection.execute(f"DELETE FROM {SCHEMA}.migration WHERE number = %s", (step.number,))
+                done.append(("down", f"{step.number:04} {step.name}"))
+
+
+def prepare_database(connection: Connection, server: str) -> None:
+    """Create the schema and, if it is missing, pgvector. Raises IndexFailure if the server is too old or lacks it."""
+    check_server(connection, server)
+    if connection.execute(_PGVECTOR).fetchone() is None:
+        try:
+            with connection.transaction():
+                connection.execute("CREATE EXTENSION vector SCHEMA public")
+        except psycopg.Error as error:
+            raise IndexFailure(
+                f"{server} has no pgvector, and this role cannot install it: {str(error).splitlines()[0]}",
+                hint="Install pgvector 0.8 or later there; then let an administrator run: CREATE EXTENSION vector",
+            ) from error
+    check_pgvector(connection, server)
+    if not _value(connection, f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL"):
+        connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migration"
+        " (number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+    )
+
+
+def check_server(connection: Connection, server: str) -> None:
+    """Raise IndexFailure if PostgreSQL is too old."""
+    if connection.info.server_version < MIN_SERVER:
+        version = connection.info.server_version // 10_000
+        raise IndexFailure(f"{server} runs version {version}", hint="memsync needs PostgreSQL 15 or later.")
+
+
+def check_pgvector(connection: Connection, server: str) -> str:
+    """Return pgvector's version. Raises IndexFailure if it is missing or too old."""
+    row = connection.execute(_PGVECTOR).fetchone()
+    if row is None:
+        raise IndexFailure(f"{server} has no pgvector", hint="Run there, as an administrator: CREATE EXTENSION vector")
+    version = str(row[0])
+    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
+        raise IndexFailure(
+            f"{server} has pgvector {version}; memsync needs 0.8 or later",
+            hint="Install a newer pgvector there; then run: ALTER EXTENSION vector UPDATE",
+        )
+    return version
+
+
+@contextmanager
+def _locked(connections: Connections) -> Iterator[Connection]:
+    with connections.writing() as connection:
+        connection.execute("SET LOCAL lock_timeout = '60s'")
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_KEY,))
+        yield connection
+
+
+def _run(connection: Connection, statements: str) -> None:
+    """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
+    row = connection.execute(_PGVECTOR).fetchone()
+    extension = psycopg.sql.Identifier(str(row[1]) if row else "public")
+    connection.execute(
+        psycopg.sql.SQL("SET LOCAL search_path = {}, {}, pg_catalog, pg_temp").format(
+            psycopg.sql.Identifier(SCHEMA), extension
+        )
+    )
+    connection.execute(statements.encode())
+
+
+def _value(connection: Connection, statement: str) -> Any:
+    row = connection.execute(statement.encode()).fetchone()
+    return row[0] if row else None

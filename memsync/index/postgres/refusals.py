@@ -1,0 +1,89 @@
+"""Turn PostgreSQL's errors into memsync's, with what to do about each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+
+from memsync.errors import ConfigError, IndexBusy, IndexFailure, MemsyncError, UsageError
+
+UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]*@|(\bpassword\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+
+# SQLSTATE, or its first two letters for a class of errors -> (error, message, hint). {server} names the server.
+_REFUSALS: dict[str, tuple[type[MemsyncError], str, str]] = {
+    "28": (IndexFailure, "{server} refuses this login: {reason}", "Check user and password in MEMSYNC_INDEX_DSN."),
+    "3D000": (IndexFailure, "{server} has no such database: {reason}", "Create it, or correct MEMSYNC_INDEX_DSN."),
+    "42501": (
+        IndexFailure,
+        "the database role lacks a right on {server}: {reason}",
+        "Ask the owner of the tables for: memsync index grant. Only the owner of the tables can write.",
+    ),
+    "42P01": (
+        IndexFailure,
+        "{server} lacks a table of memsync: {reason}",
+        "Run: memsync index migrate",
+    ),
+    "3F000": (IndexFailure, "{server} has no tables of memsync", "Run: memsync index migrate"),
+    "53100": (IndexFailure, "no space left on {server}", f"Free space on the server's disk. {UNCHANGED}"),
+    "53200": (IndexFailure, "{server} is out of memory: {reason}", f"Try again, or enlarge the server. {UNCHANGED}"),
+    "53300": (IndexBusy, "{server} has no free connection", "Try again, or raise max_connections on the server."),
+    "55P03": (IndexBusy, "another process writes to this memory on {server}", "Try again in a moment."),
+    "57014": (IndexBusy, "{server} cancelled a statement: {reason}", "Try again, or raise statement_timeout there."),
+    "57P": (IndexFailure, "{server} ended the connection: {reason}", f"Try again when it runs. {UNCHANGED}"),
+    "40": (IndexBusy, "another process wrote at the same time: {reason}", "Try again."),
+    "25006": (IndexFailure, "{server} accepts no writes: {reason}", "Name the primary server in MEMSYNC_INDEX_DSN."),
+    "08": (IndexFailure, "the connection to {server} is lost: {reason}", f"Try again when it runs. {UNCHANGED}"),
+    "XX": (IndexFailure, "{server} failed: {reason}", "See the server's log; then run: memsync verify"),
+}
+
+
+@contextmanager
+def translate_errors(server: str) -> Iterator[None]:
+    """Turn the errors of psycopg into memsync's. `server` names host, port and database, without a password.
+
+    Raises IndexFailure, IndexBusy.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        raise refusal_of(error, server) from error
+
+
+def refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
+    """Return the error to raise instead of one of psycopg's."""
+    reason = reason_of(error)
+    state = error.sqlstate or ""
+    for key in (state, state[:3], state[:2]):
+        if key and key in _REFUSALS:
+            kind, message, hint = _REFUSALS[key]
+            return kind(message.format(server=server, reason=reason), hint=hint)
+    if isinstance(error, psycopg.ProgrammingError) and not state:
+        return ConfigError(
+            f"the connection string cannot be used: {reason}",
+            hint="MEMSYNC_INDEX_DSN looks like postgresql://user:password@host:5432/database",
+        )
+    if isinstance(error, (psycopg.OperationalError, errors.InterfaceError)):
+        return IndexFailure(
+            f"{server} cannot be reached: {reason}", hint=f"Check that it runs, and MEMSYNC_INDEX_DSN. {UNCHANGED}"
+        )
+    if isinstance(error, psycopg.DataError):
+        return UsageError(f"{server} cannot read a value: {reason}")
+    return IndexFailure(f"{server} does not answer as expected: {reason}", hint="Run: memsync verify")
+
+
+def reason_of(error: psycopg.Error) -> str:
+    """Return the first line of an error, without passwords."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return _PASSWORD.sub(lambda match: f"{match[1] or match[2]}***{'@' if match[1] else ''}", lines[0].strip())
+
+
+def is_lost(error: psycopg.Error) -> bool:
+    """Tell whether the connection of an error cannot be used any more."""
+    return isinstance(error, (psycopg.OperationalError, errors.InterfaceError)) and (error.sqlstate or "08")[:2] in (
+        "08", "57",
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Make the rows of a note without a database, so that any process can do it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import apsw
+
+from memsync.index.postgres.postings import NoteWords, note_words
+from memsync.index.rows import NoteRows, note_rows
+from memsync.model.note import Chunk, Note
+from memsync.model.vocabulary import NotePath
+
+# (key, text) of each value of a front matter that `where` compares: the scalars, and the items of lists. SQLite itself
+# makes the text, so that both backends compare the same.
+_FACTS = """
+SELECT f.key, CASE f.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(f.value AS TEXT) END
+FROM json_each(:json) f
+UNION ALL
+SELECT f.key, CAST(i.value AS TEXT) FROM json_each(:json) f, json_each(f.value) i WHERE f.type = 'array'
+"""
+# The text of one field, as SQLite's ->> gives it.
+_FIELD = "SELECT coalesce(CAST(:json ->> :name AS TEXT), '')"
+FIELDS = ("user", "project", "status", "source")
+"""The keys of the front matter that a list of threads shows."""
+
+
+class PostgresNote(NamedTuple):
+    """The rows of one note, without ids and the file's stamp.
+
+    `facts` has (key, text) of the front matter's values, `fields` the texts of FIELDS. `chunk_tokens` has the number of
+    tokens of each chunk's entries, `first_rows` the position of each chunk's first row in `words.lengths`.
+    """
+
+    rows: NoteRows
+    words: NoteWords
+    facts: Sequence[tuple[str, str]]
+    fields: Sequence[str]
+    chunk_tokens: Sequence[int]
+    first_rows: Sequence[int]
+
+    @property
+    def path(self) -> NotePath:
+        """The note's path."""
+        return self.rows.path
+
+    @property
+    def chunk_count(self) -> int:
+        """The number of chunks."""
+        return len(self.rows.chunks)
+
+
+def postgres_note(note: Note, chunks: Sequence[Chunk]) -> PostgresNote:
+    """Return the rows of a note; equal notes give equal rows."""
+    rows = note_rows(note, chunks)
+    head = rows.note[8]
+    return PostgresNote(
+        rows,
+        note_words(rows.chunks),
+        list(dict.fromkeys(_facts(head))) if note.front_matter else [],
+        [_field(head, name) for name in FIELDS] if note.front_matter else [""] * len(FIELDS),
+        [sum(entry.token_count for entry in chunk.entries) for chunk in chunks],
+        list(accumulate((len(chunk.columns) for chunk in rows.chunks), initial=0))[:-1],
+    )
+
+
+class _ThreadDatabase(threading.local):
+    """Each thread's own empty database, because two threads may not use one connection at once."""
+
+    def __init__(self) -> None:
+        self.execute = apsw.Connection(":memory:").execute
+
+
+_DATABASE = _ThreadDatabase()
+
+
+def _facts(front_matter: str) -> Iterator[tuple[str, str]]:
+    for key, text in _DATABASE.execute(_FACTS, {"json": front_matter}):
+        if text is not None:
+            yield str(key), str(text)
+
+
+def _field(front_matter: str, name: str) -> str:
+    return str(_DATABASE.execute(_FIELD, {"json": front_matter, "name": name}).get)
+
+
+def attribute_facts(attributes: str) -> list[tuple[str, str]]:
+    """Return (key, text) of a chunk's attributes from their JSON."""
+    return [(key, text) for key, text in json.loads(attributes)] if attributes != "[]" else []

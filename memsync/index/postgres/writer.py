@@ -1,0 +1,578 @@
+"""Write to the index of one memory within one transaction."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memsync.errors import EmbedderError
+from memsync.index.postgres.copying import copy_rows, copy_vectors
+from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
+from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, without_chunks
+from memsync.index.postgres.reader import PostgresReader
+from memsync.index.postgres.rows import PostgresNote, attribute_facts
+from memsync.index.postgres.text import safe, safe_row
+from memsync.index.vectors import to_float16
+from memsync.model.note import FileStamp
+from memsync.model.query import EmbeddingSpace
+from memsync.model.status import PendingPassage, PutResult
+from memsync.model.vocabulary import NotePath
+
+if TYPE_CHECKING:
+    from memsync.index.vectors import Vector
+    from memsync.ports import PreparedNote
+
+_CHUNKS_AT_ONCE = 200
+"""Call `pause` after so many chunks: every few milliseconds."""
+
+_PUT_NOTE = """
+INSERT INTO note (root, path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
+                  fields, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob, committed, id)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+        (SELECT coalesce(max(id), 0) + 1 FROM note WHERE root = %s))
+ON CONFLICT (root, path) DO UPDATE SET
+    kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
+    session = excluded.session, importance = excluded.importance, pinned = excluded.pinned,
+    archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
+    fields = excluded.fields, size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns,
+    inode = excluded.inode, digest = excluded.digest, stamped_ns = excluded.stamped_ns,
+    parsed_by = excluded.parsed_by, blob = excluded.blob, committed = excluded.committed
+RETURNING id, xmax <> 0
+"""
+_COLUMNS = (
+    "note", "ordinal", "passage", "form", "word_rows", "section", "start_line", "end_line", "start_column",
+    "end_column", "heading_path", "role", "first_time", "last_time", "attributes", "entries", "opening", "words",
+    "tokens",
+)  # fmt: skip
+_OLD_CHUNKS = f"""
+SELECT c.id, coalesce(p.hash, ''::bytea), {", ".join(f"c.{name}" for name in _COLUMNS)}, c.lengths
+FROM chunk c LEFT JOIN passage p ON p.root = c.root AND p.id = c.passage
+WHERE c.root = %(root)s AND c.note = %(note)s ORDER BY c.ordinal DESC
+"""
+_UPDATE_CHUNK = f"""
+UPDATE chunk SET ({", ".join(_COLUMNS)}) = ROW ({", ".join(["%s"] * len(_COLUMNS))}) WHERE root = %s AND id = %s
+"""
+_OLD_MESSAGES = """
+SELECT role, time, start_line, end_line, model, tokens_in, tokens_out, cost_nanos, attributes
+FROM message WHERE root = %(root)s AND note = %(note)s ORDER BY ordinal
+"""
+# (id, hash) of those of :hashes that are passages already.
+_KNOWN_PASSAGES = "SELECT id, hash FROM passage WHERE root = %(root)s AND hash = ANY (%(hashes)s)"
+# Give vectors of gone texts back to the passages that have these texts again; returns (passage).
+_REVIVE = """
+UPDATE embedding e SET passage = p.id FROM passage p
+WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NULL
+  AND p.root = e.root AND p.hash = e.hash AND p.id = ANY (%(passages)s)
+RETURNING e.passage
+"""
+_LISTS_OF_BLOCK = "SELECT word, postings, places FROM posting WHERE root = %(root)s AND block = %(block)s"
+_LISTS_OF_WORDS = """
+SELECT word, postings, places FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s
+"""
+_DELETE_LISTS = "DELETE FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s"
+# (id) of those of :passages that no chunk uses any more.
+_ORPHANS = """
+SELECT id FROM unnest(%(passages)s::bigint[]) id
+WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.root = %(root)s AND c.passage = id)
+"""
+# (id, hash) of those of :passages that wait for a vector.
+_WAITING = """
+SELECT p.id, p.hash FROM pending w JOIN passage p ON p.root = w.root AND p.id = w.passage
+WHERE w.root = %(root)s AND w.space = %(space)s AND w.passage = ANY (%(passages)s)
+"""
+_PUT_META = """
+INSERT INTO meta (root, key, value) VALUES (%(root)s, %(key)s, %(value)s)
+ON CONFLICT (root, key) DO UPDATE SET value = excluded.value
+"""
+_DATE_NOTES = """
+UPDATE note n SET committed = d.committed FROM unnest(%(paths)s::text[], %(dates)s::bigint[]) d (path, committed)
+WHERE n.root = %(root)s AND n.path = d.path AND n.committed <> d.committed
+"""
+# Delete the oldest vectors of one space whose text is gone.
+_TRIM = """
+DELETE FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash IN (
+    SELECT hash FROM embedding WHERE root = %(root)s AND space = %(space)s AND passage IS NULL
+    ORDER BY stored LIMIT %(limit)s)
+"""
+
+
+class PostgresWriter(PostgresReader):
+    """The writing half of the Index port."""
+
+    quiet = False
+    """True if this transaction wrote nothing that a reader may have cached."""
+    notes_changed = False
+    """True if this transaction changed more than vectors."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._blocks: dict[int, Block] = {}
+        self._gone: dict[int, list[int]] = {}
+        self._long_words: dict[str, str] = {}
+        self._local_meta: dict[str, str] = {}
+        self._new_history: Mapping[NotePath, tuple[bytes, int]] | None = None
+        self._next_ids: dict[str, int] = {}
+        self._first_new_block: int | None = None
+        self._word_rows = self._word_total = 0
+
+    def finish(self) -> None:
+        """Write what was collected and raise the generation; a quiet transaction leaves the generation as it is."""
+        self.flush_words()
+        if self._local_meta or self._new_history is not None:
+            self._write_local_state()
+        if self.quiet:
+            return
+        generation = str(self.generation() + 1)
+        self._put_meta("generation", generation)
+        if self.notes_changed:
+            self._put_meta("notes_generation", generation)
+
+    def _write_local_state(self) -> None:
+        state = self._state
+        history = state.history if self._new_history is None else self._new_history
+        token = self._local.write(self._meta.get(TOKEN_KEY, ""), State({**state.meta, **self._local_meta}, history))
+        self._put_meta(TOKEN_KEY, token)
+
+    def set_last_sync(self, moment: str) -> None:
+        """Store when the files were last compared. The generation stays the same if nothing else is written."""
+        self.quiet = True
+        self._put_meta("last_sync", moment)
+
+    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
+        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
+        self.quiet, self.notes_changed = quiet, not quiet
+        if key in KEPT_KEYS:
+            self._local_meta[key] = value
+        else:
+            self._put_meta(key, value)
+
+    def meta(self, key: str) -> str:
+        """Return the value stored under a key, or an empty string."""
+        return self._local_meta[key] if key in self._local_meta else super().meta(key)
+
+    def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
+        """Return HEAD's history, as this transaction has replaced it."""
+        return super().history() if self._new_history is None else self._new_history
+
+    # ------------------------------------------------------------------------------------------- notes
+
+    def put_note(
+        self, note: PreparedNote, stamp: FileStamp, parsed_by: str, pause: Callable[[], None] = lambda: None
+    ) -> PutResult:
+        """Replace all rows of a note and its stamp. Calls `pause` before each step; it may raise to stop the work.
+
+        A chunk with unchanged words keeps its rows in the word index, because most edits change few chunks. Unused
+        passages are deleted last, so that text that moved keeps its vector's row.
+        """
+        assert isinstance(note, PostgresNote)
+        self.notes_changed = True
+        note_id, is_known = self._put_note_row(note, stamp, parsed_by)
+        self._put_messages(note_id, note.rows.messages, is_known=is_known)
+        old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
+        for row in self.rows(_OLD_CHUNKS, {"note": note_id}) if is_known else ():
+            old.setdefault((row[1], row[2 + _COLUMNS.index("words")]), []).append(row)
+        if old:
+            self._note_removal()
+        new = []
+        for position, chunk in enumerate(note.rows.chunks):
+            same = old.get((chunk.passage, chunk.words)) if old else None
+            if same:
+                pause()
+                self._move_chunk(same.pop(), note_id, note, position)
+            else:
+                new.append(position)
+        queued = reused = 0
+        ids = [0] * note.chunk_count
+        for start in range(0, len(new), _CHUNKS_AT_ONCE):
+            pause()
+            result = self._put_chunks(note_id, note, new[start : start + _CHUNKS_AT_ONCE], ids)
+            queued, reused = queued + result.queued, reused + result.reused
+        pause()
+        self._long_words |= add_note(self._blocks, note.words, ids) if new else {}
+        self._forget_chunks([row for rows in old.values() for row in rows], pause)
+        return PutResult(queued, reused)
+
+    def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
+        """Replace a note's row, links and facts; return its id, and whether it was there before."""
+        rows = note.rows
+        *about, pinned, archived, front_matter, warnings = rows.note
+        values = [
+            rows.path, *about, bool(pinned), bool(archived), front_matter, warnings,
+            [safe(text) for text in note.fields],
+            *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
+            self._committed(rows.path, stamp.blob),
+        ]  # fmt: skip
+        cursor = self._db.execute(_PUT_NOTE.encode(), [self._root, *safe_row(values), self._root])
+        note_id, is_known = cursor.fetchone() or (0, False)
+        if is_known:
+            self._run("DELETE FROM link WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
+            self._run("DELETE FROM fact WHERE root = %(root)s AND note = %(note)s AND chunk = 0", {"note": note_id})
+        links = [(self._root, note_id, *safe_row(link[:4]), bool(link[4])) for link in rows.links]
+        copy_rows(self._db, "link", links)
+        self._put_facts((note_id, 0, key, value) for key, value in note.facts)
+        return int(note_id), bool(is_known)
+
+    def _committed(self, path: NotePath, blob: bytes) -> int:
+        """Return when a commit gave a note this content, in seconds since 1970; 0 if HEAD has other content."""
+        known, committed = self.history().get(path, (b"", 0))
+        return committed if known and known in (blob[:20], blob[20:]) else 0
+
+    def _put_facts(self, facts: Iterable[tuple[int, int, str, str]]) -> None:
+        """Insert (note, chunk, key, value); without texts that nobody can ask for."""
+        rows = [
+            (self._root, note, chunk, key, value, safe(value.lower()))
+            for note, chunk, key, value in facts
+            if "\0" not in key and "\0" not in value
+        ]
+        copy_rows(self._db, "fact", [(*row[:3], safe(row[3]), safe(row[4]), row[5]) for row in rows])
+
+    def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]], *, is_known: bool) -> None:
+        """Replace a note's message rows from the first one that differs."""
+        new = [tuple(safe_row(row)) for row in rows]
+        old = list(self.rows(_OLD_MESSAGES, {"note": note_id})) if is_known else []
+        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        if same < len(old):
+            statement = "DELETE FROM message WHERE root = %(root)s AND note = %(note)s AND ordinal >= %(same)s"
+            self._run(statement, {"note": note_id, "same": same})
+        copy_rows(
+            self._db, "message", [(self._root, note_id, same + i, *row) for i, row in enumerate(new[same:])]
+        )  # fmt: skip
+
+    def _put_chunks(
+        self, note_id: int, note: PostgresNote, positions: Sequence[int], ids: list[int]
+    ) -> PutResult:  # fmt: skip
+        """Insert the chunks at some positions of a note with their tags, facts and passages; set their ids in `ids`."""
+        chunks = note.rows.chunks
+        passages, result = self._put_passages([chunks[p].passage for p in positions if chunks[p].passage])
+        rows, tags, facts = [], list[tuple[Any, ...]](), []
+        for position in positions:
+            chunk, number = chunks[position], self._new_id("chunk")
+            ids[position] = number
+            lengths = self._lengths(note, position)
+            rows.append(
+                (self._root, number, *self._columns(note_id, note, position, passages.get(chunk.passage)), lengths)
+            )
+            tags += [(self._root, number, safe(name)) for name in _without_doubles(chunk.tags)]
+            facts += [(note_id, number, key, value) for key, value in attribute_facts(chunk.content[11])]
+            self._word_rows += chunk.content[1]
+            self._word_total += _total(lengths)
+        copy_rows(self._db, "chunk", rows)
+        copy_rows(self._db, "tag", tags)
+        self._put_facts(facts)
+        return result
+
+    def _columns(self, note_id: int, note: PostgresNote, position: int, passage: int | None) -> tuple[Any, ...]:
+        """Return the values of _COLUMNS for a chunk."""
+        chunk = note.rows.chunks[position]
+        content = safe_row(chunk.content)
+        return (note_id, chunk.ordinal, passage, *content, chunk.words, note.chunk_tokens[position])
+
+    def _lengths(self, note: PostgresNote, position: int) -> bytes:
+        """Return the number of words of each row of a chunk by column."""
+        first = note.first_rows[position]
+        return note.words.lengths[first : first + len(note.rows.chunks[position].columns)].tobytes()
+
+    def _move_chunk(self, old: tuple[Any, ...], note_id: int, note: PostgresNote, position: int) -> None:
+        """Update the row, tags and facts of a chunk with unchanged words, if its row differs.
+
+        Its tags can change only together with its entries, which are part of its row.
+        """
+        chunk_id, _, *row = old
+        chunk = note.rows.chunks[position]
+        new = self._columns(note_id, note, position, row[2])
+        if tuple(row[: len(_COLUMNS)]) == new:
+            return
+        self._db.execute(_UPDATE_CHUNK.encode(), [*new, self._root, chunk_id])
+        self._run("DELETE FROM tag WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
+        self._run("DELETE FROM fact WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
+        copy_rows(self._db, "tag", [(self._root, chunk_id, safe(name)) for name in _without_doubles(chunk.tags)])
+        self._put_facts((note_id, chunk_id, key, value) for key, value in attribute_facts(chunk.content[11]))
+
+    def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
+        """Replace only a note's stamp."""
+        self.notes_changed = True
+        self._db.execute(
+            "UPDATE note SET size = %s, mtime_ns = %s, ctime_ns = %s, inode = %s, digest = %s, stamped_ns = %s"
+            " WHERE root = %s AND path = %s",
+            (*stamp.identity, stamp.digest, stamp.stamped_ns, self._root, path),
+        )
+
+    def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
+        """Replace HEAD's history, and set the dates of the notes."""
+        self.quiet, self.notes_changed = False, True
+        self._new_history = dict(notes)
+        blobs = list(self.rows("SELECT path, blob FROM note WHERE root = %(root)s"))
+        paths = [path for path, _ in blobs]
+        self._run(_DATE_NOTES, {"paths": paths, "dates": [self._committed(*row) for row in blobs]})
+
+    def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
+        """Delete a note and everything that only it used; `pause` is as in `put_note`."""
+        self.notes_changed = True
+        note_id = self.value("SELECT id FROM note WHERE root = %(root)s AND path = %(path)s", {"path": path})
+        if note_id is None:
+            return
+        self._note_removal()
+        self._forget_chunks(list(self.rows(_OLD_CHUNKS, {"note": note_id})), pause)
+        for table in ("link", "message", "fact"):
+            self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
+        self._run("DELETE FROM note WHERE root = %(root)s AND id = %(note)s", {"note": note_id})
+
+    def _put_passages(self, hashes: Sequence[bytes]) -> tuple[dict[bytes, int], PutResult]:
+        """Insert the new passages; each gets its vectors from earlier ones or waits for them. Returns all ids."""
+        wanted = list(dict.fromkeys(hashes))
+        known = {digest: number for number, digest in self.rows(_KNOWN_PASSAGES, {"hashes": wanted})} if wanted else {}
+        new = {digest: self._new_id("passage") for digest in wanted if digest not in known}
+        copy_rows(self._db, "passage", [(self._root, number, digest) for digest, number in new.items()])
+        queued = reused = 0
+        for space, state in self._live_spaces() if new else ():
+            passages = list(new.values())
+            revived = {row[0] for row in self.rows(_REVIVE, {"space": space, "passages": passages})}
+            waiting = [(self._root, space, number) for number in passages if number not in revived]
+            copy_rows(self._db, "pending", waiting)
+            queued, reused = queued + len(waiting), reused + (len(revived) if state == "active" else 0)
+        return {**known, **new}, PutResult(queued, reused)
+
+    def _live_spaces(self) -> list[tuple[int, str]]:
+        rows = self.rows("SELECT id, state FROM space WHERE root = %(root)s AND state <> 'retired' ORDER BY id")
+        return [(number, state) for number, state in rows]
+
+    def _new_id(self, table: str) -> int:
+        """Return the next number for a chunk or a passage."""
+        if table not in self._next_ids:
+            highest = self.value(f"SELECT coalesce(max(id), 0) FROM {table} WHERE root = %(root)s")
+            self._next_ids[table] = int(highest) + 1
+            if table == "chunk":
+                self._first_new_block = (int(highest) >> BLOCK_BITS) + 1
+        number = self._next_ids[table]
+        self._next_ids[table] = number + 1
+        return number
+
+    def _forget_chunks(self, rows: Sequence[tuple[Any, ...]], pause: Callable[[], None]) -> None:
+        """Delete chunks, given as rows of _OLD_CHUNKS, and the passages that only they have."""
+        if not rows:
+            return
+        pause()
+        for row in rows:
+            self._gone.setdefault(row[0] >> BLOCK_BITS, []).append(row[0])
+            self._word_rows -= row[2 + _COLUMNS.index("word_rows")]
+            self._word_total -= _total(row[-1])
+        ids = [row[0] for row in rows]
+        for table in ("tag", "fact"):
+            self._run(f"DELETE FROM {table} WHERE root = %(root)s AND chunk = ANY (%(ids)s)", {"ids": ids})
+        pause()
+        self._run("DELETE FROM chunk WHERE root = %(root)s AND id = ANY (%(ids)s)", {"ids": ids})
+        passages = list({row[2 + _COLUMNS.index("passage")] for row in rows} - {None})
+        orphans = [number for (number,) in self.rows(_ORPHANS, {"passages": passages})]
+        pause()
+        for statement in (
+            "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND passage = ANY (%(ids)s)"
+            " AND space IN (SELECT id FROM space WHERE root = %(root)s)",
+            "DELETE FROM pending WHERE root = %(root)s AND passage = ANY (%(ids)s)",
+            "DELETE FROM passage WHERE root = %(root)s AND id = ANY (%(ids)s)",
+        ):
+            self._run(statement, {"ids": orphans})
+
+    # ------------------------------------------------------------------------------------------- words
+
+    def flush_words(self) -> None:
+        """Write the collected changes of the word index, and drop what is cached of it."""
+        blocks, self._blocks = self._blocks, {}
+        gone, self._gone = self._gone, {}
+        if not blocks and not gone:
+            return
+        new_rows = list[tuple[Any, ...]]()
+        for block in sorted(blocks.keys() | gone.keys()):
+            added = blocks.get(block, Block())
+            if self._first_new_block is None or block < self._first_new_block or block in gone:
+                self._replace_lists(block, added, gone.get(block, []))
+            new_rows += [
+                (self._root, key, block, sum(map(len, postings)) // 12, b"".join(postings), b"".join(places))
+                for key, (postings, places) in added.lists.items()
+            ]
+        new_rows.sort(key=lambda row: (row[1], row[2]))  # neighbours in the index are then written together
+        copy_rows(self._db, "posting", [row for row in new_rows if row[3]])
+        if self._long_words:
+            self._db.cursor().executemany(
+                "INSERT INTO long_word VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                [(self._root, key, safe(word)) for key, word in self._long_words.items()],
+            )
+            self._long_words = {}
+        totals = {"word_rows": self._word_rows, "word_total": self._word_total}
+        for key, change in totals.items():
+            self._put_meta(key, str(int(self._meta.get(key) or 0) + change))
+        self._word_rows = self._word_total = 0
+        self.__dict__.pop("_totals", None)
+        self.__dict__.pop("_words", None)
+        self._frequencies = {}
+
+    def _replace_lists(self, block: int, added: Block, gone: Sequence[int]) -> None:
+        """Take the chunks `gone` out of a block's lists, and put the lists that `added` extends in front of its parts.
+
+        The changed lists are deleted; they are in `added` afterwards.
+        """
+        parameters = {"block": block, "words": list(added.lists)}
+        stored = self.rows(_LISTS_OF_BLOCK if gone else _LISTS_OF_WORDS, parameters)
+        lists = {word: (postings, places) for word, postings, places in stored}
+        changed = {word: lists[word] for word in added.lists.keys() & lists.keys()}
+        if gone:
+            changed |= {key: (postings, places) for key, postings, places in without_chunks(lists, gone)}
+        for word, (postings, places) in changed.items():
+            more = added.lists.get(word, ([], []))
+            added.lists[word] = ([postings, *more[0]], [places, *more[1]])
+        self._run(_DELETE_LISTS, {"block": block, "words": list(changed)})
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def prepare_space(self, space: EmbeddingSpace) -> int:
+        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
+        statement = "SELECT state FROM space WHERE root = %(root)s AND name = %(name)s"
+        state = self.value(statement, {"name": space.name})
+        if state != "building":
+            self._retire("building")
+        if state in ("active", "building"):
+            return 0
+        state = "active" if self._space_row("active") is None else "building"
+        number = self.value(
+            "INSERT INTO space (root, id, name, description, dimension, state) VALUES (%(root)s,"
+            " (SELECT coalesce(max(id), 0) + 1 FROM space WHERE root = %(root)s),"
+            " %(name)s, %(description)s, %(dimension)s, %(state)s)"
+            " ON CONFLICT (root, name) DO UPDATE SET state = excluded.state RETURNING id",
+            {"name": space.name, "description": space.description, "dimension": space.dimension, "state": state},
+        )
+        return self._fill_space(int(number))
+
+    def _fill_space(self, number: int) -> int:
+        """Give every passage its earlier vector in a space, or queue the passage; return how many had one."""
+        every = "SELECT id FROM passage WHERE root = %(root)s"
+        passages = [row[0] for row in self.rows(every)]
+        revived = list(self.rows(_REVIVE, {"space": number, "passages": passages}))
+        self._run("DELETE FROM pending WHERE root = %(root)s AND space = %(space)s", {"space": number})
+        self._run(
+            f"INSERT INTO pending (root, space, passage) SELECT %(root)s, %(space)s, id FROM ({every}) p"
+            " WHERE NOT EXISTS (SELECT FROM embedding e"
+            " WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage = p.id)",
+            {"space": number},
+        )
+        return len(revived)
+
+    def put_vectors(
+        self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
+    ) -> list[EmbedderError]:
+        """Store computed vectors, also of passages deleted meanwhile; return an error for each unusable vector."""
+        number = self._space_number(space)
+        if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
+            return []
+        unusable = []
+        values: dict[tuple[int, bytes], bytes] = {}
+        for passage, vector in vectors:
+            try:
+                values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
+            except EmbedderError as error:
+                unusable.append(error)
+        waiting = self._dequeue(number, list(values))
+        self._put_values(number, {key: value for key, value in values.items() if key in waiting}, waiting)
+        others = {key: value for key, value in values.items() if key not in waiting}
+        self._put_values(number, others, set(), keeps_old=True)
+        return unusable
+
+    def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
+        """Store (passage id, hash, float16 vector) for passages that wait for one; return how many these were."""
+        number = self._space_number(space)
+        if number is None:
+            return 0
+        values = {(passage_id, digest): value for passage_id, digest, value in vectors}
+        waiting = self._dequeue(number, list(values))
+        self._put_values(number, {key: value for key, value in values.items() if key in waiting}, waiting)
+        return len(waiting)
+
+    def _put_values(
+        self,
+        space: int,
+        values: Mapping[tuple[int, bytes], bytes],
+        live: set[tuple[int, bytes]],
+        *,
+        keeps_old: bool = False,
+    ) -> None:
+        """Insert vectors by (passage, hash); of those that are there already, replace or keep the old ones."""
+        if not values:
+            return
+        among = "FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash = ANY (%(hashes)s)"
+        parameters = {"space": space, "hashes": [digest for _, digest in values]}
+        known = set[bytes]()
+        if keeps_old:
+            known = {digest for (digest,) in self.rows(f"SELECT hash {among}", parameters)}
+        else:
+            self._run(f"DELETE {among}", parameters)
+        rows = {
+            key[1]: (key[1], key[0] if key in live else None, value)
+            for key, value in values.items()
+            if key[1] not in known
+        }
+        copy_vectors(self._db, self._root, space, rows.values())
+
+    def _dequeue(self, number: int, passages: Sequence[tuple[int, bytes]]) -> set[tuple[int, bytes]]:
+        """Take waiting passages, given as (id, hash), off the queue; return which these were.
+
+        It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
+        """
+        parameters = {"space": number, "passages": [passage_id for passage_id, _ in passages]}
+        waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & set(passages)
+        statement = "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s AND passage = ANY (%(passages)s)"
+        self._run(statement, {"space": number, "passages": [passage_id for passage_id, _ in waiting]})
+        return waiting
+
+    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
+        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
+        active = self._space("active")
+        if active == space:
+            return True
+        if self.pending(space):
+            return False
+        self._retire("active")
+        self._run("UPDATE space SET state = 'active' WHERE root = %(root)s AND name = %(name)s", {"name": space.name})
+        return True
+
+    def trim_cache(self, spare: int) -> None:
+        """Delete the oldest vectors of deleted texts, down to the number of passages or `spare`, if larger."""
+        live = int(self.value("SELECT count(*) FROM passage WHERE root = %(root)s"))
+        for (number,) in list(self.rows("SELECT id FROM space WHERE root = %(root)s")):
+            statement = "SELECT count(*) FROM embedding WHERE root = %(root)s AND space = %(space)s"
+            surplus = int(self.value(statement, {"space": number})) - live - max(live, spare)
+            if surplus > 0:
+                self._run(_TRIM, {"space": number, "limit": surplus})
+
+    def _retire(self, state: str) -> None:
+        row = self._space_row(state)
+        if row is not None:
+            for statement in (
+                "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND space = %(space)s",
+                "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s",
+                "UPDATE space SET state = 'retired' WHERE root = %(root)s AND id = %(space)s",
+            ):
+                self._run(statement, {"space": row[0]})
+
+    # ------------------------------------------------------------------------------------------ private
+
+    def _note_removal(self) -> None:
+        self._put_meta("last_removal", str(self.generation() + 1))
+
+    def _put_meta(self, key: str, value: str) -> None:
+        self._run(_PUT_META, {"key": key, "value": safe(value)})
+        self._meta[key] = value
+
+    def _run(self, statement: str, parameters: Mapping[str, Any]) -> None:
+        self._db.execute(statement.encode(), {"root": self._root, **parameters})
+
+
+def _without_doubles(tags: Iterable[str]) -> list[str]:
+    """Return tags without those that differ only in the case of ASCII letters from an earlier one."""
+    kept: dict[bytes, str] = {}
+    for name in tags:
+        kept.setdefault(name.encode().lower(), name)
+    return list(kept.values())
+
+
+def _total(lengths: bytes) -> int:
+    return sum(struct.unpack(f"<{len(lengths) // 4}I", lengths))
