@@ -18,6 +18,7 @@ from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
 from memsync.index.postgres.reader import EXACT_PASSAGES, PostgresReader
 from memsync.index.postgres.rows import postgres_note
+from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.index.postgres.zone import local_zone
 
@@ -59,6 +60,7 @@ class PostgresIndex:
         self._ef_search = ef_search
         self._local_state = LocalState(folder / "local.json")
         self._zone = local_zone()
+        self._texts = WaitingTexts()
         self._frequencies = FrequencyCache()
         self._thread = _ThreadReader()
         self._write_lock = threading.RLock()
@@ -80,7 +82,13 @@ class PostgresIndex:
             self._require_tables(connection)
             row = connection.execute(_FIND.encode(), (self.name,)).fetchone()
             self._thread.reader = PostgresReader(
-                connection, row[0] if row else 0, self._local_state, self._zone, self._ef_search, self._frequencies
+                connection,
+                row[0] if row else 0,
+                self._local_state,
+                self._zone,
+                self._ef_search,
+                self._texts,
+                self._frequencies,
             )
             try:
                 yield self._thread.reader
@@ -93,7 +101,7 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
-            writer = PostgresWriter(connection, root, self._local_state, self._zone, self._ef_search)
+            writer = PostgresWriter(connection, root, self._local_state, self._zone, self._ef_search, self._texts)
             yield writer
             writer.finish()
 

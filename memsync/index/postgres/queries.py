@@ -289,7 +289,7 @@ WHERE c.root = %(root)s ORDER BY n.path, c.ordinal
 DUMP_TAGS = f"""
 SELECT 'tag', n.path, c.ordinal, t.name
 FROM {_CHUNKS_OF_NOTES} JOIN tag t ON t.root = c.root AND t.chunk = c.id
-WHERE c.root = %(root)s ORDER BY n.path, c.ordinal, t.name
+WHERE c.root = %(root)s ORDER BY n.path, c.ordinal, lower(t.name COLLATE "C"), t.name
 """
 DUMP_LINKS = """
 SELECT 'link', n.path, l.line, l.target, l.anchor, l.label, l.wiki::int

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from memsync.index.frequencies import FrequencyCache
     from memsync.index.postgres.connections import Connection
+    from memsync.index.postgres.waiting_texts import WaitingTexts
     from memsync.index.vectors import Vector
     from memsync.ports import Progress
 
@@ -60,6 +61,7 @@ class PostgresReader:
         local: LocalState,
         zone: str,
         ef_search: int,
+        texts: WaitingTexts,
         frequencies: FrequencyCache | None = None,
     ) -> None:
         self._db = connection
@@ -67,6 +69,7 @@ class PostgresReader:
         self._local = local
         self._zone = zone
         self._ef_search = ef_search
+        self._texts = texts
         self._frequencies = frequencies.of(self.generation()) if frequencies else {}
 
     def generation(self) -> int:
@@ -310,11 +313,14 @@ class PostgresReader:
     def pending_passages(self, space: EmbeddingSpace, passages: Sequence[int]) -> list[PendingPassage]:
         """Return those of `passages` that wait for their vector, in the same order.
 
-        Their text is not in the database: it is read from the files again.
+        The text is there if this process has it: it is not in the database.
         """
         parameters = {"space": self._space_number(space), "passages": list(passages)}
         rows = self.rows(queries.PENDING, parameters)
-        return [PendingPassage(number, digest, NotePath(path or ""), None) for number, digest, path in rows]
+        return [
+            PendingPassage(number, digest, NotePath(path or ""), self._texts.get(digest))
+            for number, digest, path in rows
+        ]
 
     def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return (id, content hash) of the waiting passages with a higher id than `after`, by id."""

@@ -245,7 +245,9 @@ class PostgresWriter(PostgresReader):
     ) -> PutResult:  # fmt: skip
         """Insert the chunks at some positions of a note with their tags, facts and passages; set their ids in `ids`."""
         chunks = note.rows.chunks
-        passages, result = self._put_passages([chunks[p].passage for p in positions if chunks[p].passage])
+        passages, result = self._put_passages(
+            {chunks[p].passage: chunks[p].text for p in positions if chunks[p].passage}
+        )
         rows, tags, facts = [], list[tuple[Any, ...]](), []
         for position in positions:
             chunk, number = chunks[position], self._new_id("chunk")
@@ -319,9 +321,9 @@ class PostgresWriter(PostgresReader):
             self._run(f"DELETE FROM {table} WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
         self._run("DELETE FROM note WHERE root = %(root)s AND id = %(note)s", {"note": note_id})
 
-    def _put_passages(self, hashes: Sequence[bytes]) -> tuple[dict[bytes, int], PutResult]:
+    def _put_passages(self, texts: Mapping[bytes, str]) -> tuple[dict[bytes, int], PutResult]:
         """Insert the new passages; each gets its vectors from earlier ones or waits for them. Returns all ids."""
-        wanted = list(dict.fromkeys(hashes))
+        wanted = list(texts)
         known = {digest: number for number, digest in self.rows(_KNOWN_PASSAGES, {"hashes": wanted})} if wanted else {}
         new = {digest: self._new_id("passage") for digest in wanted if digest not in known}
         copy_rows(self._db, "passage", [(self._root, number, digest) for digest, number in new.items()])
@@ -331,6 +333,7 @@ class PostgresWriter(PostgresReader):
             revived = {row[0] for row in self.rows(_REVIVE, {"space": space, "passages": passages})}
             waiting = [(self._root, space, number) for number in passages if number not in revived]
             copy_rows(self._db, "pending", waiting)
+            self._texts.add({digest: texts[digest] for digest, number in new.items() if number not in revived})
             queued, reused = queued + len(waiting), reused + (len(revived) if state == "active" else 0)
         return {**known, **new}, PutResult(queued, reused)
 
@@ -521,6 +524,7 @@ class PostgresWriter(PostgresReader):
         waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & set(passages)
         statement = "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s AND passage = ANY (%(passages)s)"
         self._run(statement, {"space": number, "passages": [passage_id for passage_id, _ in waiting]})
+        self._texts.discard(digest for _, digest in waiting)
         return waiting
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
