@@ -82,7 +82,7 @@ def _index(settings: Settings) -> tuple[bool, str, str]:
         warnings = "; ".join(index.take_warnings())
     finally:
         index.close()
-    finding = f"{settings.index_dir}: notes: {counts.notes}, vectors pending: {counts.pending}"
+    finding = f"{index.place}: notes: {counts.notes}, vectors pending: {counts.pending}"
     return not warnings, warnings or finding, "Run: memsync sync" if warnings or counts.pending else ""
 
 

@@ -285,6 +285,10 @@ class IndexWriter(IndexReader, Protocol):
 class Index(Protocol):
     """Stores notes, chunks and vectors. Safe for many readers and one writer at a time."""
 
+    @property
+    def place(self) -> str:
+        """Where the index is, for people: its folder, or a server and a name."""
+
     def reading(self) -> AbstractContextManager[IndexReader]:
         """Return a consistent view. Raises IndexFailure when the index cannot be read."""
 

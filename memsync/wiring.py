@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from memsync.model.query import EmbeddingSpace
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
 
-# The setting index.backend -> its class, and the name of its file in the index folder.
-INDEXES = {"sqlite": ("memsync.index.sqlite.index:SqliteIndex", "index.db")}
+# The setting index.backend -> what opens it, and the name of its file in the index folder; empty: the index is not
+# there, and does not move with the root.
+INDEXES = {
+    "sqlite": ("memsync.index.sqlite.index:SqliteIndex", "index.db"),
+    "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
+}
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
 TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
@@ -55,7 +59,10 @@ def model_of(space: EmbeddingSpace) -> str:
 def make_index(settings: Settings) -> Index:
     """Open the index of the settings' memory root; create it if there is none. Raises ConfigError, IndexFailure."""
     opened, file = _index_backend(settings)
-    return opened(settings.index_dir / file)
+    if file:
+        return opened(settings.index_dir / file)
+    index: Index = _load(INDEXES[settings["index.backend"]][0])(settings)
+    return index
 
 
 def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
@@ -156,6 +163,8 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
 
     is_placed = settings["index.dir"] != ""
     opened, file = _index_backend(settings)
+    if not file:
+        return
     moved = recognise(settings.root_name, settings.index_name, file, opened, is_placed=is_placed)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""

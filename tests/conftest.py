@@ -15,7 +15,6 @@ import pytest
 from hypothesis import Phase
 
 from memsync.embed.minilm import WordPieceCounter
-from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model.note import Note
 from memsync.model.query import EmbeddingSpace
@@ -25,6 +24,7 @@ from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.ports import Reranker
 from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from tests.support.backends import opener
 from tests.support.daemon_process import Cli
 
 hypothesis.settings.register_profile("fresh", deadline=None, max_examples=150, derandomize=False, print_blob=True)
@@ -139,9 +139,16 @@ def settings(root: Path) -> Settings:
 
 
 @pytest.fixture
-def make_memory(settings: Settings, embedder: FakeEmbedder) -> Iterator[Callable[..., Memory]]:
+def backend() -> str:
+    """The index backend of `make_memory`; the contract tests set it to each of tests.support.backends.BACKENDS."""
+    return os.environ.get("TEST_BACKEND", "sqlite")
+
+
+@pytest.fixture
+def make_memory(settings: Settings, embedder: FakeEmbedder, backend: str) -> Iterator[Callable[..., Memory]]:
     """Open the root with the fake embedder; called again it is a second process's view of the same index."""
     opened: list[Memory] = []
+    open_index = opener(backend)
 
     def make(
         own: FakeEmbedder = embedder,
@@ -149,7 +156,7 @@ def make_memory(settings: Settings, embedder: FakeEmbedder) -> Iterator[Callable
         own_settings: Settings = settings,
         reranker: Reranker | None = None,
     ) -> Memory:
-        index = SqliteIndex(own_settings.index_dir / "index.db")
+        index = open_index(own_settings.index_dir)
         make_reranker = None if reranker is None else lambda: reranker
         memory = Memory(
             own_settings, index, COUNTER, lambda: own, lambda space: old or own, make_reranker=make_reranker

@@ -57,8 +57,11 @@ def config() -> None:
 @click.pass_context
 def show(context: click.Context, as_json: bool) -> None:
     """Print every setting, its value and its source."""
+    from memsync.settings.load import DSN
+
     settings = load(context)
     values = {**settings.values, "memsync.root": str(settings.root), "index.dir": str(settings.index_dir)}
+    values[DSN] = HIDDEN if values[DSN] else ""
     if as_json:
         described = {name: {"value": value, "source": settings.sources[name]} for name, value in values.items()}
         say_json({"settings": described, "kinds": dict(settings.kinds), "tiers": dict(settings.tiers)})
@@ -69,6 +72,10 @@ def show(context: click.Context, as_json: bool) -> None:
     for table, globs in (("kinds", settings.kinds), ("tiers", settings.tiers)):
         for glob, value in globs.items():
             say(f"{table}.{_as_json(glob)} = {value}")
+
+
+HIDDEN = "(hidden)"
+"""Printed instead of a connection string, which may have a password."""
 
 
 def _as_json(value: object) -> str:

@@ -132,7 +132,7 @@ def status(memory: Workspace) -> Status:
         model_failure = [Failure("(model)", model)] if model else []
         local_status = Status(
             root=str(memory.settings.root),
-            index_path=str(memory.settings.index_dir),
+            index_path=memory.index.place,
             notes=counts.notes,
             chunks=counts.chunks,
             passages=counts.passages,

@@ -15,7 +15,7 @@ from memsync.errors import ConfigError
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
-from memsync.settings.paths import expanded, keep_dir, resolve_index_dir, resolve_root, root_of
+from memsync.settings.paths import expanded, is_inside, keep_dir, resolve_index_dir, resolve_root, root_of
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 BUILT_IN_MODEL = "minilm"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
-OF_ONE_ROOT = ("memsync.root", "index.dir")
+DSN = "index.dsn"
+"""The setting that holds a password."""
+FOLDERS = ("memsync.root", "index.dir")
+"""Settings that name a folder, relative to their file."""
+NOT_SHARED = (*FOLDERS, "index.name")
 """Settings in the user's own config file that apply to one memory root; all others there apply to every root."""
 
 
@@ -70,8 +74,13 @@ SETTINGS = (
         "embedder.model", BUILT_IN_MODEL, "minilm (built in), multilingual, a fastembed model's name, or openai:MODEL."
     ),
     Setting("embedder.threads", 0, "Texts to embed in parallel; 0: one per processor.", (0, 256)),
-    Setting("index.backend", "sqlite", "What keeps the index: sqlite."),
+    Setting("index.backend", "sqlite", "What keeps the index: sqlite, or postgres (docs/postgres.md)."),
     Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
+    Setting("index.dsn", "", "postgres: the connection string; only in your own config file or MEMSYNC_INDEX_DSN."),
+    Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
+    Setting(
+        "index.ef_search", 800, "postgres: vectors that an HNSW search visits; more find more, slower.", (10, 1_000)
+    ),
     Setting(
         "index.vector_cache_mb", 512, "Maximum MB of the vector cache of all memory roots; 0: none.", (0, 1_000_000)
     ),
@@ -271,8 +280,9 @@ def load_settings(
     resolved = _DEFAULTS | given
     values = {name: setting.value for name, setting in resolved.items()}
     sources = {name: setting.source for name, setting in resolved.items()}
-    paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in OF_ONE_ROOT}
+    paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
+    _check_secret(files, given, resolved_root)
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     options = ["--config", files.over.path] if files.over is not None and files.is_named else []
     if not options or root is not None or sources["memsync.root"] == "MEMSYNC_ROOT":
@@ -355,7 +365,7 @@ def _in_own_file(files: _Files, named_root: str) -> dict[str, _Given]:
     if files.own is None:
         return {}
     is_its_root = files.over is None and (not named_root or realpath(named_root) == realpath(root_of(files.own)))
-    return {name: given for name, given in _in_file(files.own).items() if is_its_root or name not in OF_ONE_ROOT}
+    return {name: given for name, given in _in_file(files.own).items() if is_its_root or name not in NOT_SHARED}
 
 
 def _in_file(file: ConfigFile) -> dict[str, _Given]:
@@ -411,6 +421,20 @@ def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: M
             f"{in_file[name].source}: {name} needs your trust, because memsync found this file by itself",
             hint=f"Read the file. If you trust it, run: memsync trust {shlex.quote(file.path)}\n"
             f"Or set {_BY_NAME[name].variable}, or set {name} in {os.path.join(config_folder(), CONFIG_NAME)}",
+        )
+
+
+def _check_secret(files: _Files, given: Mapping[str, _Given], root: str) -> None:
+    """Raise ConfigError if a connection string comes from a file that others may have written or can read.
+
+    That is a file that memsync found by itself, trusted or not, and any file inside the memory root.
+    """
+    if files.over is None or DSN not in given or given[DSN] != _in_file(files.over).get(DSN) or not given[DSN].value:
+        return
+    if not files.is_named or is_inside(os.path.realpath(files.over.path), root):
+        raise ConfigError(
+            f"{given[DSN].source}: {DSN} may not be set in a file that comes with the notes",
+            hint=f"Set {_BY_NAME[DSN].variable}, or set it in {os.path.join(config_folder(), CONFIG_NAME)}",
         )
 
 

@@ -14,7 +14,7 @@ from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.support.index_checks import assert_sound, database, dump
+from tests.support.index_checks import check_sound, dump
 
 STEPS = 30
 WORDS = ["heron", "alder", "eel", "ketch", "harbour", "tide", "rope", "漢字", "用SQLite", "сова", "café", "C++"]
@@ -125,7 +125,7 @@ def test_index_after_a_random_walk_equals_one_built_from_the_files(
     memory.sync()
     assert dump(memory) == fresh_dump(root, tmp_path / "fresh")
     assert memory.verify() is None
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -180,7 +180,7 @@ def test_changed_settings_give_the_index_that_they_would_give_a_new_memory(
         memory = make_memory(own_settings=settings)
         memory.sync()
         assert dump(memory) == fresh_dump(root, tmp_path / f"fresh{len(dumps)}", settings)
-        assert_sound(database(memory))
+        check_sound(memory)
         dumps.append(dump(memory))
     assert dumps[0] != dumps[1]
     assert dumps[0] == dumps[2]
@@ -198,7 +198,7 @@ def test_tag_that_became_code_leaves_a_chunk_of_the_same_words(
         memory.sync()
         assert dump(memory) == fresh_dump(root, tmp_path / f"fresh{number}")
         assert bool(memory.search("herons tag:pond", mode="keyword").hits) is (number == 1)
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 FIELDS = {
@@ -234,5 +234,5 @@ def test_each_field_of_front_matter_that_changes_is_indexed_anew(
         memory.sync()
         dumps.append(dump(memory))
         assert dumps[-1] == fresh_dump(root, tmp_path / f"fresh{len(dumps)}")
-    assert_sound(database(memory))
+    check_sound(memory)
     assert dumps[0] != dumps[1] != dumps[2] != dumps[3] == dumps[0]

@@ -17,7 +17,7 @@ from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder
-from tests.support.index_checks import assert_sound, database
+from tests.support.index_checks import check_sound
 
 Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
@@ -218,7 +218,7 @@ def test_note_deleted_while_its_passages_are_embedded_leaves_only_cached_vectors
     monkeypatch.setattr(embedder, "embed_passages", embed)
     memory.sync()
     assert memory.status().notes == 1
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_past_its_deadline_an_answer_says_that_it_is_stale(make_memory: MakeMemory, write: Write, root: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.errors import IndexFailure, UsageError
-from memsync.index.sqlite import schema
 from memsync.index.fields import all_of, any_of
+from memsync.index.sqlite import schema
 from memsync.index.sqlite.schema import capabilities
 from memsync.memory import Memory
 from memsync.model.filters import Filters

@@ -19,6 +19,7 @@ from memsync.search.freshness import FreshSearch, Limits
 from memsync.sync.indexer import TextReport
 from tests.conftest import FakeEmbedder
 from tests.search.test_still_indexing import Backlog
+from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, served, short_runtime_folder, wait_until
 
 __all__ = ["served", "short_runtime_folder"]
@@ -94,6 +95,7 @@ def paths(result: SearchResult) -> list[str]:
     return [hit.path for hit in result.hits]
 
 
+@only_sqlite
 def test_strict_finds_what_was_saved_before(search: Search, write: Write) -> None:
     """A new note, then a changed one; it is what a search is without further wishes."""
     write("new.md", "The bittern booms.\n")
@@ -103,6 +105,7 @@ def test_strict_finds_what_was_saved_before(search: Search, write: Write) -> Non
     assert (paths(found), found.freshness.pending_text, found.freshness.stale) == (["new.md"], 0, False)
 
 
+@only_sqlite
 def test_none_answers_from_what_is_there_without_looking(search: Search, write: Write, scans: Scans) -> None:
     """What was saved since is not in the answer, and the time of the last comparison says so."""
     before = search("heron", fresh="none").freshness
@@ -112,6 +115,7 @@ def test_none_answers_from_what_is_there_without_looking(search: Search, write: 
     assert found.freshness.scanned_at == before.scanned_at
 
 
+@only_sqlite
 def test_none_never_quotes_what_a_file_no_longer_says(search: Search, write: Write) -> None:
     """Stale is not false: a hit is checked against its file whatever freshness was asked for."""
     write("birds.md", "Nothing is left of it.\n")
@@ -175,6 +179,7 @@ def test_generation_is_waited_for(
     assert found.freshness.generation >= wanted
 
 
+@only_sqlite
 def test_generation_that_is_not_reached_is_complained_of(
     search: Search, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +193,7 @@ def test_generation_that_is_not_reached_is_complained_of(
     assert complaint.startswith(f"generation {2**60} is not indexed yet")
 
 
+@only_sqlite
 def test_generation_that_is_reached_is_not_waited_for(search: Search) -> None:
     """A writer may name a state that is long past."""
     first = search('"heron"')

@@ -19,6 +19,7 @@ from memsync.search import retrievals as usage_module
 from memsync.search.retrievals import UsageCounter
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
+from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import until
 
@@ -27,6 +28,7 @@ __all__ = ["own", "served", "short_runtime_folder"]
 Write = Callable[[str, str], Path]
 
 
+@only_sqlite
 def test_searches_and_what_they_give_are_counted(own: MemoryApi, write: Write) -> None:
     """Each note once a search, and what is read for its own sake."""
     write("zebra.md", "A zebra.\n\n## More\n\nAnother zebra.\n")

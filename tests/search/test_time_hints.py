@@ -18,6 +18,7 @@ from memsync.search.query_syntax import parse_query
 from memsync.search.rank import DATED_THEN
 from memsync.search.time_hints import MAX_CHARS, asks_only_when, asks_when, time_hints, without_times
 from tests.conftest import FakeEmbedder
+from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
 from tests.support.daemon_process import Cli
 
@@ -236,6 +237,7 @@ def test_the_model_is_asked_without_them(memory: Memory, write: Write, embedder:
     assert [hit.ranks.keys() for hit in hits if hit.path == "b.md"] == [{"keyword", "vector"}]
 
 
+@only_sqlite
 def test_what_is_dated_then_comes_first_and_nothing_is_left_out(own: MemoryApi, write: Write) -> None:
     """The same line of three days: the question decides which is first, and --explain why."""
     days = {"4 March, 2024": "2024-03-04", "5 March, 2024": "2024-03-05", "6 March, 2024": "2024-03-06"}
@@ -262,6 +264,7 @@ def test_explain_tells_the_days_and_what_they_added(cli: Cli, write: Write) -> N
     assert 'time: "since March 2024" is from 2024-03-01;' in cli("search", "heron since March 2024", "--explain").stdout
 
 
+@only_sqlite
 def test_a_question_for_a_time_alone_lists_what_is_dated_then(own: MemoryApi, write: Write) -> None:
     """Latest first, unlike anything that was asked; where nothing is dated then, it is a question like others."""
     write("daily/2024-03-05.md", "- 10:00 Saw a heron.\n- 11:00 Bought bread.\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import apsw
 
 from memsync.index.sqlite import schema
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 
 # What each row counts must not exist: rows that point nowhere, and passages that nothing points to.
@@ -91,6 +92,19 @@ def assert_sound(path: Path) -> None:
     finally:
         connection.close()
     assert orphans(path) == {}
+
+
+def check_sound(memory: Memory) -> None:
+    """Check the index of a memory, whatever its backend, for rows that belong to nothing."""
+    if isinstance(memory.index, SqliteIndex):
+        assert_sound(memory.index.path)
+        return
+    from memsync.index.postgres.integrity import find_damage
+    from memsync.index.postgres.reader import PostgresReader
+
+    with memory.index.reading() as reader:
+        assert isinstance(reader, PostgresReader)
+        assert find_damage(reader) == ""
 
 
 def dump(memory: Memory) -> list[str]:

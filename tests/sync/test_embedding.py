@@ -19,7 +19,8 @@ from memsync.model.query import Query
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from tests.conftest import FakeEmbedder
-from tests.support.index_checks import assert_sound, database, dump, open_database, value
+from tests.support.backends import only_sqlite
+from tests.support.index_checks import check_sound, database, dump, open_database, value
 
 Write = Callable[[str, str | bytes], Path]
 GOOD = np.full(16, 0.25, dtype=np.float32)
@@ -45,6 +46,7 @@ class BrokenEmbedder(FakeEmbedder):
 
 
 @pytest.mark.parametrize("vector", UNUSABLE.values(), ids=UNUSABLE)
+@only_sqlite
 def test_unusable_vector_is_refused_reported_and_left_pending(
     make_memory: Callable[..., Memory], write: Write, vector: Any
 ) -> None:
@@ -58,7 +60,7 @@ def test_unusable_vector_is_refused_reported_and_left_pending(
     assert [hit.path for hit in result.hits] == ["a.md"]
     assert any("not searchable by meaning yet" in warning for warning in result.warnings)
     assert value(database(memory), "SELECT count(*) FROM vector") == 0
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 @pytest.mark.parametrize("vector", UNUSABLE.values(), ids=UNUSABLE)
@@ -126,6 +128,7 @@ def test_passage_whose_note_changed_meanwhile_is_not_counted_as_computed(memory:
     assert memory.status().pending_vectors == 0
 
 
+@only_sqlite
 def test_putting_a_vector_twice_changes_nothing(memory: Memory, write: Write, embedder: FakeEmbedder) -> None:
     """Two processes may embed the same passage: the second finds it done."""
     write("a.md", "The heron nests in the alder.\n")
@@ -141,7 +144,7 @@ def test_putting_a_vector_twice_changes_nothing(memory: Memory, write: Write, em
             writer.put_vectors(embedder.space, list(zip(waiting, vectors, strict=True)))
     assert memory.status().pending_vectors == 0
     assert value(database(memory), "SELECT count(*) FROM vector") == 1
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def random_vectors(count: int, dimension: int) -> Any:
@@ -191,6 +194,7 @@ def test_int8_is_made_from_float16() -> None:
 
 
 @pytest.mark.parametrize("by_daemon", [False, True])
+@only_sqlite
 def test_vec0_is_compacted_after_churn(memory: Memory, write: Write, by_daemon: bool) -> None:
     """A table of which under half is live is built anew, and answers as before; a daemon does it when it has time."""
     lines = [f"## Section {number}\n\nText number {number} of its own.\n" for number in range(VEC0_CHUNK_ROWS + 9)]
@@ -209,7 +213,7 @@ def test_vec0_is_compacted_after_churn(memory: Memory, write: Write, by_daemon: 
     assert value(database(memory), rows) == 1
     assert memory.search("The heron nests in the alder.", mode="vector").hits[0].path == "a.md"
     assert memory.verify() is None
-    assert_sound(database(memory))
+    check_sound(memory)
     assert [line for line in dump(memory) if line.startswith('["vector"')]
 
 
@@ -249,9 +253,10 @@ def test_passage_that_got_the_number_of_one_that_has_gone_gets_its_own_vector(
     monkeypatch.setattr(embedder, "embed_passages", replaced_meanwhile)
     memory.sync()
     memory.sync()
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
+@only_sqlite
 def test_space_that_was_given_up_is_given_back_to_the_disk(memory: Memory, write: Write) -> None:
     """Most of the file is free after a large folder went: it is written anew without that; its notes are as before."""
     write("a.md", "The heron nests.\n")
@@ -265,4 +270,4 @@ def test_space_that_was_given_up_is_given_back_to_the_disk(memory: Memory, write
     assert value(database(memory), "PRAGMA freelist_count") == 0
     assert database(memory).stat().st_size < 2_000_000
     assert dump(memory) == before
-    assert_sound(database(memory))
+    check_sound(memory)

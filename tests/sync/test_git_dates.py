@@ -19,6 +19,7 @@ from memsync.sync import indexer
 from memsync.sync.git_dates import SEARCH_SECONDS
 from tests.conftest import FakeEmbedder
 from tests.convergence.test_index_purity import fresh_dump
+from tests.support.backends import only_sqlite
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder, wait_until
 from tests.support.index_checks import database, dump, value
 
@@ -261,6 +262,7 @@ def test_unchanged_head_runs_no_git(
     assert memory.search("heron").warnings == ()
 
 
+@only_sqlite
 def test_new_head_parses_and_embeds_nothing(
     memory: Memory, repository: Repository, write: Write, embedder: FakeEmbedder
 ) -> None:

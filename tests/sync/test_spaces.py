@@ -12,7 +12,7 @@ from memsync.errors import EmbedderError
 from memsync.memory import Memory
 from memsync.sync import embedding
 from tests.conftest import FakeEmbedder
-from tests.support.index_checks import assert_sound, database
+from tests.support.index_checks import check_sound
 
 Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
@@ -76,7 +76,7 @@ def test_searches_answer_from_the_old_space_while_the_new_one_is_built(
     assert (memory.status().space, memory.status().building_space) == (b.space.name, "")
     assert len(memory.search("heron alder", mode="vector", limit=20).hits) == 6
     assert memory.verify() is None
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_interrupted_building_goes_on_where_it_was(
@@ -91,7 +91,7 @@ def test_interrupted_building_goes_on_where_it_was(
         status = memory.status()
         assert (status.space, status.building_space, status.building_pending) == (a.space.name, b.space.name, 4)
         assert report.vectors_pending == 4
-        assert_sound(database(memory))
+        check_sound(memory)
     make_memory(b, old=a).sync()
     assert sorted(b.seen) == sorted(set(b.seen))
     assert len(b.seen) == 6
@@ -117,7 +117,7 @@ def test_note_changed_while_a_space_is_built_gets_vectors_in_both(
         assert (memory.status().space, memory.status().building_pending) == (a.space.name, 5)
     memory.sync()
     assert (memory.status().space, memory.status().pending_vectors) == (b.space.name, 0)
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_going_back_half_way_drops_what_was_begun(
@@ -132,7 +132,7 @@ def test_going_back_half_way_drops_what_was_begun(
     assert (len(a.seen), report.vectors_pending, report.failed) == (seen, 0, ())
     assert (memory.status().space, memory.status().building_space) == (a.space.name, "")
     assert memory.verify() is None
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_switching_back_to_a_model_embeds_nothing(
@@ -146,7 +146,7 @@ def test_switching_back_to_a_model_embeds_nothing(
     assert (report.vectors_computed, report.vectors_reused, len(a.seen)) == (0, 6, seen)
     assert memory.status().space == a.space.name
     assert memory.verify() is None
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_third_model_in_mid_building_replaces_the_second(
@@ -158,7 +158,7 @@ def test_third_model_in_mid_building_replaces_the_second(
     memory = make_memory(FakeEmbedder("c"), old=a)
     memory.sync()
     assert (memory.status().space, memory.status().building_space) == (FakeEmbedder("c").space.name, "")
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_old_model_that_is_not_to_be_had_leaves_searches_by_words(

@@ -15,7 +15,8 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
 from tests.conftest import FakeEmbedder
-from tests.support.index_checks import assert_sound, database, dump, value
+from tests.support.backends import only_sqlite
+from tests.support.index_checks import check_sound, database, dump, value
 
 Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
@@ -125,6 +126,7 @@ def test_same_size_edit_with_mtime_restored_is_noticed(
     assert memory.search("SQLite", mode="keyword").hits == ()
 
 
+@only_sqlite
 def test_deleted_note_leaves_nothing_behind(memory: Memory, write: Write, root: Path) -> None:
     """No vectors, passages, words, tags or links of it stay, but for the cached vectors."""
     write("a.md", ONE + "\nSee [[b]] #bird\n")
@@ -139,7 +141,7 @@ def test_deleted_note_leaves_nothing_behind(memory: Memory, write: Write, root: 
     assert value(database(memory), "SELECT count(*) FROM tag") == 0
     assert value(database(memory), "SELECT count(*) FROM link") == 0
     assert value(database(memory), "SELECT count(*) FROM vector") == cached
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_text_that_two_notes_hold_stays_while_one_of_them_does(memory: Memory, write: Write, root: Path) -> None:
@@ -150,7 +152,7 @@ def test_text_that_two_notes_hold_stays_while_one_of_them_does(memory: Memory, w
     (root / "a.md").unlink()
     memory.sync()
     assert [hit.path for hit in memory.search("ketch harbour", mode="vector").hits] == ["b.md"]
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_emptied_root_empties_the_index(memory: Memory, write: Write, root: Path) -> None:
@@ -162,7 +164,7 @@ def test_emptied_root_empties_the_index(memory: Memory, write: Write, root: Path
         (root / name).unlink()
     assert memory.sync().deleted == 2
     assert memory.status().notes == 0
-    assert_sound(database(memory))
+    check_sound(memory)
 
 
 def test_progress_tells_of_notes_and_vectors(memory: Memory, write: Write) -> None:

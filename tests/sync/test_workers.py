@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from memsync.index.sqlite.index import SqliteIndex
 from memsync.index.rows import note_rows
+from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.notes.parse import NoteReader
 from memsync.settings.load import Settings

@@ -72,6 +72,11 @@ class PostgresIndex:
         """Host, port and database, for messages."""
         return self._connections.server
 
+    @property
+    def place(self) -> str:
+        """The server and the memory's name."""
+        return f"{self.server}, memory {self.name}"
+
     @contextmanager
     def reading(self) -> Iterator[PostgresReader]:
         """Yield a consistent view. Nested calls in one thread share it."""

@@ -74,8 +74,8 @@ WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s
 _DELETE_LISTS = "DELETE FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s"
 # (id) of those of :passages that no chunk uses any more.
 _ORPHANS = """
-SELECT id FROM unnest(%(passages)s::bigint[]) id
-WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.root = %(root)s AND c.passage = id)
+SELECT old.passage FROM unnest(%(passages)s::bigint[]) old (passage)
+WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.root = %(root)s AND c.passage = old.passage)
 """
 # (id, hash) of those of :passages that wait for a vector.
 _WAITING = """

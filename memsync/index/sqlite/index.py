@@ -53,6 +53,11 @@ class SqliteIndex:
         self._frequencies = FrequencyCache()
         self._reopen()
 
+    @property
+    def place(self) -> str:
+        """The folder of the database."""
+        return str(self.path.parent)
+
     def _reopen(self) -> None:
         """Open the file that is at the path now. The new epoch makes each thread open it, too."""
         self._writer = self._open()

