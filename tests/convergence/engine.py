@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,7 +14,6 @@ from memsync.daemon.engine import Engine
 from memsync.daemon.keeper import Keeper
 from memsync.daemon.vector_keeper import VectorKeeper
 from memsync.embed.cache.cache import SqliteVectorCache
-from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.model.vocabulary import WatcherState
 from memsync.settings.load import Settings
@@ -21,6 +21,7 @@ from memsync.sync.gate import LONGEST_PAUSE_SECONDS, Gate
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.convergence.clock import SimulatedClock, Worker
 from tests.convergence.watcher import SimulatedWatcher
+from tests.support.backends import opener
 
 
 class InlineExecutor(Executor):
@@ -42,12 +43,34 @@ CACHE_BYTES = 100_000
 """Little enough that the vector cache is trimmed now and then."""
 
 
-def open_memory(settings: Settings, path: Path, embedder: FakeEmbedder, clock: SimulatedClock) -> Memory:
+BACKEND = ContextVar("backend", default="sqlite")
+"""The backend of the index that the world's memory has; the index that it is compared with is always in SQLite."""
+
+
+@contextmanager
+def on_backend(name: str) -> Iterator[None]:
+    """Run the block's worlds with an index of this backend."""
+    mark = BACKEND.set(name)
+    try:
+        yield
+    finally:
+        BACKEND.reset(mark)
+
+
+def open_memory(
+    settings: Settings, folder: Path, embedder: FakeEmbedder, clock: SimulatedClock, backend: str = "sqlite"
+) -> Memory:
     """Open an index as a process would that has one thread."""
-    cache = SqliteVectorCache(path.parent.with_name("vectors") / "vectors.db", CACHE_BYTES)
+    cache = SqliteVectorCache(folder.with_name("vectors") / "vectors.db", CACHE_BYTES)
     with mock.patch("memsync.workspace.ThreadPoolExecutor", InlineExecutor):
         return Memory(
-            settings, SqliteIndex(path), COUNTER, lambda: embedder, lambda space: embedder, clock=clock, cache=cache
+            settings,
+            opener(backend)(folder),
+            COUNTER,
+            lambda: embedder,
+            lambda space: embedder,
+            clock=clock,
+            cache=cache,
         )
 
 
@@ -132,10 +155,10 @@ class LiveMemory:
     """One daemon's worth of memsync. Restarting it leaves the index where it is."""
 
     def __init__(
-        self, settings: Settings, path: Path, embedder: FakeEmbedder, clock: SimulatedClock, watcher: SimulatedWatcher
+        self, settings: Settings, folder: Path, embedder: FakeEmbedder, clock: SimulatedClock, watcher: SimulatedWatcher
     ) -> None:
         self._clock = clock
-        self.memory = open_memory(settings, path, embedder, clock)
+        self.memory = open_memory(settings, folder, embedder, clock, BACKEND.get())
         self.engine = Engine(self.memory, watcher.attach, "", clock=clock)
         self._vector_work = VectorWork(self.engine.vectors)
         keeper_work = KeeperWork(self.engine.keeper)

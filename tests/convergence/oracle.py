@@ -103,9 +103,9 @@ def assert_quotes(tree: Tree, result: SearchResult) -> None:
         require(hit.text in "\n".join(lines), f"{hit.citation} does not say {hit.text!r}")
 
 
-def assert_sound(index: Path) -> None:
+def assert_sound(memory: Memory) -> None:
     """Check the database itself, see index_checks."""
     try:
-        index_checks.assert_sound(index)
+        index_checks.check_sound(memory)
     except (AssertionError, apsw.Error) as error:
         raise Divergence(f"the database is not sound: {error}") from error

@@ -9,6 +9,7 @@ from unittest import mock
 
 from memsync.daemon.keeper import Keeper
 from memsync.errors import RootError
+from memsync.index.postgres.writer import PostgresWriter
 from memsync.index.sqlite.writer import SqliteWriter
 from memsync.model.status import ChangeType
 from memsync.notes.files import FileScan, NoteFiles, Places
@@ -105,13 +106,13 @@ def _ignore_files_kept() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _any_vector() -> Iterator[None]:
-    def convert(vector: Any, dimension: int) -> bytes:
-        return bytes(vector[:dimension].astype("<f2").tobytes())
+def _convert(vector: Any, dimension: int) -> bytes:
+    return bytes(vector[:dimension].astype("<f2").tobytes())
 
-    with mock.patch("memsync.index.sqlite.writer.to_float16", convert):
-        yield
+
+def _without_facts(writer: PostgresWriter, statement: str, parameters: Mapping[str, Any]) -> None:
+    if not statement.startswith("DELETE FROM fact"):
+        writer._db.execute(statement.encode(), {"root": writer._root, **parameters})
 
 
 @contextmanager
@@ -162,7 +163,7 @@ PLANTED: Mapping[str, Plant] = {
     "vectors of a forgotten passage are left": _without_statement("DELETE FROM vec_"),
     "tags of a forgotten chunk are left": _without_statement("DELETE FROM tag"),
     "links of the old text are left": _without_statement("DELETE FROM link"),
-    "any vector will do": _any_vector,
+    "any vector will do": lambda: mock.patch("memsync.index.sqlite.writer.to_float16", _convert),
     "a lost root counts as an empty one": _lost_root_is_empty,
     "reports are relied on for good": _never_compared_again,
     "a strict search does not look at the files": instead(
@@ -173,3 +174,20 @@ PLANTED: Mapping[str, Plant] = {
     "a chunk that moved keeps its old place": instead(SqliteWriter, "_move_chunk", _nothing),
 }
 """What the bug does -> a context in which memsync has it. The machine finds each."""
+
+PLANTED_IN_POSTGRES: Mapping[str, Plant] = {
+    "a deleted note is kept": instead(PostgresWriter, "delete_note", _nothing),
+    "passages that nothing holds are left": lambda: mock.patch(
+        "memsync.index.postgres.writer._ORPHANS",
+        "SELECT 1::bigint FROM unnest(%(passages)s::bigint[]) WHERE %(root)s < 0",
+    ),
+    "words of a forgotten chunk are left": lambda: mock.patch(
+        "memsync.index.postgres.writer.without_chunks", lambda lists, gone: []
+    ),
+    "words are not written": instead(PostgresWriter, "flush_words", _nothing),
+    "facts of the old text are left": lambda: mock.patch.object(PostgresWriter, "_run", _without_facts),
+    "a chunk that moved keeps its old place": instead(PostgresWriter, "_move_chunk", _nothing),
+    "any vector will do": lambda: mock.patch("memsync.index.postgres.writer.to_float16", _convert),
+    "history is not kept": instead(PostgresWriter, "_write_local_state", _nothing),
+}
+"""The same for an index in PostgreSQL."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.convergence import oracle
 from tests.convergence.divergence import Divergence
+from tests.convergence.engine import on_backend
 from tests.convergence.planted import PLANTED
 from tests.convergence.run import REPEAT, fresh_seed, run, run_fresh
 
@@ -22,6 +23,12 @@ def test_index_equals_the_files_after_anything() -> None:
     descriptors, threads = oracle.open_descriptors(), oracle.thread_count()
     run(examples=100, steps=30)
     assert (oracle.open_descriptors(), oracle.thread_count()) == (descriptors, threads)
+
+
+def test_index_in_postgres_equals_one_in_sqlite_after_anything() -> None:
+    """The same world with the index in PostgreSQL: its dump is that of a new SQLite index, to the byte."""
+    with on_backend("postgres"):
+        run(examples=15, steps=30)
 
 
 def test_index_equals_the_files_after_something_new(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from memsync.search.freshness import FreshSearch
 from tests.convergence.divergence import Divergence
-from tests.convergence.planted import PLANTED, Plant, instead
+from tests.convergence.engine import on_backend
+from tests.convergence.planted import PLANTED, PLANTED_IN_POSTGRES, Plant, instead
 from tests.convergence.run import run
 
 EXAMPLES = 100
@@ -29,6 +30,13 @@ def is_caught(plant: Plant, seed: int) -> bool:
 def test_planted_bug_is_caught(bug: str) -> None:
     """A memsync that has this bug does not pass."""
     assert any(is_caught(PLANTED[bug], seed) for seed in SEEDS)
+
+
+@pytest.mark.parametrize("bug", PLANTED_IN_POSTGRES)
+def test_planted_bug_of_the_postgres_index_is_caught(bug: str) -> None:
+    """The same for the bugs of the other backend."""
+    with on_backend("postgres"):
+        assert any(is_caught(PLANTED_IN_POSTGRES[bug], seed) for seed in SEEDS)
 
 
 def test_bug_in_what_does_not_exist_is_not_caught() -> None:

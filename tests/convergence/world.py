@@ -24,7 +24,7 @@ from tests.convergence import oracle
 from tests.convergence.clock import SimulatedClock
 from tests.convergence.divergence import Divergence, require
 from tests.convergence.embedder import Condition, FaultyEmbedder
-from tests.convergence.engine import LiveMemory, open_memory, pausing_by
+from tests.convergence.engine import BACKEND, LiveMemory, open_memory, pausing_by
 from tests.convergence.filesystem import SimulatedFileSystem, mounted
 from tests.convergence.repository import Repository
 from tests.convergence.survey import survey
@@ -75,7 +75,7 @@ class World:
         self._stack.enter_context(mounted(self.system))
         self._stack.enter_context(pausing_by(self.clock))
         self._settings = load_settings(root=root, environ={"XDG_STATE_HOME": str(self._folder)}, cwd=root)
-        self._index = self._folder / "index" / "index.db"
+        self._index = self._folder / "index"
         self.live = self._start()
         self.other: Memory | None = None
 
@@ -104,7 +104,7 @@ class World:
     def second(self) -> Memory:
         """Return what another process has open: the same index, without a daemon."""
         if self.other is None:
-            self.other = open_memory(self._settings, self._index, self.embedder, self.clock)
+            self.other = open_memory(self._settings, self._index, self.embedder, self.clock, BACKEND.get())
         return self.other
 
     def rebuild(self, memory: Memory) -> None:
@@ -224,7 +224,7 @@ class World:
             self.clock.sleep(RETRIED_SECONDS)
             oracle.assert_same(self.live.memory, fresh)
         oracle.assert_told(self.live.memory, self.tree)
-        oracle.assert_sound(self._index)
+        oracle.assert_sound(self.live.memory)
         require(survey(self.tree.root) == untouched == self.tree.now, "memsync touched the files")
 
     def _assert_unreadable_kept(self) -> None:
@@ -239,7 +239,7 @@ class World:
     def fresh(self) -> Iterator[Memory]:
         """Yield an index built from nothing."""
         folder = self._folder / "fresh"
-        fresh = open_memory(self._settings, folder / "index.db", FakeEmbedder(), self.clock)
+        fresh = open_memory(self._settings, folder, FakeEmbedder(), self.clock)
         try:
             fresh.syncer.refresh()
             fresh.syncer.embed_in_background()

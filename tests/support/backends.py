@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 BACKENDS = ("sqlite", "postgres")
+_RUN = secrets.token_hex(4)
+"""Tells the memories of this process from those of an earlier one on the same server."""
 
 
 def only_sqlite(test: Test) -> Test:
     """Mark a test that looks into the database file, or asks a daemon, which opens its index by itself."""
-    return pytest.mark.usefixtures("backend")(pytest.mark.parametrize("backend", ["sqlite"], indirect=True)(test))
+    on_sqlite: Test = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)(test)
+    return on_sqlite if "backend" in test.__code__.co_varnames else pytest.mark.usefixtures("backend")(on_sqlite)
 
 
 def opener(backend: str) -> Callable[[Path], Index]:
@@ -31,11 +34,9 @@ def opener(backend: str) -> Callable[[Path], Index]:
     from memsync.index.postgres.index import Claim, PostgresIndex
     from tests.support.postgres_server import shared_database
 
-    token = secrets.token_hex(4)
-
     def open_postgres(folder: Path) -> Index:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        claim = Claim(f"{token}:{folder}", f"a test in {folder}")
-        return PostgresIndex(shared_database(), f"{folder.name} {token} {folder}", folder, claim)
+        claim = Claim(f"{_RUN}:{folder}", f"a test in {folder}")
+        return PostgresIndex(shared_database(), f"{folder.name} {_RUN} {folder}", folder, claim)
 
     return open_postgres
