@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memsync.client.connection import Client
+    from memsync.index.postgres.database import Database
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
@@ -23,6 +24,7 @@ INDEXES = {
     "sqlite": ("memsync.index.sqlite.index:SqliteIndex", "index.db"),
     "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
 }
+DATABASE = "memsync.index.postgres.database:Database"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
 TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
@@ -71,6 +73,12 @@ def _index_backend(settings: Settings) -> tuple[Callable[[Path], Index], str]:
         raise ConfigError(f"index.backend is {backend!r}", hint=f"Set it to one of: {', '.join(INDEXES)}.")
     target, file = INDEXES[backend]
     return lambda path: _load(target)(path), file
+
+
+def shared_database(settings: Settings) -> Database:
+    """Return the PostgreSQL database that the settings name, for the commands that manage it. Raises ConfigError."""
+    database: Database = _load(DATABASE)(settings)
+    return database
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
@@ -197,5 +205,12 @@ def connect_here(
 
 def _load(target: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
-    factory: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    try:
+        factory: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise ConfigError(
+            "index.backend is postgres, but psycopg is not installed", hint="Run: pip install 'memsync[postgres]'"
+        ) from error
     return factory

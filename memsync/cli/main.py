@@ -40,6 +40,7 @@ HAND_WRITTEN = {
     "mcp": "memsync.cli.command_mcp:mcp",
     "completion": "memsync.cli.command_setup:completion",
     "vectors": "memsync.cli.command_vectors:vectors",
+    "index": "memsync.cli.command_index:index",
     "doctor": "memsync.cli.command_setup:doctor",
     "config": "memsync.cli.command_setup:config",
     "trust": "memsync.cli.command_setup:trust",
@@ -57,7 +58,7 @@ SECTIONS = {
     "Write": ("log", "remember", "note", "pref", "pattern", "recover"),
     "Conversations": ("thread", "sessions", "costs", "agents", "routes", "handoff", "export"),
     "Upkeep": ("prune", "duplicates", "stale", "collections", "stats", "eval"),
-    "Index": ("sync", "rebuild", "verify", "status", "vectors", "doctor"),
+    "Index": ("sync", "rebuild", "verify", "status", "vectors", "index", "doctor"),
     "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
     "Agents and settings": ("mcp", "config", "trust", "completion"),
 }

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsync.errors import DaemonError, FilesystemError
+from memsync.errors import ConfigError, DaemonError, FilesystemError
 from memsync.settings.load import Settings, deciding_variables
+from memsync.system.user_folders import config_folder
 
 UNIT = """\
 [Unit]
@@ -63,7 +64,7 @@ def _command(settings: Settings) -> list[str]:
 def _systemd(settings: Settings, name: str) -> Service:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     command = " ".join(_setting(part.replace("$", "$$")) for part in _command(settings))  # systemd expands variables
-    variables = deciding_variables(os.environ).items()
+    variables = _variables().items()
     environment = "".join(f"Environment={_setting(f'{name}={value}')}\n" for name, value in variables)
     root = str(settings.root).replace("%", "%%").replace("\n", " ")
     text = UNIT.format(root=root, environment=environment, command=command)
@@ -83,12 +84,23 @@ def _setting(value: str) -> str:
     return f'"{escaped}"'
 
 
+def _variables() -> dict[str, str]:
+    """Return the environment variables that the service needs. Raises ConfigError for a password among them."""
+    variables = deciding_variables(os.environ)
+    if "MEMSYNC_INDEX_DSN" in variables:
+        raise ConfigError(
+            "a service file would show MEMSYNC_INDEX_DSN, which may hold a password, to other users",
+            hint=f"Set dsn under [index] in {os.path.join(config_folder(), 'config.toml')} instead, with mode 0600.",
+        )
+    return variables
+
+
 def _launchd(settings: Settings, label: str) -> Service:
     path = Path.home() / "Library" / "LaunchAgents" / f"{label}.plist"
     content = {
         "Label": label,
         "ProgramArguments": _command(settings),
-        "EnvironmentVariables": deciding_variables(os.environ),
+        "EnvironmentVariables": _variables(),
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ProcessType": "Background",

@@ -1,0 +1,126 @@
+"""What concerns a whole database: its memories, who may read them, and their removal.
+
+A database role reads the memories that were granted to it: row-level security hides all others. Only the owner of the
+tables writes, because COPY does not work with row-level security.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psycopg import sql
+
+from memsync.errors import IndexFailure, UsageError
+from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.migrate import LATEST, check_pgvector, require_version, version_of
+
+_TABLES = (
+    "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space",
+    "embedding", "pending", "migration",
+)  # fmt: skip
+# (name, text of the writer, notes, passages, last sync, roles that may read it) of every memory, by name.
+_MEMORIES = """
+SELECT m.name, m.writer_label,
+       (SELECT count(*) FROM note n WHERE n.root = m.root), (SELECT count(*) FROM passage p WHERE p.root = m.root),
+       coalesce((SELECT value FROM meta WHERE root = m.root AND key = 'last_sync'), '')
+FROM memory m WHERE position('(' IN m.name) = 0 ORDER BY m.name
+"""
+_GRANTEES = """
+SELECT m.name, r.rolname FROM memory m JOIN grantee g ON g.root = m.root JOIN pg_catalog.pg_roles r ON r.oid = g.role
+ORDER BY 1, 2
+"""
+
+
+class StoredMemory(NamedTuple):
+    """One memory of a database: its name, who writes it, its size, and the roles that may read it."""
+
+    name: str
+    writer: str
+    notes: int
+    passages: int
+    last_sync: str
+    readers: tuple[str, ...]
+
+
+class DatabaseStatus(NamedTuple):
+    """A database: the versions of the server, of pgvector and of the tables, and the memories that this role sees."""
+
+    server: str
+    postgres: str
+    pgvector: str
+    tables: int
+    latest: int
+    memories: tuple[StoredMemory, ...]
+
+
+def status(connections: Connections) -> DatabaseStatus:
+    """Return what a database holds. Raises IndexFailure."""
+    with connections.reading() as connection:
+        version = version_of(connection)
+        memories = _memories(connection) if version == LATEST else ()
+        return DatabaseStatus(
+            connections.server,
+            connection.info.parameter_status("server_version") or "",
+            check_pgvector(connection, connections.server) if version else "",
+            version,
+            LATEST,
+            memories,
+        )
+
+
+def _memories(connection: Connection) -> tuple[StoredMemory, ...]:
+    readers: dict[str, list[str]] = {}
+    if connection.execute(b"SELECT has_table_privilege('memsync.grantee', 'SELECT')").fetchone() == (True,):
+        for name, role in connection.execute(_GRANTEES.encode()):
+            readers.setdefault(name, []).append(role)
+    rows = connection.execute(_MEMORIES.encode())
+    return tuple(
+        StoredMemory(name, writer, notes, passages, last_sync, tuple(readers.get(name, ())))
+        for name, writer, notes, passages, last_sync in rows
+    )
+
+
+def grant(connections: Connections, memory: str, role: str) -> None:
+    """Let a database role read a memory. Raises UsageError for an unknown memory or role, IndexFailure."""
+    with connections.writing() as connection:
+        root, oid = _root_and_role(connection, connections.server, memory, role)
+        name = sql.Identifier(role)
+        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(SCHEMA), name))
+        for table in _TABLES:
+            connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(SCHEMA, table), name))
+        connection.execute(b"INSERT INTO grantee VALUES (%s, %s) ON CONFLICT DO NOTHING", (root, oid))
+
+
+def revoke(connections: Connections, memory: str, role: str) -> bool:
+    """Take back what `grant` gave; return whether the role could read the memory."""
+    with connections.writing() as connection:
+        root, oid = _root_and_role(connection, connections.server, memory, role)
+        return connection.execute(b"DELETE FROM grantee WHERE root = %s AND role = %s", (root, oid)).rowcount > 0
+
+
+def forget(connections: Connections, memory: str, *, apply: bool) -> StoredMemory | None:
+    """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none."""
+    with connections.writing() as connection:
+        require_version(version_of(connection), connections.server)
+        found = next((known for known in _memories(connection) if known.name == memory), None)
+        if found is not None and apply:
+            beside = [memory, f"{memory} (being rebuilt)", f"{memory} (replaced)"]
+            deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (beside,)).rowcount
+            if not deleted:
+                raise IndexFailure(
+                    f"this database role may not delete {memory!r} on {connections.server}",
+                    hint="Only the owner of the tables may.",
+                )
+        return found
+
+
+def _root_and_role(connection: Connection, server: str, memory: str, role: str) -> tuple[int, int]:
+    require_version(version_of(connection), server)
+    row = connection.execute(b"SELECT root FROM memory WHERE name = %s", (memory,)).fetchone()
+    if row is None:
+        names = ", ".join(known.name for known in _memories(connection)) or "none"
+        raise UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")
+    found = connection.execute(b"SELECT oid FROM pg_catalog.pg_roles WHERE rolname = %s", (role,)).fetchone()
+    if found is None:
+        raise UsageError(f"{server} has no role {role!r}", hint=f"Create it: CREATE ROLE {role} LOGIN PASSWORD '…'")
+    return int(row[0]), int(found[0])

@@ -1,0 +1,49 @@
+"""The database that the settings name, for the commands that manage it."""
+
+from __future__ import annotations
+
+from memsync.index.postgres import access, migrate
+from memsync.index.postgres.connections import Connections
+from memsync.index.postgres.opening import dsn_of, name_of, open_postgres
+from memsync.settings.load import Settings
+
+
+class Database:
+    """A database, and in it the memory of the settings' root, whose name is `name`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connections = Connections(dsn_of(settings), size=1)
+        self.name = name_of(settings)
+
+    def migrate(self, to: int | None) -> list[tuple[str, str]]:
+        """Bring the tables to a version, see `migrate.migrate`."""
+        return migrate.migrate(self._connections, to)
+
+    def status(self) -> access.DatabaseStatus:
+        """Return what the database holds."""
+        return access.status(self._connections)
+
+    def claim(self, *, take_over: bool) -> str:
+        """Make this machine and folder the writer of the memory, see `PostgresIndex.claim`."""
+        index = open_postgres(self._settings)
+        try:
+            return index.claim(take_over=take_over)
+        finally:
+            index.close()
+
+    def grant(self, role: str) -> None:
+        """Let a database role read the memory."""
+        access.grant(self._connections, self.name, role)
+
+    def revoke(self, role: str) -> bool:
+        """Take back the right to read the memory; return whether the role had it."""
+        return access.revoke(self._connections, self.name, role)
+
+    def forget(self, memory: str, *, apply: bool) -> access.StoredMemory | None:
+        """Delete a memory of the database, see `access.forget`."""
+        return access.forget(self._connections, memory, apply=apply)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._connections.close()
