@@ -14,8 +14,8 @@ from memsync.errors import UsageError
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
-    from memsync.settings.load import Settings
     from memsync.index.postgres.database import Database
+    from memsync.settings.load import Settings
 
 
 @click.group()

@@ -54,7 +54,7 @@ def name_of(settings: Settings) -> str:
 
 def machine_id() -> str:
     """Return a random id of this user's account on this machine, made at its first use. Raises FilesystemError."""
-    path = os.path.join(state_folder(), "machine.id")
+    path = os.path.join(state_folder(), "machine", "id")
     for _ in range(2):
         with suppress(FileNotFoundError, UnicodeDecodeError), open(path, encoding="ascii") as stream:
             if text := stream.read(64).strip():
