@@ -43,6 +43,7 @@ HAND_WRITTEN = {
     "doctor": "memsync.cli.command_setup:doctor",
     "config": "memsync.cli.command_setup:config",
     "trust": "memsync.cli.command_setup:trust",
+    "roots": "memsync.cli.command_roots:roots",
     "start": "memsync.cli.command_daemon:start",
     "stop": "memsync.cli.command_daemon:stop",
     "restart": "memsync.cli.command_daemon:restart",
@@ -59,7 +60,7 @@ SECTIONS = {
     "Upkeep": ("prune", "duplicates", "stale", "collections", "stats", "eval"),
     "Index": ("sync", "rebuild", "verify", "status", "vectors", "doctor"),
     "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
-    "Agents and settings": ("mcp", "config", "trust", "completion"),
+    "Agents and settings": ("mcp", "roots", "config", "trust", "completion"),
 }
 SECTION_NAMES = frozenset(name for names in SECTIONS.values() for name in names)
 GROUPS = {
