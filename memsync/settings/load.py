@@ -304,6 +304,16 @@ def settings_of_root(root: _AnyPath) -> tuple[Settings, bool]:
     return settings, _find_files(None, settings.root_name, None, environ).over is not None
 
 
+def default_of(name: str) -> Any:
+    """Return a setting for work on several memory roots: from the environment or the user's own config file.
+
+    Raises ConfigError.
+    """
+    own = users_own([])
+    given = (_in_file(own) if own is not None else {}) | _in_environment(os.environ)
+    return given.get(name, _DEFAULTS[name]).value
+
+
 def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> Settings:
     """Return settings with some values replaced, each given as text; error messages begin with `where`.
 
