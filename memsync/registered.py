@@ -46,8 +46,9 @@ R = TypeVar("R")
 
 PATIENCE_SECONDS = 10.0
 """How long an answer waits for the slowest memory; the other memories answer without it."""
-EMBED_SECONDS = 5.0
-"""How long a memory waits for the vector that another one computes, before it embeds the question itself."""
+EMBED_SECONDS = 2.0
+"""How long a memory waits for the vector that another one computes, before it embeds the question itself; at most a
+quarter of its patience."""
 ALL_ROOTS = "*"
 _FILTER_OF = {"folder": "in"}
 """Parameters of `search` whose filter has another name."""
@@ -222,7 +223,8 @@ class Memories:
         query = _checked_query({**arguments, "query": typed})
         tokens = arguments.pop("tokens", None)
         arguments = {**arguments, "query": typed, "limit": query.limit}
-        question = SharedQuestion() if len(roots) > 1 and query.text and query.mode is not Mode.KEYWORD else None
+        is_shared = len(roots) > 1 and query.text and query.mode is not Mode.KEYWORD
+        question = SharedQuestion(min(EMBED_SECONDS, self._patience / 4)) if is_shared else None
 
         def ask(memory: MemoryApi, model: str) -> SearchResult:
             embedded = question.embedded(model, partial(memory.embed_question, typed)) if question else None
@@ -354,7 +356,7 @@ def _all_failed(asked: list[_Asked]) -> MemsyncError:
     failures = [(answer.name, answer.failure) for answer in asked if answer.failure is not None]
     first = failures[0][1]
     if len({(failure.message, failure.hint) for _, failure in failures}) == 1:
-        where = f"{failures[0][0]}: " if len(failures) == 1 and not isinstance(first, UsageError) else ""
+        where = "" if isinstance(first, UsageError) else f"{', '.join(name for name, _ in failures)}: "
         return type(first)(f"{where}{first.message}", hint=first.hint)
     reasons = "\n".join(f"{name}: {failure.sentences()}" for name, failure in failures)
     return type(first)("no memory could be searched", hint=reasons)
