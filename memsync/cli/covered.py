@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from memsync.cli.common import load
+from memsync.cli.entry import may_name_roots
 from memsync.cli.output import KEPT, NotServed
 from memsync.errors import NoMemoryRoot, UsageError
 from memsync.settings.roots import is_root_name
@@ -61,8 +62,8 @@ def in_question(
 def in_location(context: click.Context, given: dict[str, Any]) -> Memories | None:
     """Return the registered memory that a location `NAME:PATH…` names; None for a location in the current memory."""
     location: str = given["location"]
-    name, _, rest = location.partition(":")
-    if not (rest and is_root_name(name)):
+    name = location.partition(":")[0]
+    if not (may_name_roots("get", location) and is_root_name(name)):
         return None
     if KEPT.get():
         raise NotServed

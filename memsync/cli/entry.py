@@ -85,7 +85,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     is_served = bool(rest) and rest[0] in READING | WRITING
     if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
-    if any(_names_roots(rest[0], argument) for argument in rest):  # a daemon serves one memory
+    if any(may_name_roots(rest[0], argument) for argument in rest):  # a daemon serves one memory
         return None
     from memsync.cli.terminal import show, terminal_width, wants_colour
     from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
@@ -159,7 +159,7 @@ def _is_for_click(argument: str) -> bool:
     return is_help or argument.startswith("--generation")
 
 
-def _names_roots(command: str, argument: str) -> bool:
+def may_name_roots(command: str, argument: str) -> bool:
     """Return whether an argument may name registered memories: an option, `root:NAME`, or `NAME:PATH` for `get`."""
     if command in ("search", "context"):
         return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
