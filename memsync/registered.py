@@ -136,9 +136,7 @@ class Openers:
 
     def of(self, root: RegisteredRoot) -> MemoryOpener:
         """Return the opener of a memory."""
-        if root not in self.by_root:
-            self.by_root[root] = MemoryOpener(lambda: settings_of_root(root.path)[0])
-        return self.by_root[root]
+        return self.by_root.setdefault(root, MemoryOpener(lambda: settings_of_root(root.path)[0]))
 
     def close(self) -> None:
         """Close every memory in this process."""
