@@ -483,6 +483,15 @@ class ServedMemories:
         self.is_alone = is_alone
         self._openers = Openers.none_yet()
 
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the registered memories that a call may name; none if the list is not valid."""
+        if self.is_alone:
+            return ()
+        try:
+            return tuple(registered_roots())
+        except MemsyncError:  # the first call that names a memory says why
+            return ()
+
     @contextmanager
     def memory_for(
         self, operation: str, arguments: Mapping[str, Any], names: tuple[str, ...] = ()

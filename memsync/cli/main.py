@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 HAND_WRITTEN = {
     "search": "memsync.cli.command_search:search",
-    "get": "memsync.cli.command_several:get",
-    "context": "memsync.cli.command_several:context",
+    "get": "memsync.cli.command_get:get",
+    "context": "memsync.cli.command_context:context",
     "prune": "memsync.cli.command_composed:prune",
     "recover": "memsync.cli.command_composed:recover",
     "pref get": "memsync.cli.command_composed:pref_get",

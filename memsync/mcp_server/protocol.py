@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 from urllib.parse import quote, unquote
@@ -114,9 +114,8 @@ class _Handlers:
         return offered(read_only=self._read_only, has_own=self._memories.own is not None)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(
-            tools=[_described(tool, is_alone=self._memories.is_alone) for tool in self._tools.values()]
-        )
+        roots = await anyio.to_thread.run_sync(self._memories.names)
+        return types.ListToolsResult(tools=[_described(tool, roots) for tool in self._tools.values()])
 
     async def call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
@@ -222,13 +221,13 @@ def path_of(uri: str) -> str:
     return unquote(uri.removeprefix(SCHEME).lstrip("/"), errors="surrogateescape")
 
 
-def _described(operation: Operation[Any, Any], *, is_alone: bool) -> types.Tool:
+def _described(operation: Operation[Any, Any], roots: Sequence[str]) -> types.Tool:
     tool = tool_of(operation)
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.text,
-        input_schema=schema_of(operation, is_alone=is_alone),
+        input_schema=schema_of(operation, roots),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not operation.writes,

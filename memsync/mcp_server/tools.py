@@ -70,10 +70,10 @@ def tool_of(operation: Operation[Any, Any]) -> Tool:
     return operation.tool
 
 
-def schema_of(operation: Operation[Any, Any], *, is_alone: bool = True) -> dict[str, Any]:
+def schema_of(operation: Operation[Any, Any], roots: Sequence[str] = ()) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments; it allows no other names.
 
-    Unless the server serves only its own memory (`is_alone`), some tools can ask registered memories.
+    `roots` are the names of registered memories, which some tools can ask.
     """
     tool = tool_of(operation)
     properties = {}
@@ -81,8 +81,9 @@ def schema_of(operation: Operation[Any, Any], *, is_alone: bool = True) -> dict[
         parameter = operation.values[name]
         schema = msgspec.json.schema(parameter.annotated)
         properties[name] = {**schema, "description": tool.help.get(name, parameter.help)}
-    if not is_alone and operation.name in ASKING:
-        properties[ROOTS] = {"type": "array", "items": {"type": "string"}, "description": _ROOTS_HELP}
+    if roots and operation.name in ASKING:
+        description = f"{_ROOTS_HELP} Registered: {', '.join(roots)}."
+        properties[ROOTS] = {"type": "array", "items": {"type": "string"}, "description": description}
     needed = [name for name in tool.parameters if operation.values[name].is_needed]
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 

@@ -273,3 +273,13 @@ def test_links_lead_into_the_memory_of_the_hit(
     assert run(["search", "--mode", "keyword", "heron"]) == 0
     printed = capsys.readouterr().out
     assert f"{tmp_path}/work/store.md" in printed and f"{tmp_path}/home/pond.md" in printed
+
+
+def test_configuration_of_a_client_works_in_any_folder(memsync: Run, tmp_path: Path) -> None:
+    """Outside of every memory root it serves the registered memories, whatever folder the client starts it in."""
+    assert memsync("mcp", "install", "claude-code").stdout.splitlines()[1].endswith(" mcp --all-roots")
+    inside = memsync("mcp", "install", "claude-code", "--only-this-root", cwd=tmp_path / "home").stdout.splitlines()[1]
+    assert inside.endswith(f"--root {tmp_path / 'home'} mcp --only-this-root")
+    for arguments in (("--all-roots", "--only-this-root"), ("--http", "--only-this-root")):
+        assert memsync("mcp", "install", *arguments, cwd=tmp_path / "home").returncode == 2
+    assert memsync("mcp", "--only-this-root").returncode == 3

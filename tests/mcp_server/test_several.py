@@ -13,7 +13,7 @@ from mcp.client.client import Client
 from memsync.mcp_server.protocol import make_server
 from memsync.registered import MemoryOpener, ServedMemories
 from memsync.settings.load import load_settings
-from memsync.settings.roots import add_root
+from memsync.settings.roots import add_root, roots_path
 from tests.mcp_server.test_clients import text_of
 
 KEYWORD = {"MEMSYNC_SEARCH_MODE": "keyword", "MEMSYNC_DAEMON_USE": "false"}
@@ -111,12 +111,17 @@ def test_a_server_for_one_memory_offers_no_other(own: MemoryOpener) -> None:
 
 
 def test_tools_that_ask_have_the_parameter(own: MemoryOpener) -> None:
-    """Those that write go to the own memory only."""
-    schemas = tools_of(ServedMemories(own))
-    assert {name for name, schema in schemas.items() if "roots" in schema["properties"]} == {
-        "memory_search",
-        "memory_context",
+    """Those that write go to the own memory only. Its description names the memories, if there are any."""
+    with_roots = {
+        name: schema["properties"]["roots"]["description"]
+        for name, schema in tools_of(ServedMemories(own)).items()
+        if "roots" in schema["properties"]
     }
+    assert list(with_roots) == ["memory_search", "memory_context"]
+    assert with_roots["memory_search"].endswith("Registered: work, evil.")
+    for text in ("", "[wrong"):
+        Path(roots_path()).write_text(text)
+        assert not [name for name, schema in tools_of(ServedMemories(own)).items() if "roots" in schema["properties"]]
 
 
 def test_a_server_without_its_own_memory_answers_from_all_registered(own: MemoryOpener) -> None:
