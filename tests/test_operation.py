@@ -14,12 +14,12 @@ from msgspec import Meta
 
 from memsync.cli.main import main
 from memsync.errors import UsageError
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Preference
 from memsync.operation import OPERATIONS, Cli, Command, Operation, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
-from memsync.registered import ServedMemories
 from memsync.workspace import Workspace
 from tests.mcp_server.test_clients import Fixed
 from tests.support.daemon_fixtures import Served, own, served, short_runtime_folder

@@ -17,7 +17,7 @@ from memsync.model.text import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsync.registered import ServedMemories
+    from memsync.mcp_server.memories import ServedMemories
     from memsync.settings.load import Settings
 
 PORT = 8737
@@ -55,8 +55,9 @@ def mcp(
         raise UsageError("--port requires --http", hint="Write: memsync mcp --http --port …")
     settings = _own_settings(context, all_roots=all_roots, only_this_root=only_this_root)
     gc.disable()  # the MCP SDK makes thousands of classes, and none of them is garbage
+    from memsync.mcp_server.memories import ServedMemories
     from memsync.mcp_server.protocol import serve_stdio
-    from memsync.registered import MemoryOpener, ServedMemories
+    from memsync.registered import MemoryOpener
 
     gc.freeze()
     gc.enable()

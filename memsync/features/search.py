@@ -59,6 +59,7 @@ Generation = Annotated[
             "memsync search postgres '\"write-ahead log\"' -- -sqlite",
             'memsync search deploy kind:daily after:"2 weeks ago" tag:work',
             "memsync search --where emotion=fear --json",
+            "memsync search --all-roots which store did we choose",
         ),
     ),
     tool=Tool(

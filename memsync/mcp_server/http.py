@@ -24,8 +24,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
-from memsync.registered import ServedMemories
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import own_folder
 

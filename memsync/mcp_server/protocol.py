@@ -23,11 +23,11 @@ from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.tools import answer, arguments_of, offered, roots_of, schema_of, tool_of
 from memsync.model.text import json_line, printable, shown, visible, whole_characters
 from memsync.operation import Operation
 from memsync.ports import for_agent
-from memsync.registered import ServedMemories
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"

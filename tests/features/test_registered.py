@@ -18,9 +18,10 @@ from memsync import registered
 from memsync.client import connection, wire
 from memsync.errors import ConfigError, EmbedderError, MemsyncError, NoSuchNote, NoteError, RootError, UsageError
 from memsync.index.sqlite.index import SqliteIndex
+from memsync.mcp_server.memories import ServedMemories
 from memsync.memory import Memory
 from memsync.model.answer import EmbeddedQuestion
-from memsync.registered import Memories, MemoryOpener, ServedMemories, SharedQuestion
+from memsync.registered import Memories, MemoryOpener, SharedQuestion
 from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.settings.roots import add_root
 from tests.conftest import COUNTER, FakeEmbedder

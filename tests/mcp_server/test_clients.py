@@ -27,10 +27,11 @@ from mcp.shared.exceptions import MCPError
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.clients import CLIENTS, Target, described
 from memsync.mcp_server.http import listening, token_of
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server, path_of, uri_of
 from memsync.mcp_server.tools import offered, tool_of
 from memsync.memory import MemoryApi
-from memsync.registered import MemoryOpener, ServedMemories
+from memsync.registered import MemoryOpener
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.conftest import PROJECT

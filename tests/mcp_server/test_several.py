@@ -10,8 +10,9 @@ import anyio
 import pytest
 from mcp.client.client import Client
 
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
-from memsync.registered import MemoryOpener, ServedMemories
+from memsync.registered import MemoryOpener
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_root, roots_path
 from tests.mcp_server.test_clients import text_of

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from memsync import Memory
 from memsync.errors import MemsyncError
 from memsync.mcp_server.http import token_of
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import MemoryApi
 from memsync.model.status import DaemonStatus
 from memsync.model.vocabulary import WatcherState
-from memsync.registered import MemoryOpener, ServedMemories
+from memsync.registered import MemoryOpener
 from memsync.settings.load import DEFAULT_KINDS, Settings, load_settings
 from tests.conftest import COUNTER
 from tests.mcp_server.test_clients import Fixed, talk, text_of
