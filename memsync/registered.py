@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar
@@ -123,24 +122,19 @@ class _Asked(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class Openers:
     """The openers of registered memories, kept as long as a process asks them; each is made at its first use."""
 
-    by_root: dict[RegisteredRoot, MemoryOpener]
-
-    @classmethod
-    def none_yet(cls) -> Self:
-        """Return an empty collection."""
-        return cls({})
+    def __init__(self) -> None:
+        self._by_root: dict[RegisteredRoot, MemoryOpener] = {}
 
     def of(self, root: RegisteredRoot) -> MemoryOpener:
         """Return the opener of a memory."""
-        return self.by_root.setdefault(root, MemoryOpener(lambda: settings_of_root(root.path)[0]))
+        return self._by_root.setdefault(root, MemoryOpener(lambda: settings_of_root(root.path)[0]))
 
     def close(self) -> None:
         """Close every memory in this process."""
-        for opener in self.by_root.values():
+        for opener in list(self._by_root.values()):
             opener.close()
 
 
@@ -167,11 +161,11 @@ class Memories:
         openers: Openers | None = None,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """Take the entries of the list. `openers` stay open if the caller gives them; `patience` is in seconds."""
+        """Take the entries of the list. With `openers` nothing is closed here; `patience` is in seconds."""
         self.roots = roots
         self._own = own
         self._is_shared = openers is not None
-        self._openers = openers or Openers.none_yet()
+        self._openers = openers or Openers()
         self._patience = patience
 
     @classmethod
@@ -184,8 +178,11 @@ class Memories:
 
     def close(self) -> None:
         """Release everything."""
-        if not self._is_shared:
-            self._openers.close()
+        if self._is_shared:
+            return
+        self._openers.close()
+        if self._own is not None:
+            self._own.close()
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ class ServedMemories:
     def __init__(self, own: MemoryOpener | None, *, is_alone: bool = False) -> None:
         self.own = own
         self.is_alone = is_alone
-        self._openers = Openers.none_yet()
+        self._openers = Openers()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the registered memories that a call may name; none if the list is not valid."""
