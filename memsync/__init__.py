@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from memsync.model.status import Status as Status
     from memsync.model.status import SyncReport as SyncReport
     from memsync.model.written import Written as Written
+    from memsync.registered import Memories as Memories
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Memory": "memsync.memory",
+    "Memories": "memsync.registered",
     "MemsyncError": "memsync.errors",
     "Excerpt": "memsync.model.answer",
     "Hit": "memsync.model.answer",

@@ -3,6 +3,7 @@
     MemsyncError                    10
     ├── UsageError                   2   the request itself is wrong: a filter, a mode, a location
     ├── ConfigError                  3   config.toml or MEMSYNC_* cannot be used as written
+    │   └── NoMemoryRoot             3   nothing names a memory root, and no config.toml is found
     ├── RootError                    4   the memory root is missing, unreadable or not the one indexed
     ├── NoteError                    5   a note cannot be read: absent, outside the root, not a regular file
     │   ├── NoteTooLarge             5   it is larger than a note may be
@@ -71,6 +72,10 @@ class ConfigError(MemsyncError):
     """A setting is unknown, has the wrong type or is not allowed in its place."""
 
     exit_code = 3
+
+
+class NoMemoryRoot(ConfigError):
+    """No option, setting or config file names a memory root."""
 
 
 class RootError(MemsyncError):

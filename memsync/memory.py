@@ -34,6 +34,7 @@ class MemoryApi(ABC):
 
     search = Lazy(lambda: features.search.search)
     get = Lazy(lambda: features.search.get)
+    embed_question = Lazy(lambda: features.search.embed_question)
     sync = Lazy(lambda: features.indexing.sync)
     status = Lazy(lambda: features.indexing.status)
     log = Lazy(lambda: features.log.log)

@@ -169,8 +169,13 @@ class Parameter(NamedTuple):
         kind = self.value_type
         if kind in (int, float):
             return f"{'a whole number' if kind is int else 'a number'} {self.bounds}".rstrip()
-        default = "a list of texts" if get_origin(kind) is tuple else "an object"
+        default = f"a list of {self.items}" if get_origin(kind) is tuple else "an object"
         return {bool: "true or false", str: "text"}.get(kind, default)
+
+    @property
+    def items(self) -> str:
+        """What a list has, in a word."""
+        return {str: "texts", float: "numbers"}.get(get_args(self.value_type)[0], "objects")
 
 
 class Runs(Protocol):

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from memsync.cli.main import main
 from memsync.errors import UsageError
+from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
 from memsync.model.written import Preference
@@ -92,7 +93,7 @@ def test_a_bound_is_the_same_everywhere(
         assert peer.ask("shout", **arguments)["error"]["message"] == said
 
     async def call() -> Any:
-        async with Client(make_server(Fixed(own), read_only=False)) as client:
+        async with Client(make_server(ServedMemories(Fixed(own)), read_only=False)) as client:
             return await client.call_tool("memory_shout", arguments)
 
     if "times" in arguments:
@@ -150,7 +151,7 @@ def test_it_is_a_tool_with_only_the_parameters_that_a_model_may_set(shout: Any, 
     """The schema has the bounds of the declaration."""
 
     async def talk() -> None:
-        async with Client(make_server(Fixed(memory), read_only=True)) as client:
+        async with Client(make_server(ServedMemories(Fixed(memory)), read_only=True)) as client:
             (tool,) = [one for one in (await client.list_tools()).tools if one.name == "memory_shout"]
             assert tool.input_schema["properties"] == {
                 "word": {"type": "string", "description": "What to shout."},

@@ -58,7 +58,7 @@ def _kind(parameter: Parameter) -> str:
     kind, low, high = parameter.value_type, parameter.meta.ge, parameter.meta.le
     names = {str: "text", bool: "true or false", int: "whole number", float: "number"}
     if kind not in names:
-        return "list of texts" if get_origin(kind) is tuple else "object"
+        return f"list of {parameter.items}" if get_origin(kind) is tuple else "object"
     bounds = [f"from {low:,}"] if low is not None else []
     bounds += [f"to {high:,}"] if high is not None and high < 2**53 else []
     return " ".join([names[kind], *bounds])
@@ -106,7 +106,7 @@ def _classes(kinds: Iterable[Any]) -> list[type]:
         waiting += get_args(kind)
         if isinstance(kind, type) and issubclass(kind, Struct) and kind not in classes:
             classes[kind] = None
-            waiting += [hint for name, hint in get_type_hints(kind).items() if name != "computed"]
+            waiting += [hint for name, hint in get_type_hints(kind).items() if name not in ("computed", "optional")]
     return list(classes)
 
 

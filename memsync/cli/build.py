@@ -20,12 +20,12 @@ from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
 from memsync.notes.rules import THREADS_FOLDER
-from memsync.operation import OPERATIONS, Command, Operation, Parameter
+from memsync.operation import OPERATIONS, Command, Operation, Parameter, Runs
 from memsync.ports import no_progress
 from memsync.settings.load import load_settings
 
 if TYPE_CHECKING:
-    from memsync.memory import MemoryApi
+    from memsync.registered import Memories
 
 _LAST_LINE_END = re.compile(r"(?:\r\n|\n|\r)\Z")
 _PLAIN_NAME = re.compile(r"\w[\w.-]*")
@@ -36,14 +36,27 @@ MAX_SERVED_CHARS = 100_000
 """Longer texts are written by this process. JSON takes up to six bytes a character, and a request a million bytes."""
 
 
-def command_of(operation: Operation[Any, Any], offered: Command) -> click.Command:
-    """Return the click command that runs an operation."""
+def command_of(
+    operation: Operation[Any, Any],
+    offered: Command,
+    covered: Callable[[click.Context, dict[str, Any]], Memories | None] = lambda *_: None,
+    *,
+    without: Iterable[str] = (),
+    options: Callable[[Callable[..., None]], Callable[..., None]] = lambda callback: callback,
+) -> click.Command:
+    """Return the click command that runs an operation.
+
+    `covered`, given the context and the arguments, returns the registered memories to run it on, or None for the
+    current memory. It may change the arguments. `options` adds options to the command, and it has no option for the
+    parameters in `without`.
+    """
 
     def callback(context: click.Context, /, as_json: bool, **given: Any) -> None:
-        arguments = {**arguments_of(context, operation, given), **offered.fixed}
+        memories = covered(context, given)
+        arguments = {**arguments_of(context, operation, given, is_here=memories is None), **offered.fixed}
         is_here = offered.runs_here or operation.is_local or _is_long(arguments)
         try:
-            with (opened_here if is_here else opened)(context) as memory:
+            with memories or (opened_here if is_here else opened)(context) as memory:
                 result = run_on(memory, operation, arguments)
         except NoSuchNote as error:
             # Name the note as it was typed, if its path was made of that.
@@ -66,7 +79,11 @@ def command_of(operation: Operation[Any, Any], offered: Command) -> click.Comman
         name=offered.path.rpartition(" ")[2],
         help=help_of(operation, offered),
         context_settings=FREE_TEXT if takes_text else {},
-    )(with_parameters(operation, json_option(click.pass_context(callback)), without=offered.fixed))
+    )(
+        with_parameters(
+            operation, options(json_option(click.pass_context(callback))), without=(*offered.fixed, *without)
+        )
+    )
 
 
 def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Command]]:
@@ -78,7 +95,7 @@ def offered(first_word: str = "") -> dict[str, tuple[Operation[Any, Any], Comman
     return {command.path: (operation, command) for operation in OPERATIONS.values() for command in operation.commands}
 
 
-def run_on(memory: MemoryApi, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
+def run_on(memory: Runs, operation: Operation[Any, Any], arguments: dict[str, Any]) -> Any:
     """Run an operation on an open memory, with progress on stderr; return the result."""
     if "on_wait" in operation.parameters:
         arguments["on_wait"] = say_waiting
@@ -203,8 +220,13 @@ class _Number(click.ParamType[Any]):
 # ----------------------------------------------------------------------------------------------- arguments
 
 
-def arguments_of(context: click.Context, operation: Operation[Any, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of an operation that a command line gives, without those that it leaves out."""
+def arguments_of(
+    context: click.Context, operation: Operation[Any, Any], given: Mapping[str, Any], *, is_here: bool = True
+) -> dict[str, Any]:
+    """Return the arguments of an operation that a command line gives, without those that it leaves out.
+
+    Paths are converted if the operation runs on the current memory (`is_here`).
+    """
     arguments: dict[str, Any] = {}
     for name, parameter in operation.values.items():
         value = given.get(name)
@@ -218,7 +240,7 @@ def arguments_of(context: click.Context, operation: Operation[Any, Any], given: 
             value = dict(map(_pair, value or ()))
         if value is None or value is False or value in ((), {}):  # 0 is a value
             continue
-        if parameter.cli.names and value:  # paths, which become relative to the memory root
+        if is_here and parameter.cli.names and value:  # paths, which become relative to the memory root
             convert = getattr(here(context), parameter.cli.names)
             value = tuple(map(convert, value)) if isinstance(value, tuple) else convert(value)
         if operation.writes and isinstance(value, str):

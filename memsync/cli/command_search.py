@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,7 +14,8 @@ import click
 from msgspec.structs import asdict
 
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
-from memsync.cli.common import here, json_option, load, long_output, opened
+from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
+from memsync.cli.covered import in_question, roots_options
 from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, remark, say, say_as_it_is, say_json
 from memsync.errors import ConfigError, NoteError
 from memsync.features.search import search as operation
@@ -24,9 +25,11 @@ from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
 from memsync.model.text import printable, visible
+from memsync.model.vocabulary import in_root
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
+    from memsync.registered import Memories
 
 NOT_KNOWN_YET_EXIT_CODE = 13
 EDITORS = {
@@ -44,13 +47,13 @@ _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 
 
 class _Layout(NamedTuple):
-    """How to show hits. `link` is the URL of a place in a note, with {path} and {line}; empty: no links."""
+    """How to show hits. `links` have the URL of a place in a note of each memory, with {path} and {line}."""
 
     full: bool
     explain: bool
     fresh: str
     colour: bool
-    link: str
+    links: Mapping[str, str]
 
     def styled(self, text: str, style: str) -> str:
         """Return text in a style of _STYLES, if there are colours."""
@@ -99,7 +102,7 @@ def _hit(hit: Hit, layout: _Layout) -> None:
     heading = " › ".join(hit.heading_path) or hit.title
     details = " · ".join(filter(None, (heading, hit.role, hit.date[:16].replace("T", " "))))
     place = f"{layout.styled(printable(path), 'cyan')}:{layout.styled(lines, 'green')}"
-    place = linked(place, layout.link, hit.path, hit.start_line)
+    place = linked(place, layout.links.get(hit.root, ""), hit.path, hit.start_line)
     say_as_it_is(f"{place}  {layout.styled(f'{printable(details)} · {hit.score:.2f}', 'dim')}")
     if layout.full:
         say(hit.text)
@@ -154,6 +157,7 @@ def _span(time: TimeHint) -> str:
     metavar="N",
     help="With each hit in a thread, print N messages before and after it.",
 )
+@roots_options
 @json_option
 @click.pass_context
 def _search(
@@ -164,18 +168,22 @@ def _search(
     explain: bool,
     neighbour_count: int | None,
     as_json: bool,
+    roots: tuple[str, ...],
+    all_roots: bool,
     **given: Any,
 ) -> None:
-    arguments = arguments_of(context, operation, given)
     text = " ".join(_requoted(word, alone=len(words) == 1) for word in words)
-    arguments["query"] = here(context).words(text) if "in:" in text else text
-    with opened(context) as memory:
+    memories, text = in_question(context, roots, text, is_all=all_roots)
+    arguments = arguments_of(context, operation, given, is_here=memories is None)
+    arguments["query"] = here(context).words(text) if "in:" in text and memories is None else text
+    with memories or opened(context) as memory:
         result = run_on(memory, operation, arguments)
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
     if as_json:
         say_json(_document(result, around, explain=explain))
     else:
-        layout = _Layout(full, explain, arguments.get("fresh", "strict"), has_colour(), _link_template(context))
+        links = _link_templates(context, memories)
+        layout = _Layout(full, explain, arguments.get("fresh", "strict"), has_colour(), links)
         with long_output(context):
             _show_hits(result, layout, around)
     code = _exit_code(result, arguments.get("generation", 0))
@@ -184,7 +192,7 @@ def _search(
 
 
 search = click.command("search", help=help_of(operation, _OFFERED))(
-    with_parameters(operation, _search, without=("query",))
+    with_parameters(operation, _search, without=("query", "vector", "space"))
 )
 
 
@@ -193,6 +201,8 @@ def _document(result: SearchResult, around: Sequence[Neighbours | None], *, expl
     for hit, neighbours in zip(document["hits"], around, strict=False):
         if neighbours is not None:
             hit["context"] = to_json(neighbours)
+    if not result.roots:
+        del document["model"]
     if not explain:
         del document["explain"]
         for hit in document["hits"]:
@@ -208,12 +218,12 @@ def _exit_code(result: SearchResult, generation: int) -> int:
     return NO_EXIT_CODE if is_known else NOT_KNOWN_YET_EXIT_CODE
 
 
-def _around(memory: MemoryApi, hit: Hit, count: int) -> Neighbours | None:
+def _around(memory: MemoryApi | Memories, hit: Hit, count: int) -> Neighbours | None:
     """Return `count` messages before and after a hit in a thread; None for any other hit."""
     if hit.kind != "thread":
         return None
     try:
-        return memory.neighbours(hit.path, hit.start_line, end_line=hit.end_line, count=count)
+        return memory.neighbours(in_root(hit.root, hit.path), hit.start_line, end_line=hit.end_line, count=count)
     except NoteError:  # it has just been removed
         return None
 
@@ -233,13 +243,15 @@ def _requoted(word: str, *, alone: bool) -> str:
 # --------------------------------------------------------------------------------------------------- links
 
 
-def _link_template(context: click.Context) -> str:
-    """Return the URL of a place in a note, with {path} and {line}; empty where no links are printed."""
+def _link_templates(context: click.Context, memories: Memories | None) -> dict[str, str]:
+    """Return the URL of a place in a note of each memory, with {path} and {line}; none where no links are printed."""
     if not (is_terminal() and has_colour()):
-        return ""
-    settings = load(context)
-    template = template_of(context.obj.open_with or settings["cli.open_with"])
-    return template.replace("{path}", f"{quote(os.fsencode(settings.root_name))}/{{path}}")
+        return {}
+    template = template_of(context.obj.open_with or setting_of(context, "cli.open_with"))
+    folders = {"": load(context).root_name} if memories is None else memories.folders()
+    return {
+        name: template.replace("{path}", f"{quote(os.fsencode(folder))}/{{path}}") for name, folder in folders.items()
+    }
 
 
 def template_of(open_with: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from memsync.cli.output import is_terminal, paged, remark
-from memsync.errors import MemsyncError
+from memsync.errors import MemsyncError, NoMemoryRoot
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
@@ -76,6 +76,16 @@ def here(context: click.Context) -> Here:
     from memsync.cli.here import Here
 
     return Here(load(context).root_name, context.obj.folder)
+
+
+def setting_of(context: click.Context, name: str) -> Any:
+    """Return a setting of the memory root, or outside of one the user's own."""
+    from memsync.settings.load import default_of
+
+    try:
+        return load(context)[name]
+    except NoMemoryRoot:
+        return default_of(name)
 
 
 @contextmanager
@@ -151,7 +161,7 @@ def opened_here(context: click.Context, settings: Settings | None = None) -> Mem
 
 def long_output(context: click.Context) -> AbstractContextManager[None]:
     """Show what a block prints in a pager if it is longer than the terminal and the settings allow a pager."""
-    return paged() if is_terminal() and load(context)["cli.pager"] else nullcontext()
+    return paged() if is_terminal() and setting_of(context, "cli.pager") else nullcontext()
 
 
 @contextmanager

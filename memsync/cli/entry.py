@@ -85,6 +85,8 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     is_served = bool(rest) and rest[0] in READING | WRITING
     if not is_served or "_MEMSYNC_COMPLETE" in os.environ or any(map(_is_for_click, rest)):
         return None
+    if any(may_name_roots(rest[0], argument) for argument in rest):  # a daemon serves one memory
+        return None
     from memsync.cli.terminal import show, terminal_width, wants_colour
     from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
     from memsync.settings.load import load_settings
@@ -155,6 +157,15 @@ def _is_for_click(argument: str) -> bool:
         return True
     is_help = argument == "--help" or (argument[:1] == "-" and argument[1:].isalpha() and argument[-1] == "h")
     return is_help or argument.startswith("--generation")
+
+
+def may_name_roots(command: str, argument: str) -> bool:
+    """Return whether an argument may name registered memories: an option, `root:NAME`, or `NAME:PATH` for `get`."""
+    if command in ("search", "context"):
+        return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
+    name, _, rest = argument.partition(":")
+    has_lines = rest.replace("-", "").replace(":", "").isdigit()
+    return command == "get" and bool(rest) and not has_lines and name.replace("-", "").replace("_", "").isalnum()
 
 
 def looks_like_option(argument: str) -> bool:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 HAND_WRITTEN = {
     "search": "memsync.cli.command_search:search",
+    "get": "memsync.cli.command_get:get",
+    "context": "memsync.cli.command_context:context",
     "prune": "memsync.cli.command_composed:prune",
     "recover": "memsync.cli.command_composed:recover",
     "pref get": "memsync.cli.command_composed:pref_get",
@@ -44,6 +46,7 @@ HAND_WRITTEN = {
     "doctor": "memsync.cli.command_setup:doctor",
     "config": "memsync.cli.command_setup:config",
     "trust": "memsync.cli.command_setup:trust",
+    "roots": "memsync.cli.command_roots:roots",
     "start": "memsync.cli.command_daemon:start",
     "stop": "memsync.cli.command_daemon:stop",
     "restart": "memsync.cli.command_daemon:restart",
@@ -60,7 +63,7 @@ SECTIONS = {
     "Upkeep": ("prune", "duplicates", "stale", "collections", "stats", "eval"),
     "Index": ("sync", "rebuild", "verify", "status", "vectors", "index", "doctor"),
     "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
-    "Agents and settings": ("mcp", "config", "trust", "completion"),
+    "Agents and settings": ("mcp", "roots", "config", "trust", "completion"),
 }
 SECTION_NAMES = frozenset(name for names in SECTIONS.values() for name in names)
 GROUPS = {

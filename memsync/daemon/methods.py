@@ -125,7 +125,7 @@ def takes_long(name: str, params: Mapping[str, Any]) -> bool:
     """Return whether a method may take minutes; it then runs on its own thread and delays no other request."""
     if name == "search":
         return "generation" in params
-    return name == "wait" or (name not in DAEMON_METHODS and name not in ("get", "status"))
+    return name == "wait" or (name not in DAEMON_METHODS and name not in ("get", "status", "embed_question"))
 
 
 def freshness_of(engine: Engine) -> dict[str, Any] | None:

@@ -169,7 +169,7 @@ class Server:
             return peer.is_gone or self._stopping or self.engine is not engine
 
         request = Request(self.daemon, engine, method, params, notify, is_over)
-        long, quick = takes_long(method, params), method in ("search", "command")
+        long, quick = takes_long(method, params), method in ("search", "embed_question", "command")
         pool = self._long if long else self._quick if quick else self._cheap
         return await self._loop.run_in_executor(pool, request.result)
 

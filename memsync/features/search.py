@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from memsync.model.answer import Excerpt, SearchResult
+from memsync.model.answer import EmbeddedQuestion, Excerpt, SearchResult
 from memsync.model.vocabulary import Fresh, Mode
 from memsync.operation import Cli, Command, Tool, one_of, operation
 from memsync.search.excerpt import read_excerpt
@@ -59,6 +59,7 @@ Generation = Annotated[
             "memsync search postgres '\"write-ahead log\"' -- -sqlite",
             'memsync search deploy kind:daily after:"2 weeks ago" tag:work',
             "memsync search --where emotion=fear --json",
+            "memsync search --all-roots which store did we choose",
         ),
     ),
     tool=Tool(
@@ -104,6 +105,12 @@ def search(
         Cli(metavar="KEY=VALUE"),
     ] = (),
     archived: Annotated[bool, Meta(description="Search archived notes too.")] = False,
+    vector: Annotated[
+        tuple[float, ...], Meta(description="The question's vector, from embed_question of another memory.")
+    ] = (),
+    space: Annotated[
+        str, Meta(description="The embedding space of `vector`; another memory's vector is ignored.")
+    ] = "",
 ) -> SearchResult:
     """Find what the notes say about WORDS, by meaning and by word.
 
@@ -119,7 +126,22 @@ def search(
     pairs = [(name, value) for name, values in options.items() for value in values]
     parsed = memory.parse(query, limit=limit, mode=mode, filter_pairs=pairs, tokens=tokens)
     parsed = replace(parsed, min_score=min_score, rerank=rerank)
-    return memory.fresh_search.answer(parsed, tokens=tokens, fresh=Fresh(fresh), generation=generation)
+    embedded = EmbeddedQuestion(space, vector) if vector else None
+    return memory.fresh_search.answer(
+        parsed, tokens=tokens, fresh=Fresh(fresh), generation=generation, embedded=embedded
+    )
+
+
+@operation()
+def embed_question(
+    memory: Workspace,
+    query: Annotated[str, Meta(description="What to look for; filters in it are left out.")],
+) -> EmbeddedQuestion:
+    """Embed a query as `search` does, so that other memories with the same model need not.
+
+    Raises UsageError, and EmbedderError if the model fails or nothing is embedded yet.
+    """
+    return memory.fresh_search.embed(memory.parse(query))
 
 
 @operation(

@@ -24,7 +24,8 @@ from mcp.server.transport_security import TransportSecuritySettings
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memsync.errors import FilesystemError, UsageError
-from memsync.mcp_server.protocol import MemoryOpener, make_server
+from memsync.mcp_server.memories import ServedMemories
+from memsync.mcp_server.protocol import make_server
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import own_folder
 
@@ -97,11 +98,11 @@ def listening(port: int) -> socket.socket:
     return bound
 
 
-def serve_http(opener: MemoryOpener, bound: socket.socket, token: str, *, read_only: bool) -> None:
+def serve_http(memories: ServedMemories, bound: socket.socket, token: str, *, read_only: bool) -> None:
     """Serve clients on a socket until SIGINT or SIGTERM."""
     port = bound.getsockname()[1]
     names = [f"{name}:{port}" for name in (HOST, "localhost")]
-    app = make_server(opener, read_only=read_only).streamable_http_app(
+    app = make_server(memories, read_only=read_only).streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,

@@ -8,11 +8,9 @@ import logging
 import os
 import re
 import sys
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote, unquote
 
 import anyio
@@ -24,17 +22,12 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from memsync import __version__
-from memsync.client.wire import settings_digest
-from memsync.errors import DaemonUnavailable, MemsyncError, NoSuchNote, NoteError, UsageError
-from memsync.mcp_server.tools import answer, arguments_of, offered, schema_of, tool_of
+from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.mcp_server.memories import ServedMemories
+from memsync.mcp_server.tools import answer, arguments_of, offered, roots_of, schema_of, tool_of
 from memsync.model.text import json_line, printable, shown, visible, whole_characters
 from memsync.operation import Operation
 from memsync.ports import for_agent
-from memsync.settings.load import Settings
-from memsync.wiring import connect_daemon, connect_here
-
-if TYPE_CHECKING:
-    from memsync.memory import Memory, MemoryApi
 
 SCHEME = "memory://"
 MARKDOWN = "text/markdown"
@@ -48,60 +41,10 @@ INSTRUCTIONS = (
 Context = ServerRequestContext[Any]
 
 
-class MemoryOpener:
-    """Opens a memory for each call, since the daemon and config.toml may change while a client stays connected.
-
-    It is the daemon's memory if one serves this root now, otherwise one in this process, which answers one call at a
-    time. `load` returns the current settings.
-    """
-
-    def __init__(self, load: Callable[[], Settings]) -> None:
-        self._load = load
-        self._lock = threading.Lock()
-        self._here: Memory | None = None
-        self._settings = ""
-
-    @contextmanager
-    def memory(self) -> Iterator[MemoryApi]:
-        """Yield the memory for one call. Raises MemsyncError."""
-        settings = self._load()
-        if settings["daemon.use"]:
-            try:
-                remote = connect_daemon(settings)
-            except DaemonUnavailable:
-                pass
-            else:
-                self.close()  # the daemon has the model, so this process no longer needs one
-                with remote:
-                    yield remote
-                return
-        with self._lock:
-            yield self._opened(settings)
-
-    def _opened(self, settings: Settings) -> Memory:
-        digest = settings_digest(settings)
-        if self._here is None or digest != self._settings:
-            if self._here is not None:
-                self._here.close()
-                self._here = None  # otherwise the next call would use it if the new one cannot be opened
-            self._here, self._settings = connect_here(settings), digest
-        return self._here
-
-    def close(self) -> None:
-        """Close the memory in this process, unless a call is using it."""
-        if self._here is not None and self._lock.acquire(blocking=False):
-            try:
-                if self._here is not None:
-                    self._here.close()
-                    self._here = None
-            finally:
-                self._lock.release()
-
-
-def make_server(opener: MemoryOpener, *, read_only: bool) -> Server[Any]:
-    """Return a server for one memory root; with `read_only` it offers no tool that writes."""
+def make_server(memories: ServedMemories, *, read_only: bool) -> Server[Any]:
+    """Return a server for these memories; with `read_only` it offers no tool that writes."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its warnings may quote a note or a question
-    handlers = _Handlers(opener, read_only=read_only)
+    handlers = _Handlers(memories, read_only=read_only)
     return Server(
         "memsync",
         version=__version__,
@@ -115,9 +58,9 @@ def make_server(opener: MemoryOpener, *, read_only: bool) -> Server[Any]:
     )
 
 
-async def serve_stdio(opener: MemoryOpener, *, read_only: bool) -> None:
+async def serve_stdio(memories: ServedMemories, *, read_only: bool) -> None:
     """Serve one client on stdin and stdout until its input ends."""
-    server = make_server(opener, read_only=read_only)
+    server = make_server(memories, read_only=read_only)
     lines = cast("anyio.AsyncFile[str]", _SoundLines())
     answers = cast("anyio.AsyncFile[str]", _PlainLines())
     async with stdio_server(stdin=lines, stdout=answers) as (incoming, outgoing):
@@ -161,17 +104,18 @@ def _sound_line(line: str) -> str:
 class _Handlers:
     """Answers requests. Memories run on other threads, so that a slow call delays no other."""
 
-    def __init__(self, opener: MemoryOpener, *, read_only: bool) -> None:
-        self._opener = opener
+    def __init__(self, memories: ServedMemories, *, read_only: bool) -> None:
+        self._memories = memories
         self._read_only = read_only
 
     @cached_property
     def _tools(self) -> Mapping[str, Operation[Any, Any]]:
         """The tools by name. The server answers the client's first request without the features that they come from."""
-        return offered(read_only=self._read_only)
+        return offered(read_only=self._read_only, has_own=self._memories.own is not None)
 
     async def list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
+        roots = await anyio.to_thread.run_sync(self._memories.names)
+        return types.ListToolsResult(tools=[_described(tool, roots) for tool in self._tools.values()])
 
     async def call_tool(self, _: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
@@ -179,8 +123,10 @@ class _Handlers:
             known = ", ".join(self._tools)
             raise MCPError(types.INVALID_PARAMS, printable(f"there is no tool {params.name!r}; the tools are {known}"))
         try:
-            arguments = arguments_of(tool, dict(params.arguments or {}))
-            result = await self._ask(lambda memory: answer(memory, tool, arguments))
+            given = dict(params.arguments or {})
+            names = () if self._memories.is_alone else roots_of(tool, given)
+            arguments = arguments_of(tool, given)
+            result = await self._ask(lambda memory: answer(memory, tool, arguments), tool.name, arguments, names)
         except MemsyncError as error:
             return _failed(error.sentences())
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
@@ -194,6 +140,8 @@ class _Handlers:
     async def list_resources(
         self, _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        if self._memories.own is None:  # a list of all notes of all memories would be of no use: search finds them
+            return types.ListResourcesResult(resources=[])
         after = unquote((params.cursor if params else None) or "", errors="surrogateescape")
         try:
             all_notes = await self._ask(lambda memory: memory.notes())
@@ -231,7 +179,7 @@ class _Handlers:
         """Return a note's text as its file is now; empty if the note does not exist."""
         path = path_of(params.uri)
         try:
-            text = (await self._ask(lambda memory: memory.get(path))).text
+            text = (await self._ask(lambda memory: memory.get(path), "get", {"location": path})).text
         except NoSuchNote:
             text = ""
         except (NoteError, UsageError) as error:
@@ -241,9 +189,17 @@ class _Handlers:
         contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=visible(text))
         return types.ReadResourceResult(contents=[contents])
 
-    async def _ask(self, question: Callable[[Any], Any]) -> Any:
+    async def _ask(
+        self,
+        question: Callable[[Any], Any],
+        operation: str = "",
+        arguments: Mapping[str, Any] | None = None,
+        names: tuple[str, ...] = (),
+    ) -> Any:
+        """Ask the memories that an operation with these arguments is for; `names` are those of registered ones."""
+
         def ask() -> Any:
-            with self._opener.memory() as memory, for_agent():
+            with self._memories.memory_for(operation, arguments or {}, names) as memory, for_agent():
                 return question(memory)
 
         return await anyio.to_thread.run_sync(ask)
@@ -265,13 +221,13 @@ def path_of(uri: str) -> str:
     return unquote(uri.removeprefix(SCHEME).lstrip("/"), errors="surrogateescape")
 
 
-def _described(operation: Operation[Any, Any]) -> types.Tool:
+def _described(operation: Operation[Any, Any], roots: Sequence[str]) -> types.Tool:
     tool = tool_of(operation)
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.text,
-        input_schema=schema_of(operation),
+        input_schema=schema_of(operation, roots),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not operation.writes,

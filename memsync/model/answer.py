@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from memsync.model.filters import Filters
 from memsync.model.query import TimeHint
-from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState, citation
+from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState, citation, in_root
 
 
 class Rank(Struct, frozen=True):
@@ -25,10 +25,12 @@ class Hit(Struct, frozen=True):
     `score` is from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
     cross-encoder if it read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
     the matched words; `highlights` are (start, end) offsets into the snippet. `parts` are the summands of the score
-    that hits are ordered by (docs/search.md).
+    that hits are ordered by (docs/search.md). `root` is the name of the registered memory that it is from, empty in the
+    answer of one memory.
     """
 
     computed: ClassVar = ("citation",)
+    optional: ClassVar = ("root",)
 
     path: NotePath
     start_line: int
@@ -46,11 +48,12 @@ class Hit(Struct, frozen=True):
     score: float
     ranks: Mapping[str, Rank]
     parts: Mapping[str, float] = field(default_factory=dict)
+    root: str = ""
 
     @property
     def citation(self) -> str:
-        """`path:line` or `path:first-last`."""
-        return citation(self.path, self.start_line, self.end_line)
+        """`path:line` or `path:first-last`; `NAME:path:line` for the hit of a registered memory."""
+        return in_root(self.root, citation(self.path, self.start_line, self.end_line))
 
 
 class Freshness(Struct, frozen=True):
@@ -85,21 +88,56 @@ class Explanation(Struct, frozen=True):
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
+class RootAnswer(Struct, frozen=True):
+    """What one memory contributed to an answer of several.
+
+    `hits`: how many of the answer's hits are from it. `model`: the embedding space that it searched, empty if it
+    searched by words alone. `error`: why it gave no answer, otherwise empty.
+    """
+
+    name: str
+    hits: int
+    milliseconds: float
+    model: str = ""
+    error: str = ""
+
+
 class SearchResult(Struct, frozen=True):
-    """The hits, the mode that was actually used, how fresh the answer is, and warnings for the caller."""
+    """The hits, the mode that was actually used, how fresh the answer is, and warnings for the caller.
+
+    `model` is the embedding space that the scores are from, empty if the search was by words alone or if several
+    memories use different ones. `roots` has an entry for each memory of an answer of several, and is empty otherwise.
+    """
+
+    optional: ClassVar = ("roots",)
 
     hits: tuple[Hit, ...]
     mode: Mode
     freshness: Freshness
     warnings: tuple[str, ...] = ()
     explain: Explanation = Explanation(Filters())
+    model: str = ""
+    roots: tuple[RootAnswer, ...] = ()
+
+
+class EmbeddedQuestion(Struct, frozen=True):
+    """The vector of a question: floats of unit length in the embedding space of the name `space`."""
+
+    space: str
+    vector: tuple[float, ...]
 
 
 class Excerpt(Struct, frozen=True):
-    """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines."""
+    """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines.
+
+    `root` is the name of the registered memory that it is from, empty in the answer of one memory.
+    """
+
+    optional: ClassVar = ("root",)
 
     path: NotePath
     start_line: int
     end_line: int
     line_count: int
     text: str
+    root: str = ""

@@ -37,7 +37,7 @@ class Filter(NamedTuple):
     """A filter as it is typed, `name:value`: an example of a value, and what a value sets.
 
     `field` of Filters gets what `read` makes of the value, after the values that it has. Without `read` the parser of
-    queries sets it: days are relative to now, and `is` has one value.
+    queries sets it: days are relative to now, `is` has one value, and `root` chooses memories before any is searched.
     """
 
     example: str
@@ -76,6 +76,7 @@ FILTERS = {
     "before": Filter("yesterday"),
     "where": Filter("emotion=fear", "where", parse_pair),
     "is": Filter("archived"),
+    "root": Filter("work"),
 }
 FILTER_ALIASES = {
     "since": "after", "from": "after", "newer": "after", "date": "after", "created": "after", "modified": "after",

@@ -15,6 +15,11 @@ def citation(path: str, start_line: int, end_line: int) -> str:
     return f"{path}:{start_line}" if start_line == end_line else f"{path}:{start_line}-{end_line}"
 
 
+def in_root(root: str, citation: str) -> str:
+    """Return a citation, or a path, with the name of the registered memory that it is from; an empty name adds none."""
+    return f"{root}:{citation}" if root else citation
+
+
 Scalar = str | int | float | bool | None
 JsonValue = Scalar | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 

@@ -10,12 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel
-from memsync.model.answer import Freshness, SearchResult
-from memsync.model.query import Query
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, UsageError
+from memsync.model.answer import EmbeddedQuestion, Freshness, SearchResult
+from memsync.model.query import EmbeddingSpace, Query
 from memsync.model.status import Failure
 from memsync.model.text import still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
@@ -30,6 +31,9 @@ from memsync.sync.indexer import TextReport
 from memsync.sync.plan import read_failures
 from memsync.sync.syncer import Syncer
 
+if TYPE_CHECKING:
+    from memsync.ports import Vector
+
 LEAVE_TO_BACKGROUND = 64
 """A search leaves more changed files than this to the daemon's background sync."""
 BACKLOG_SECONDS = 0.5
@@ -39,6 +43,8 @@ MAX_COMPARISONS = 3
 GENERATION_POLL_SECONDS = 0.01
 MODEL_PATIENCE_SECONDS = 2.0
 """How long a search in a daemon waits for the question's vector. Without a daemon it waits for as long as it takes."""
+UNIT_TOLERANCE = 1e-3
+"""How much the length of a question's vector may differ from 1: it was computed in float32."""
 NOTHING_TO_RERANK = "reranking has no effect without a question: hits are ordered by date"
 SEARCHED_BY_WORDS = "searched by words alone"
 NO_ANSWER = f"the embedding model does not answer; {SEARCHED_BY_WORDS}"
@@ -77,27 +83,62 @@ class FreshSearch:
         self._clock = clock
         self._pool = pool
         self._usage = usage
-        self._unanswered: Future[Near | None] | None = None
+        self._unanswered: Future[Any] | None = None
         self._pending_text = 0
         self.live: Live | None = None
 
-    def answer(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
-        """Answer a query and count it as a search; see Memory.search."""
+    def answer(
+        self,
+        query: Query,
+        *,
+        tokens: int | None,
+        fresh: Fresh,
+        generation: int,
+        embedded: EmbeddedQuestion | None = None,
+    ) -> SearchResult:
+        """Answer a query and count it as a search; see Memory.search. `embedded` is as in `answer_uncounted`."""
         started = time.perf_counter()
-        result = self.answer_uncounted(query, tokens=tokens, fresh=fresh, generation=generation)
+        result = self.answer_uncounted(query, tokens=tokens, fresh=fresh, generation=generation, embedded=embedded)
         milliseconds = (time.perf_counter() - started) * 1000
         self._usage.searched(query.text, milliseconds, (hit.path for hit in result.hits))
         return result
 
-    def answer_uncounted(self, query: Query, *, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
-        """Answer a query without counting it as a search."""
+    def answer_uncounted(
+        self,
+        query: Query,
+        *,
+        tokens: int | None,
+        fresh: Fresh,
+        generation: int,
+        embedded: EmbeddedQuestion | None = None,
+    ) -> SearchResult:
+        """Answer a query without counting it as a search.
+
+        If `embedded` is from the space that this memory searches, the question is not embedded again. Raises UsageError
+        if it is not a vector of that space.
+        """
         with self._syncer.gate.searching():
             listing = of_its_times(query)
             if listing is not None:
-                result = self._answer(listing, tokens, fresh, generation)
+                result = self._answer(listing, tokens, fresh, generation, None)
                 if result.hits:
                     return replace(result, explain=replace(result.explain, times=query.times))
-            return self._answer(query, tokens, fresh, generation)
+            return self._answer(query, tokens, fresh, generation, embedded)
+
+    def embed(self, query: Query) -> EmbeddedQuestion:
+        """Embed the text of a query in the space that searches use. Raises EmbedderError."""
+        if self.silence():
+            raise EmbedderError(NO_ANSWER)
+        answer = self._pool.submit(self._embedded, query)
+        try:
+            embedded = answer.result(MODEL_PATIENCE_SECONDS if self.live else None)
+        except FutureTimeout:
+            self._unanswered = answer
+            raise EmbedderError(NO_ANSWER) from None
+        if embedded is None:
+            raise EmbedderError("no vectors yet", hint="Run: memsync sync")
+        vector, space = embedded
+        return EmbeddedQuestion(space.name, tuple(map(float, vector)))
 
     def compare(self) -> TextReport:
         """Index changed files, as a strict search does first, and report how many are still pending."""
@@ -131,11 +172,13 @@ class FreshSearch:
             known = list(reader.stamps())
         return tuple(existing_folder(root, folder, known) for folder in folders)
 
-    def _answer(self, query: Query, tokens: int | None, fresh: Fresh, generation: int) -> SearchResult:
+    def _answer(
+        self, query: Query, tokens: int | None, fresh: Fresh, generation: int, embedded: EmbeddedQuestion | None
+    ) -> SearchResult:
         started = time.perf_counter()
         warnings = [*query.warnings]
         by_meaning = query.mode is not Mode.KEYWORD and bool(query.text)
-        await_near = self._ask_model(query, warnings) if by_meaning else None
+        await_near = self._ask_model(query, warnings, embedded) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
             with suppress(EmbedderError):  # the model then fails at the question, too, and `await_near` reports that
@@ -286,7 +329,9 @@ class FreshSearch:
 
     # -------------------------------------------------------------------------------------- the question
 
-    def _ask_model(self, query: Query, warnings: list[str]) -> Callable[[], Near | None] | None:
+    def _ask_model(
+        self, query: Query, warnings: list[str], embedded: EmbeddedQuestion | None
+    ) -> Callable[[], Near | None] | None:
         """Start to embed the question and to search by meaning, in parallel with the comparison of files.
 
         Returns a function that waits for the result, or None if the model still has not answered an earlier question.
@@ -294,7 +339,7 @@ class FreshSearch:
         if self.silence():
             warnings.append(NO_ANSWER)
             return None
-        answer = self._pool.submit(self._near, query)
+        answer = self._pool.submit(self._near, query, embedded)
 
         def await_near() -> Near | None:
             try:
@@ -315,12 +360,33 @@ class FreshSearch:
 
         return await_near
 
-    def _near(self, query: Query) -> Near | None:
+    def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near | None:
         """Embed a question and return the nearest chunks; None if there is no active space yet."""
+        if embedded is not None:
+            with self._index.reading() as reader:
+                space = reader.active_space()
+            if space is not None and space.name == embedded.space:
+                return self._searcher.near(query, checked_vector(embedded, space), space)
+        found = self._embedded(query)
+        return None if found is None else self._searcher.near(query, *found)
+
+    def _embedded(self, query: Query) -> tuple[Vector, EmbeddingSpace] | None:
+        """Embed a question; return its vector and space, None if there is no active space yet."""
         with self._index.reading() as reader:
             space = reader.active_space()
         if space is None:
             return None
         self._models.note_use()
-        vector = self._models.of_space(space).embed_query(without_times(query.text, query.times))
-        return self._searcher.near(query, vector, space)
+        return self._models.of_space(space).embed_query(without_times(query.text, query.times)), space
+
+
+def checked_vector(embedded: EmbeddedQuestion, space: EmbeddingSpace) -> Vector:
+    """Return the vector of a question in a space. Raises UsageError if it cannot be one."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        vector = np.array(embedded.vector, dtype=np.float32)
+    if vector.shape != (space.dimension,) or not abs(float(np.linalg.norm(vector)) - 1) <= UNIT_TOLERANCE:
+        hint = f"Give {space.dimension} numbers of unit length, as embed_question returns them, or none."
+        raise UsageError(f"vector is not a question's vector in {space.name}", hint=hint)
+    return vector

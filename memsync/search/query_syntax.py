@@ -103,6 +103,19 @@ def parse_query(
     )
 
 
+def without_roots(typed: str) -> tuple[tuple[str, ...], str]:
+    """Return the values of the `root:` filters in a query, and the query without them."""
+    names: list[str] = []
+    kept: list[str] = []
+    end = 0
+    for token in _TOKEN.finditer(typed):
+        if token["filter"] == "root" and not token["minus"]:
+            names.append((token["quoted"] if token["quoted"] is not None else token["bare"]).strip())
+            kept.append(typed[end : token.start()])
+            end = token.end()
+    return tuple(names), "".join([*kept, typed[end:]])
+
+
 def _split(typed: str) -> _Parts:
     parts = _Parts()
     for token in _TOKEN.finditer(typed):
@@ -176,6 +189,11 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
         if value.lower() != "archived":
             raise UsageError(f"is:{value} is not known", hint="Write is:archived to search archived notes too.")
         return replace(filters, archived=True)
+    if name == "root":
+        raise UsageError(
+            f"root:{value} cannot be used here: this is a search of one memory",
+            hint="See docs/search.md, Several memories.",
+        )
     _, field_name, read = FILTERS[name]
     assert read is not None, name
     added: dict[str, Any] = {field_name: (*getattr(filters, field_name), read(value))}

@@ -17,6 +17,7 @@ from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
+from memsync.search.budget import why_empty, within
 from memsync.search.confidence import are_letters_only, likely_hits, probability
 from memsync.search.rank import Pool, QuestionWords, Scored, Weights, age_in_days, entry_filter, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 KEYWORD_DEPTH = 3
 """The index returns this many times as many keyword candidates as may become hits. Most chunks that were found by
 meaning are then among them, so that they have a keyword score, too."""
-CITATION_TOKENS = 12
 
 
 class IndexChanged(Exception):
@@ -117,6 +117,7 @@ class Searcher:
                 raise IndexChanged
             mode, pool = self._candidates(index, query, await_near, timer)
             question = QuestionWords.of(query.text, index.word_weights(query.words), query.times)
+            space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
         ranked, chance = self._ranked(query, mode, pool, question)
         timer.lap("rank")
         anchored, read = self._first(ranked, query.limit, relevance, timer)
@@ -126,12 +127,12 @@ class Searcher:
         if read is not None:
             hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
         likely = likely_hits(hits, query, mode, self._ranking.min_score)
-        fitting = likely if tokens is None else self._within(likely, tokens)
-        warnings = _why_empty(hits, likely, tokens) if not fitting else ()
+        fitting = likely if tokens is None else within(likely, tokens, self._count_tokens)
+        warnings = why_empty(hits, likely, tokens) if not fitting else ()
         timer.lap("hits")
         fresh = Freshness("", 0, 0)
         explain = Explanation(query.filters, query.times, timer.stages)
-        return SearchResult(tuple(fitting), mode, fresh, warnings, explain)
+        return SearchResult(tuple(fitting), mode, fresh, warnings, explain, model=space.name if space else "")
 
     # --------------------------------------------------------------------------------------- candidates
 
@@ -243,23 +244,6 @@ class Searcher:
             _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
             for span, place in anchored
         ]
-
-    def _within(self, hits: Sequence[Hit], tokens: int) -> list[Hit]:
-        """Return the hits that fit into a budget of tokens, citations included, in order."""
-        kept = []
-        for hit, cost in zip(hits, self._count_tokens([hit.text for hit in hits]), strict=True):
-            if CITATION_TOKENS + cost <= tokens:
-                tokens -= CITATION_TOKENS + cost
-                kept.append(hit)
-        return kept
-
-
-def _why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
-    if likely:
-        return (f"none of {len(likely)} hits fits into {tokens} tokens",)
-    if hits:
-        return (f"the best hit has a score of {hits[0].score:.2f}, which is too low (see min_score)",)
-    return ()
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:

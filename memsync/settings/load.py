@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memsync.errors import ConfigError
+from memsync.errors import ConfigError, NoMemoryRoot
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
@@ -142,6 +142,8 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+_OF_ONE_ROOT_VARIABLES = ("MEMSYNC_CONFIG", *(_BY_NAME[name].variable for name in OF_ONE_ROOT))
+"""Environment variables that apply to one memory root."""
 
 
 class _Given(NamedTuple):
@@ -297,10 +299,29 @@ def _no_root(files: _Files) -> ConfigError:
         return ConfigError(f"{files.over.path} does not set a memory root", hint=hint)
     other = without_our_table(os.getcwd())
     reason = f"{other} has no [memsync] table" if other else "no config.toml or memsync.toml in this folder or above"
-    return ConfigError(
-        f"no memory root: {reason}",
-        hint="\n".join([*files.warnings, "Run memsync init, or name a folder with --root, or a file with --config."]),
-    )
+    here = "Run memsync init, or name a folder with --root, or a file with --config."
+    anywhere = "To search your memories from any folder, register them: memsync roots add NAME PATH"
+    return NoMemoryRoot(f"no memory root: {reason}", hint="\n".join([*files.warnings, here, anywhere]))
+
+
+def settings_of_root(root: _AnyPath) -> tuple[Settings, bool]:
+    """Return the settings of another memory root than the current one, and whether it has a config file.
+
+    Environment variables that belong to the current root do not count. Raises ConfigError, RootError.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in _OF_ONE_ROOT_VARIABLES}
+    settings = load_settings(root=root, environ=environ)
+    return settings, _find_files(None, settings.root_name, None, environ).over is not None
+
+
+def default_of(name: str) -> Any:
+    """Return a setting for work on several memory roots: from the environment or the user's own config file.
+
+    Raises ConfigError.
+    """
+    own = users_own([])
+    given = (_in_file(own) if own is not None else {}) | _in_environment(os.environ)
+    return given.get(name, _DEFAULTS[name]).value
 
 
 def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> Settings:

@@ -26,6 +26,7 @@ REQUESTS: dict[str, dict[str, object]] = {
     "hello": {"protocol": 2, "version": "any"},
     "search": {"query": "heron"},
     "get": {"location": "birds.md:5"},
+    "embed_question": {"query": "heron"},
     "status": {},
     "sync": {},
     "wait": {},

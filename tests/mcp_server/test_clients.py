@@ -27,9 +27,11 @@ from mcp.shared.exceptions import MCPError
 from memsync.errors import FilesystemError, UsageError
 from memsync.mcp_server.clients import CLIENTS, Target, described
 from memsync.mcp_server.http import listening, token_of
-from memsync.mcp_server.protocol import MemoryOpener, make_server, path_of, uri_of
+from memsync.mcp_server.memories import ServedMemories
+from memsync.mcp_server.protocol import make_server, path_of, uri_of
 from memsync.mcp_server.tools import offered, tool_of
 from memsync.memory import MemoryApi
+from memsync.registered import MemoryOpener
 from memsync.settings.load import Settings, load_settings
 from memsync.system.user_folders import own_folder
 from tests.conftest import PROJECT
@@ -52,7 +54,7 @@ class Fixed(MemoryOpener):
         self._memory = memory
 
     @contextmanager
-    def memory(self) -> Iterator[MemoryApi]:
+    def memory(self, notice: Callable[[str], None] = print) -> Iterator[MemoryApi]:
         yield self._memory
 
 
@@ -60,7 +62,7 @@ def talk(memory: MemoryApi, say: Talk, *, read_only: bool = False) -> None:
     """Let the SDK's client talk to a server in this process."""
 
     async def run() -> None:
-        async with Client(make_server(Fixed(memory), read_only=read_only)) as client:
+        async with Client(make_server(ServedMemories(Fixed(memory)), read_only=read_only)) as client:
             await say(client)
 
     anyio.run(run)
@@ -255,7 +257,7 @@ def test_index_that_cannot_be_used_is_an_error_with_its_advice(cli: Cli, root: P
     opener = MemoryOpener(lambda: load_settings(root=root, environ={"MEMSYNC_DAEMON_USE": "false"}, cwd=root))
 
     async def run() -> None:
-        async with Client(make_server(opener, read_only=False)) as client:
+        async with Client(make_server(ServedMemories(opener), read_only=False)) as client:
             result = await client.call_tool("memory_search", {"query": "zebra"})
             assert result.is_error and "index" in text_of(result)
             (settings.index_dir / "index.db").rmdir()

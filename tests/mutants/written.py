@@ -19,7 +19,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
         "list(islice(spans, limit))",
         "list(self._anchored(islice(form_spans(ranked), limit)))",
     ),
-    ("Searcher._within", "tokens -= CITATION_TOKENS + cost", "tokens -= cost"),
+    ("within", "tokens -= CITATION_TOKENS + cost", "tokens -= cost"),
     ("Searcher._prior", "2.0 * (chunk.importance - 0.5)", "chunk.importance"),
     ("names_tag", 'tag.startswith(f"{filter_tag}/")', "tag.startswith(filter_tag)"),
     ("entry_filter.allows", "entry.time or chunk.date", "chunk.date"),

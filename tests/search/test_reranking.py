@@ -26,8 +26,8 @@ from memsync.errors import ConfigError, EmbedderError, UnknownModel
 from memsync.memory import Memory
 from memsync.model.answer import Hit, Rank, SearchResult
 from memsync.search import reranking
+from memsync.search.budget import CITATION_TOKENS
 from memsync.search.reranking import RERANKED, Reranking
-from memsync.search.searcher import CITATION_TOKENS
 from memsync.settings.load import RERANK_MODEL, load_settings
 from memsync.wiring import make_reranker
 from tests.conftest import COUNTER, PROJECT

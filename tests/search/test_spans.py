@@ -15,6 +15,7 @@ from memsync.model.note import Entry
 from memsync.model.query import Candidate, IndexedChunk, TimeHint
 from memsync.model.vocabulary import Form, NotePath, Trait
 from memsync.notes.entry_text import stem_number
+from memsync.search.budget import CITATION_TOKENS
 from memsync.search.confidence import probability
 from memsync.search.rank import (
     DATED_THEN,
@@ -30,7 +31,6 @@ from memsync.search.rank import (
     in_order,
     rank,
 )
-from memsync.search.searcher import CITATION_TOKENS
 from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.settings.load import load_settings

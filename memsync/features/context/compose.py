@@ -12,12 +12,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from memsync.errors import NoteError, UsageError
-from memsync.features.context.assemble import Passage, Source, assemble
+from memsync.features.context.assemble import CountTokens, Passage, Source, assemble
 from memsync.model.answer import Hit
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote
-from memsync.model.vocabulary import Fresh, Kind, NotePath
+from memsync.model.vocabulary import Fresh, Kind, NotePath, in_root
 from memsync.notes.dates import parse_day
 from memsync.operation import Cli, Command, Tool, operation
 
@@ -77,6 +77,7 @@ def context(
         Meta(description="Include the logs of this day and the day before. [default: today]"),
         Cli(metavar="DATE"),
     ] = "",
+    found: Annotated[tuple[Hit, ...], Meta(description="Hits of registered memories, shown after its own.")] = (),
 ) -> Context:
     """Return what an agent should read before it answers, as one text within a budget of tokens.
 
@@ -89,8 +90,11 @@ def context(
     path = memory.existing_thread(thread) if thread else None
     hits, warnings, pending = _hits(memory, query, budget)
     gathered = _Gathered(memory.files, memory.reader)
+    foreign = [hit_passage(hit) for hit in found if hit.root]
+    hits += [hit_passage(hit) for hit in found]
     assembled = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
-    memory.usage.read(passage.path for part in assembled.parts for passage in part.passages)
+    paths = {passage.path for part in assembled.parts for passage in part.passages}
+    memory.usage.read(paths.difference(passage.path for passage in foreign))
     return replace(assembled, warnings=(*warnings, *gathered.warnings), pending_text=pending)
 
 
@@ -118,8 +122,17 @@ def _sources(
         Source("memory", "Lasting memory", share["memory"], passages(memory_notes(notes))),
         Source("messages", "This conversation", share["messages"], messages, is_unbroken=True),
         Source("logs", "Today and yesterday", share["logs"], logs),
-        Source("hits", "Found in memory", 1, hits, in_rank_order=True),
+        _hits_source(hits),
     )
+
+
+def _hits_source(hits: Sequence[Passage]) -> Source:
+    return Source("hits", "Found in memory", 1, hits, in_rank_order=True)
+
+
+def context_of_hits(hits: Sequence[Hit], budget: int, count: CountTokens) -> Context:
+    """Return a context of hits alone: outside a memory root there is nothing else."""
+    return assemble([_hits_source([hit_passage(hit) for hit in hits])], budget, count)
 
 
 def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Sequence[str], int]:
@@ -219,7 +232,8 @@ def hit_passage(hit: Hit) -> Passage:
     """Return a search hit as a passage."""
     is_continued = hit.role and not hit.text.startswith("## ")
     remark = f" ({hit.role} {hit.date}, continued)" if is_continued else ""
-    return Passage(hit.path, hit.start_line, hit.end_line, hit.text, remark=remark)
+    path = NotePath(in_root(hit.root, hit.path))
+    return Passage(path, hit.start_line, hit.end_line, hit.text, remark=remark)
 
 
 def prompt_notes(notes: Iterable[IndexedNote]) -> list[NotePath]:

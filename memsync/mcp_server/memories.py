@@ -1,0 +1,62 @@
+"""The memories that an MCP server offers, and which of them a call is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from memsync.errors import MemsyncError
+from memsync.registered import Memories, MemoryOpener, Openers, root_of, roots_in
+from memsync.settings.roots import RegisteredRoot, chosen_roots, registered_roots
+
+if TYPE_CHECKING:
+    from memsync.memory import MemoryApi
+
+
+class ServedMemories:
+    """What an MCP server offers: `own`, if it has one, and registered ones unless it `is_alone`."""
+
+    def __init__(self, own: MemoryOpener | None, *, is_alone: bool = False) -> None:
+        self.own = own
+        self.is_alone = is_alone
+        self._openers = Openers()
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the registered memories that a call may name; none if the list is not valid."""
+        if self.is_alone:
+            return ()
+        try:
+            return tuple(registered_roots())
+        except MemsyncError:  # the first call that names a memory says why
+            return ()
+
+    @contextmanager
+    def memory_for(
+        self, operation: str, arguments: Mapping[str, Any], names: tuple[str, ...] = ()
+    ) -> Iterator[MemoryApi | Memories]:
+        """Yield what answers an operation: the own memory, or the registered ones that the call names.
+
+        `names` may have ALL_ROOTS. Without an own memory all registered ones answer. Raises MemsyncError.
+        """
+        roots = {} if self.is_alone else self._named(operation, arguments, names)
+        if self.own is None or roots:
+            yield Memories(roots or chosen_roots(), own=self.own, openers=self._openers)
+            return
+        with self.own.memory() as memory:
+            yield memory
+
+    def _named(
+        self, operation: str, arguments: Mapping[str, Any], names: tuple[str, ...]
+    ) -> Mapping[str, RegisteredRoot]:
+        if operation in ("search", "context"):
+            return roots_in(names, arguments.get("query", ""))[0]
+        if operation == "get":
+            return root_of(arguments["location"], self.own.settings().root_name if self.own else "")
+        return {}
+
+    def close(self) -> None:
+        """Close every memory in this process."""
+        if self.own is not None:
+            self.own.close()
+        self._openers.close()

@@ -1,0 +1,170 @@
+"""Merge the answers of several memories to one question. Pure.
+
+Scores of two memories can be compared if both searched in the same way, with the same embedding model: then the best
+score comes first. Otherwise only the ranks say which hits are better. Hits of one memory never change their order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from memsync.model.answer import Explanation, Freshness, Hit, RootAnswer, SearchResult
+from memsync.model.query import Query
+from memsync.model.vocabulary import Mode, WatcherState
+from memsync.search.budget import is_about_low_scores, why_empty, within
+
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+_STRENGTH = (Mode.KEYWORD, Mode.VECTOR, Mode.HYBRID)
+_WATCHERS = (WatcherState.LIVE, WatcherState.POLLING, WatcherState.DEGRADED, WatcherState.NONE)
+"""From the state that keeps an index most current to the one that keeps it least current."""
+
+
+class Answered(NamedTuple):
+    """How one memory answered: its result, or an error; `notices` are remarks on how it was opened."""
+
+    name: str
+    result: SearchResult | None
+    error: str = ""
+    milliseconds: float = 0.0
+    notices: tuple[str, ...] = ()
+
+
+class _Way(NamedTuple):
+    """How a memory found its hits. Scores can be compared between equal ways; a listing is in the order of dates."""
+
+    is_listing: bool
+    mode: Mode
+    model: str
+
+    @property
+    def text(self) -> str:
+        """The way in a few words."""
+        return self.model.split("|")[1] if self.model.count("|") else self.model or "words alone"
+
+
+def merged(
+    query: Query, answers: Sequence[Answered], tokens: int | None = None, count_tokens: CountTokens = lambda texts: ()
+) -> SearchResult:
+    """Return one answer with at most `query.limit` hits, best first; at least one memory must have answered.
+
+    Each hit gets the name of its memory as its `root`. With `tokens`, hits that exceed this budget are left out.
+    """
+    results = {answer.name: answer.result for answer in answers if answer.result is not None}
+    lists = _lists(query, results)
+    ways = {name: _way(results[name]) for name, listed in lists.items() if listed}
+    best = _in_order(lists, ways)[: query.limit]
+    hits = best if tokens is None else within(best, tokens, count_tokens)
+    shown = Counter(hit.root for hit in hits)
+    statuses = tuple(_status(answer, shown[answer.name]) for answer in answers)
+    warnings = [*_about_ways(ways), *_of_memories(answers, is_empty=not best)]
+    warnings += why_empty((), best, tokens) if best and not hits else ()
+    models = {way.model for way in ways.values()}
+    explain = Explanation(query.filters, query.times, {status.name: status.milliseconds for status in statuses})
+    return SearchResult(
+        tuple(hits),
+        max((result.mode for result in results.values()), key=_STRENGTH.index),
+        _freshness(results),
+        tuple(warnings),
+        explain,
+        model=models.pop() if len(models) == 1 else "",
+        roots=statuses,
+    )
+
+
+def _status(answer: Answered, hits: int) -> RootAnswer:
+    model = answer.result.model if answer.result is not None else ""
+    return RootAnswer(answer.name, hits, round(answer.milliseconds, 1), model, answer.error)
+
+
+# ---------------------------------------------------------------------------------------------------- order
+
+
+def _lists(query: Query, results: Mapping[str, SearchResult]) -> dict[str, list[Hit]]:
+    """Return the hits of each memory, with its name.
+
+    A question that only names a time ("what happened yesterday") is answered with the entries dated then. If one memory
+    has such entries, the others, which searched instead, add none.
+    """
+    listings = {name for name, result in results.items() if result.hits and _way(result).is_listing}
+    counted = listings if query.text and listings else results.keys()
+    return {
+        name: [replace(hit, root=name) for hit in result.hits] if name in counted else []
+        for name, result in results.items()
+    }
+
+
+def _way(result: SearchResult) -> _Way:
+    is_listing = not any(hit.ranks for hit in result.hits)
+    return _Way(True, Mode.HYBRID, "") if is_listing else _Way(False, result.mode, result.model)
+
+
+def _in_order(lists: Mapping[str, Sequence[Hit]], ways: Mapping[str, _Way]) -> list[Hit]:
+    """Return the hits of all memories, best first: by score within a way of searching, by rank between the ways."""
+    groups: dict[_Way, list[Sequence[Hit]]] = {}
+    for name, way in ways.items():
+        groups.setdefault(way, []).append(lists[name])
+    return by_rank([by_date(group) if way.is_listing else by_score(group) for way, group in groups.items()])
+
+
+def by_score(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Merge lists whose scores can be compared: the best score first; of equal ones, the hit of the earlier list."""
+    return list(heapq.merge(*lists, key=lambda hit: hit.score, reverse=True))
+
+
+def by_date(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Merge lists in the order of dates: the latest first; of equal ones, the hit of the earlier list."""
+    return list(heapq.merge(*lists, key=lambda hit: hit.date, reverse=True))
+
+
+def by_rank(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Merge lists whose scores cannot be compared: by reciprocal rank; of equal ranks, the hit of the earlier list."""
+    return [hit for hit in chain.from_iterable(zip_longest(*lists)) if hit is not None]
+
+
+# ------------------------------------------------------------------------------------------------- warnings
+
+
+def _about_ways(ways: Mapping[str, _Way]) -> list[str]:
+    """Return a warning if the scores of the hits cannot be compared."""
+    if len(set(ways.values())) < 2:
+        return []
+    are_clear = len({way.text for way in ways.values()}) == len(set(ways.values()))
+    used = "; ".join(
+        f"{name} used {way.text if are_clear else f'{way.mode} {way.model}'}" for name, way in ways.items()
+    )
+    return [f"scores cannot be compared, so hits are merged by rank: {used}"]
+
+
+def _of_memories(answers: Sequence[Answered], *, is_empty: bool) -> list[str]:
+    """Return the warnings of all memories with their names; a warning that all give has none.
+
+    That no score is high enough in one memory matters only if the answer has no hits at all.
+    """
+    named: dict[str, list[str]] = {}
+    for answer in answers:
+        given = [answer.error, *answer.notices, *(answer.result.warnings if answer.result else ())]
+        for warning in dict.fromkeys(filter(None, given)):
+            if is_empty or not is_about_low_scores(warning):
+                named.setdefault(warning, []).append(answer.name)
+    return [
+        warning if len(names) == len(answers) > 1 else f"{', '.join(names)}: {warning}"
+        for warning, names in named.items()
+    ]
+
+
+def _freshness(results: Mapping[str, SearchResult]) -> Freshness:
+    """Return how current the answer is: as current as its least current part. The generation is 0: each has its own."""
+    parts = {name: result.freshness for name, result in results.items()}
+    return Freshness(
+        scanned_at=min(part.scanned_at for part in parts.values()),
+        pending_text=sum(part.pending_text for part in parts.values()),
+        pending_vectors=sum(part.pending_vectors for part in parts.values()),
+        watcher=max((part.watcher for part in parts.values()), key=_WATCHERS.index),
+        reason="; ".join(f"{name}: {part.reason}" for name, part in parts.items() if part.reason),
+    )

@@ -1,0 +1,238 @@
+"""The user's list of memories, roots.toml in the config folder: each has a name, by which searches cover it.
+
+    [roots.work]
+    path = "/home/me/work-notes"
+
+Only the user's commands change this list. Nothing in a memory root can: the file is read from the config folder alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, RootError, UsageError
+from memsync.settings.config_file import parse_config
+from memsync.settings.paths import expanded
+from memsync.system.user_folders import config_folder, open_private, other_writer, state_folder
+
+FILE_NAME = "roots.toml"
+MAX_NAME_CHARS = 64
+LOCK_SECONDS = 5.0
+LOCK_POLL_SECONDS = 0.02
+_TABLE = "roots"
+_NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
+_HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
+
+
+class RegisteredRoot(NamedTuple):
+    """One registered memory: its name, and the absolute path of its folder.
+
+    The fields after `name` are the keys of its table in roots.toml; each has a default, and a table may leave it out.
+    """
+
+    name: str
+    path: str = ""
+
+
+_KEYS = RegisteredRoot._fields[1:]
+
+
+def roots_path() -> str:
+    """Return the path of the list, whether or not it exists."""
+    return os.path.join(config_folder(), FILE_NAME)
+
+
+def is_root_name(text: str) -> bool:
+    """Tell whether a text may be the name of a registered memory."""
+    return _NAME.fullmatch(text) is not None
+
+
+def registered_roots() -> dict[str, RegisteredRoot]:
+    """Return the registered memories by name, in the order of the file; empty without the file.
+
+    Raises ConfigError if the file is not valid, or if another user can change it.
+    """
+    path = roots_path()
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
+    if writer := other_writer(status, path):
+        raise ConfigError(f"{path}: {writer} can change it", hint="Give it to yourself alone (chown, chmod go-w).")
+    tables = parse_config(path).tables
+    for table in tables:
+        if table != _TABLE:
+            raise ConfigError(f"{path}: unknown table or key {table!r}", hint=f"Write [{_TABLE}.NAME] for each memory.")
+    entries = tables.get(_TABLE, {})
+    if not isinstance(entries, dict):
+        raise ConfigError(f"{path}: {_TABLE} must be a table", hint=f"Write [{_TABLE}.NAME] for each memory.")
+    return {name: _entry(path, name, entry) for name, entry in entries.items()}
+
+
+def _entry(file: str, name: str, entry: Any) -> RegisteredRoot:
+    """Return an entry of the list. Raises ConfigError for a wrong name, an unknown key and a wrong value."""
+    if not is_root_name(name):
+        raise ConfigError(f"{file}: {name[:100]!r} is not a name for a memory", hint=_HOW_TO_NAME)
+    where = f"{file}: [{_TABLE}.{name}]"
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where} must be a table", hint='Write below it: path = "/the/folder"')
+    for key in entry:
+        if key not in _KEYS:
+            raise ConfigError(f"{where}: unknown key {key[:100]!r}", hint=f"Known keys: {', '.join(_KEYS)}.")
+    path = entry.get("path")
+    path = expanded(path, where) if isinstance(path, str) else ""
+    if not os.path.isabs(path):
+        raise ConfigError(f"{where}: path must be an absolute path", hint="Write the path of the memory's folder.")
+    return RegisteredRoot(name, path)
+
+
+def chosen_roots(names: tuple[str, ...] = ()) -> dict[str, RegisteredRoot]:
+    """Return the registered memories with these names (default: all), each once, in the order of the list.
+
+    Raises UsageError for an unknown name, ConfigError if no memory is registered.
+    """
+    registered = registered_roots()
+    if not registered:
+        hint = "Register one: memsync roots add NAME PATH"
+        raise ConfigError("no memory is registered", hint=hint)
+    for name in names:
+        if name not in registered:
+            raise unknown_root(name, registered)
+    return {name: root for name, root in registered.items() if not names or name in names}
+
+
+def unknown_root(name: str, registered: Mapping[str, RegisteredRoot]) -> UsageError:
+    """Return the error for a name that no registered memory has."""
+    import difflib
+
+    close = difflib.get_close_matches(name, registered, n=1, cutoff=0.5)
+    known = ", ".join(registered) or "none"
+    hint = f"Did you mean {close[0]}?" if close else f"Registered: {known}. See: memsync roots list"
+    return UsageError(f"no memory is registered as {name[:100]!r}", hint=hint)
+
+
+# ------------------------------------------------------------------------------------------------- changes
+
+
+def add_root(name: str, folder: str) -> RegisteredRoot:
+    """Register the memory root at `folder` under a name, after all others, and return the entry.
+
+    Raises UsageError for a name that is not allowed or taken and for a folder that is registered already, RootError for
+    a folder that is not a memory root, ConfigError, FilesystemError.
+    """
+    if not is_root_name(name):
+        raise UsageError(f"{name[:100]!r} is not a name for a memory", hint=_HOW_TO_NAME)
+    path = _memory_root(folder)
+    with _locked():
+        roots = registered_roots()
+        if name in roots:
+            hint = f"Choose another name, or run first: memsync roots remove {name}"
+            raise UsageError(f"{name} is registered already, for {roots[name].path}", hint=hint)
+        for other in roots.values():
+            if other.path == path:
+                hint = f"Use that name, or run first: memsync roots remove {other.name}"
+                raise UsageError(f"{path} is registered already, as {other.name}", hint=hint)
+        added = RegisteredRoot(name, path)
+        _write({**roots, name: added})
+    return added
+
+
+def remove_root(name: str) -> RegisteredRoot:
+    """Take a memory off the list and return its entry; its files and its index stay. Raises UsageError, ConfigError."""
+    with _locked():
+        roots = registered_roots()
+        if name not in roots:
+            raise unknown_root(name, roots)
+        removed = roots.pop(name)
+        _write(roots)
+    return removed
+
+
+def fault_of(root: RegisteredRoot) -> str:
+    """Return why a registered memory cannot be searched now, in a sentence; empty if it can be opened."""
+    from memsync.settings.load import settings_of_root
+
+    try:
+        settings_of_root(root.path)
+        with os.scandir(root.path):
+            return ""
+    except MemsyncError as error:
+        return error.sentences()
+    except OSError as error:
+        return f"{root.path}: {error.strerror or error}"
+
+
+def _memory_root(folder: str) -> str:
+    """Return the absolute path of a memory root, without links. Raises RootError if the folder is not one."""
+    import shlex
+
+    from memsync.settings.load import settings_of_root
+
+    folder = os.path.realpath(expanded(folder, "PATH"))
+    if not os.path.isdir(folder):
+        raise RootError.absent(folder)
+    settings, has_config = settings_of_root(folder)
+    path = settings.root_name
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise RootError(f"{path!r} is not UTF-8, so {FILE_NAME} cannot name it", hint="Rename the folder.") from None
+    if not has_config and not os.path.isdir(settings.index_name):
+        hint = f"Make it one: memsync init {shlex.quote(path)}"
+        raise RootError(f"{path} is not a memory root: it has no config.toml and no index", hint=hint)
+    return path
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Hold the lock of everyone who changes the list. Raises IndexBusy, FilesystemError."""
+    from pathlib import Path
+
+    from memsync.system.file_lock import file_lock
+
+    def busy(holder: str) -> IndexBusy:
+        return IndexBusy(f"{holder} is changing {roots_path()}", hint="Try again.")
+
+    with file_lock(Path(state_folder()) / "registered" / "lock", LOCK_SECONDS, busy, poll_seconds=LOCK_POLL_SECONDS):
+        yield
+
+
+def _write(roots: Mapping[str, RegisteredRoot]) -> None:
+    """Replace the list in one step; only the user may read it. If the file is a link, the link stays."""
+    path = os.path.realpath(roots_path())
+    aside = f"{path}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):  # a process with the same number was killed while it wrote
+            os.unlink(aside)
+        with open(aside, "wb", opener=lambda name, flags: open_private(name, flags | os.O_EXCL)) as stream:
+            stream.write("\n".join(map(_table, roots.values())).encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(aside, path)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
+
+
+def _table(root: RegisteredRoot) -> str:
+    """Return an entry as TOML, with the keys that it has."""
+    lines = [f"{key} = {_toml_text(value)}\n" for key in _KEYS if (value := getattr(root, key))]
+    return "".join([f"[{_TABLE}.{root.name}]\n", *lines])
+
+
+def _toml_text(text: str) -> str:
+    """Return a text as a basic string of TOML."""
+    escaped = "".join(
+        _SHORT_ESCAPES.get(character) or (character if character.isprintable() else f"\\U{ord(character):08x}")
+        for character in text
+    )
+    return f'"{escaped}"'

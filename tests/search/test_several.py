@@ -1,0 +1,168 @@
+"""The merge of several memories' answers: what comes first, what is said about it, and that nothing is lost."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsync.model.answer import Freshness, Hit, Rank, SearchResult
+from memsync.model.query import Query, TimeHint
+from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
+from memsync.search.several import Answered, by_rank, by_score, merged
+
+MINILM = "minilm|all-MiniLM|1|384|unit"
+BGE = "fastembed|bge-base|1|768|unit"
+QUERY = Query("heron", ("heron",))
+
+
+def hit(path: str, score: float, *, date: str = "", text: str = "heron", is_found: bool = True) -> Hit:
+    """Make a hit with a score; `is_found` false: of a listing."""
+    ranks = {"keyword": Rank(1, score)} if is_found else {}
+    place = (NotePath(path), 1, 1, (), Kind.NOTE, Tier.PROJECT, path, date, "", ())
+    return Hit(*place, text=text, snippet=text, highlights=(), score=score, ranks=ranks)
+
+
+def answered(
+    name: str, hits: Sequence[Hit], model: str = MINILM, mode: Mode = Mode.HYBRID, warnings: tuple[str, ...] = ()
+) -> Answered:
+    freshness = Freshness(f"2026-11-2{len(name)}", 1, 2, WatcherState.LIVE, "", 7)
+    return Answered(name, SearchResult(tuple(hits), mode, freshness, warnings, model=model), milliseconds=1.25)
+
+
+def citations(result: SearchResult) -> list[str]:
+    return [found.citation for found in result.hits]
+
+
+scores = st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.5, 0.9, 1.0]), max_size=6).map(
+    lambda values: sorted(values, reverse=True)
+)
+
+
+@given(st.lists(scores, min_size=1, max_size=4), st.integers(1, 30), st.randoms(use_true_random=False))
+def test_merge_keeps_each_order_and_loses_none(lists: list[list[float]], limit: int, chance: random.Random) -> None:
+    """Whatever the models: each hit once, those of one memory in its order, at most the limit."""
+    models = [chance.choice([MINILM, BGE]) for _ in lists]
+    answers = [
+        answered(f"r{at}", [hit(f"{number}.md", score) for number, score in enumerate(values)], model)
+        for at, (values, model) in enumerate(zip(lists, models, strict=True))
+    ]
+    result = merged(Query("heron", limit=limit), answers)
+    assert len(result.hits) == min(limit, sum(map(len, lists)))
+    assert len(set(citations(result))) == len(result.hits)
+    for at in range(len(lists)):
+        own = [int(found.path.removesuffix(".md")) for found in result.hits if found.root == f"r{at}"]
+        assert own == list(range(len(own)))
+    assert [status.hits for status in result.roots] == [
+        sum(found.root == status.name for found in result.hits) for status in result.roots
+    ]
+    used = {model for values, model in zip(lists, models, strict=True) if values}
+    if len(used) < 2:
+        assert [found.score for found in result.hits] == sorted((found.score for found in result.hits), reverse=True)
+        assert not result.warnings
+    assert any("merged by rank" in warning for warning in result.warnings) == (len(used) > 1)
+
+
+@given(st.lists(scores, min_size=1, max_size=4))
+def test_equal_answers_give_an_equal_merge(lists: list[list[float]]) -> None:
+    """Of equal scores and of equal ranks, the earlier memory comes first."""
+    hits = [[hit(f"{at}/{number}.md", score) for number, score in enumerate(own)] for at, own in enumerate(lists)]
+    order = {found.path: at for at, own in enumerate(hits) for found in own}
+    merged_hits = by_score(hits)
+    for first, second in itertools.pairwise(merged_hits):
+        assert (-first.score, order[first.path]) <= (-second.score, order[second.path])
+    ranks = [int(found.path.split("/")[1].removesuffix(".md")) for found in by_rank(hits)]
+    assert ranks == sorted(ranks)
+
+
+def test_scores_decide_within_a_model_and_ranks_between_models() -> None:
+    """Two memories of one model share its ranks: weak hits of one do not displace good hits of the other."""
+    answers = [
+        answered("a", [hit("1.md", 0.9), hit("2.md", 0.2)]),
+        answered("b", [hit("1.md", 0.8), hit("2.md", 0.7)]),
+        answered("c", [hit("1.md", 0.3), hit("2.md", 0.1)], BGE),
+    ]
+    result = merged(QUERY, answers)
+    assert citations(result) == ["a:1.md:1", "c:1.md:1", "b:1.md:1", "c:2.md:1", "b:2.md:1", "a:2.md:1"]
+    expected = "scores cannot be compared, so hits are merged by rank: a used all-MiniLM; b used all-MiniLM; "
+    assert result.warnings == (f"{expected}c used bge-base",)
+    assert result.model == ""
+
+
+def test_a_memory_that_searched_by_words_alone_is_merged_by_rank() -> None:
+    """Its scores are of another kind; a memory without hits has none to compare."""
+    answers = [
+        answered("a", [hit("1.md", 0.9)]),
+        answered("b", [hit("1.md", 1.0)], "", Mode.KEYWORD),
+        answered("c", [], BGE),
+    ]
+    result = merged(QUERY, answers)
+    assert citations(result) == ["a:1.md:1", "b:1.md:1"]
+    assert "b used words alone" in result.warnings[0] and "c used" not in result.warnings[0]
+    assert (merged(QUERY, [answers[0], answers[2]]).model, result.mode) == (MINILM, Mode.HYBRID)
+
+
+def test_a_listing_is_merged_by_date() -> None:
+    """A query of filters alone has no scores that mean anything."""
+    answers = [
+        answered("a", [hit("1.md", 1.0, date="2026-11-20", is_found=False)], ""),
+        answered("b", [hit("1.md", 1.0, date="2026-11-21T10:00", is_found=False)], ""),
+    ]
+    assert citations(merged(Query(""), answers)) == ["b:1.md:1", "a:1.md:1"]
+    assert merged(Query(""), answers).warnings == ()
+
+
+def test_a_question_that_only_names_a_time_is_answered_by_what_is_dated_then() -> None:
+    """A memory without such entries searched instead; its hits are no answer if another memory has entries."""
+    query = Query("what happened yesterday", times=(TimeHint("yesterday", "2026-11-21", "2026-11-21"),))
+    listing = answered("a", [hit("1.md", 1.0, date="2026-11-21", is_found=False)], "")
+    found = answered("b", [hit("1.md", 0.9)])
+    assert citations(merged(query, [found, listing])) == ["a:1.md:1"]
+    assert citations(merged(query, [found])) == ["b:1.md:1"]
+
+
+def test_warnings_name_their_memories_and_those_of_all_are_told_once() -> None:
+    """That the best score of one memory is too low matters only if the answer is empty."""
+    low = "the best hit has a score of 0.02, which is too low (see min_score)"
+    answers = [
+        answered("a", [hit("1.md", 0.9)], warnings=("all say this", "two say this")),
+        answered("b", [], warnings=("all say this", "two say this", low)),
+        Answered("c", answered("c", [], warnings=("all say this",)).result, notices=("opened here",)),
+    ]
+    assert merged(QUERY, answers).warnings == ("all say this", "a, b: two say this", "c: opened here")
+    assert merged(QUERY, answers[1:]).warnings[-2] == f"b: {low}"
+
+
+def test_a_memory_without_an_answer_is_named() -> None:
+    """In the warnings, and with its error in its status; the freshness is that of the others."""
+    failed = Answered("gone", None, "the memory root /x does not exist", 3.14159)
+    result = merged(QUERY, [failed, answered("a", [hit("1.md", 0.9)]), answered("bb", [])])
+    assert result.warnings == ("gone: the memory root /x does not exist",)
+    assert [(status.name, status.hits, status.error != "") for status in result.roots] == [
+        ("gone", 0, True),
+        ("a", 1, False),
+        ("bb", 0, False),
+    ]
+    assert result.roots[0].milliseconds == 3.1
+    assert (result.freshness.scanned_at, result.freshness.pending_text, result.freshness.pending_vectors) == (
+        "2026-11-21",
+        2,
+        4,
+    )
+    assert result.freshness.generation == 0
+
+
+@pytest.mark.parametrize(("tokens", "count"), [(200, 3), (45, 2), (30, 1), (10, 0)])
+def test_a_budget_is_for_the_whole_answer(tokens: int, count: int) -> None:
+    """Each hit costs its text and twelve tokens for its citation, whichever memory it is from."""
+    answers = [
+        answered("a", [hit("1.md", 0.9), hit("2.md", 0.5)]),
+        answered("b", [hit("1.md", 0.8)]),
+    ]
+    result = merged(QUERY, answers, tokens, lambda texts: [10 for _ in texts])
+    assert citations(result) == ["a:1.md:1", "b:1.md:1", "a:2.md:1"][:count]
+    assert result.warnings == (() if count else (f"none of 3 hits fits into {tokens} tokens",))
