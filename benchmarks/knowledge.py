@@ -27,8 +27,8 @@ from benchmarks.measures import rfc_questions
 from benchmarks.memories import connected, index_dir, opened, running
 from benchmarks.search import RandomVectors
 from memsync.features.evaluation.measures import percentile
-from memsync.index.sqlite import schema
 from memsync.index.rows import note_rows
+from memsync.index.sqlite import schema
 from memsync.memory import Memory
 from memsync.wiring import make_token_counter
 

@@ -142,7 +142,7 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
-_OF_ONE_ROOT_VARIABLES = ("MEMSYNC_CONFIG", *(_BY_NAME[name].variable for name in OF_ONE_ROOT))
+_OF_ONE_ROOT_VARIABLES = ("MEMSYNC_CONFIG", *(_BY_NAME[name].variable for name in NOT_SHARED))
 """Environment variables that apply to one memory root."""
 
 
