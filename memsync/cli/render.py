@@ -276,6 +276,7 @@ def _status(status: Status, _: Command) -> None:
         f"memory root   {printable(status.root)}\n"
         f"notes         {status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})\n"
         f"vectors       {status.vectors:,} ({status.pending_vectors:,} pending{time_left})\n"
+        f"{_local_only(status.local_only)}"
         f"space         {space}\n"
         f"index         {printable(status.index_path)} ({status.index_bytes / 1e6:,.1f} MB)\n"
         f"last sync     {local_time(status.last_sync) or 'never'}"
@@ -289,6 +290,11 @@ def _status(status: Status, _: Command) -> None:
             say(f"{title}      {len(items)}")
             for item in items:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
+
+
+def _local_only(passages: int) -> str:
+    """Return the line about passages that a remote model may not get; empty without any."""
+    return f"local-only    {count(passages, 'passage')} found by their words only\n" if passages else ""
 
 
 def _print_daemon(daemon: DaemonStatus | None) -> None:

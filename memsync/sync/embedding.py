@@ -144,7 +144,12 @@ class EmbeddingQueue:
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
     ) -> tuple[int, list[EmbedderError]]:
         """Embed and commit one batch; return how many vectors were stored, and an error for each unusable one."""
-        texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
+        if space.is_remote:
+            # Read every text from its file now: the index may not know yet that the note has become local-only.
+            self._last_read = (None, {})
+            texts = [self._read(p.path, is_remote=True).get(p.content_hash) for p in batch]
+        else:
+            texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
         # A passage without a text is of a note that has changed; the next sync will index it.
         known = [(passage, text) for passage, text in zip(batch, texts, strict=True) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known], pause)
@@ -154,13 +159,18 @@ class EmbeddingQueue:
             unusable = writer.put_vectors(space, pairs)
         return len(known) - len(unusable), unusable
 
-    def _read(self, path: NotePath) -> Mapping[bytes, str]:
-        """Return the texts of a note by their hash. Caches the last note, because the next batch may continue it."""
+    def _read(self, path: NotePath, *, is_remote: bool = False) -> Mapping[bytes, str]:
+        """Return the texts of a note by their hash; none of a local-only note if they are for a remote model.
+
+        Caches the last note, because the next batch may continue it.
+        """
         if self._last_read[0] != path:
             chunks: Sequence[Chunk] = ()
             with suppress(FileNotFoundError, NoteError, BinaryFileError):
                 content, _ = self._files.read(path)
-                _, chunks = self._reader.read(path, content)
+                note, chunks = self._reader.read(path, content)
+                if is_remote and note.local_only:
+                    chunks = ()
             self._last_read = path, {chunk.content_hash: chunk.text for chunk in chunks}
         return self._last_read[1]
 
