@@ -27,6 +27,7 @@ from memsync.settings.load import Settings
 if TYPE_CHECKING:
     from memsync.edit.append import Done
     from memsync.edit.archive import Retiring
+    from memsync.edit.forgotten import Forgotten
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
     from memsync.notes.files import NoteFiles
@@ -150,6 +151,13 @@ class Workspace:
         from memsync.edit.archive import Retiring
 
         return Retiring(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
+
+    @cached_property
+    def forgotten(self) -> Forgotten:
+        """Takes text out of notes, and puts it back."""
+        from memsync.edit.forgotten import Forgotten
+
+        return Forgotten(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
 
     @cached_property
     def editor(self) -> NoteEditor:

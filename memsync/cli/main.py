@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 HAND_WRITTEN = {
     "search": "memsync.cli.command_search:search",
     "prune": "memsync.cli.command_composed:prune",
+    "forget": "memsync.cli.command_composed:forget",
     "recover": "memsync.cli.command_composed:recover",
     "pref get": "memsync.cli.command_composed:pref_get",
     "init": "memsync.cli.command_setup:init",
@@ -56,7 +57,7 @@ SECTIONS = {
     "Search": ("search", "get", "context"),
     "Write": ("log", "remember", "note", "pref", "pattern", "recover"),
     "Conversations": ("thread", "sessions", "costs", "agents", "routes", "handoff", "export"),
-    "Upkeep": ("prune", "duplicates", "stale", "collections", "stats", "eval"),
+    "Upkeep": ("prune", "forget", "duplicates", "stale", "collections", "stats", "eval"),
     "Index": ("sync", "rebuild", "verify", "status", "vectors", "doctor"),
     "Daemon": ("start", "stop", "restart", "watch", "logs", "service"),
     "Agents and settings": ("mcp", "config", "trust", "completion"),

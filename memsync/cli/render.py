@@ -23,7 +23,18 @@ from memsync.model.conversation import Conversation, Costs, Messages, Sessions, 
 from memsync.model.json import to_json
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import duration, printable
-from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Pruning, Stale, Stats
+from memsync.model.upkeep import (
+    Collections,
+    Duplicates,
+    Forgetting,
+    Notes,
+    NoteUse,
+    Pruning,
+    Purge,
+    Restoring,
+    Stale,
+    Stats,
+)
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
 
@@ -184,6 +195,28 @@ def pruning(result: Pruning, *, is_applied: bool) -> None:
     else:
         advice = ". Nothing was moved; --apply moves them" if result.due else ""
         remark(f"{due}{advice}")
+
+
+def forgetting(result: Forgetting | Restoring | Purge, *, is_applied: bool) -> None:
+    """Print what belongs to a user, the notes that were put back, or what was deleted for good."""
+    if isinstance(result, Purge):
+        kept = f"{count(result.notes, 'kept copy', 'kept copies')}, {count(result.appends, 'entry', 'entries')}"
+        say(f"deleted for good: {kept} of the journal, {count(result.queries, 'recorded question')}")
+        return
+    if isinstance(result, Restoring):
+        for path in result.restored:
+            say(printable(path))
+        remark(f"notes put back: {len(result.restored)}")
+        return
+    for part in result.parts:
+        say(f"{printable(part.citation)}  {part.what}")
+    if is_applied:
+        advice = ": memsync forget --undo puts them back, --purge deletes the copies" if result.done else ""
+        remark(f"notes changed: {len(result.done)}{advice}")
+        return
+    kinds = ", ".join(f"{what}: {number}" for what, number in result.counts.items())
+    found = f"{kinds}, in {count(result.notes, 'note')}. Nothing was deleted; --apply deletes it"
+    remark(found if kinds else f"the notes have nothing that is marked as {printable(result.user)}'s")
 
 
 def _duplicates(duplicates: Duplicates, _: Command) -> None:
