@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.mcp_server.tools import offered
 from memsync.memory import Memory
 from memsync.ports import for_agent
-from memsync.settings.load import Settings, with_changes
+from memsync.settings.load import Settings, load_settings, with_changes
 
 Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
@@ -235,6 +237,25 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
     assert sorted(failure.path for failure in result.failed) == ["threads/a.md", "threads/b.md"]
     assert files_of(root) == {"threads/a.md": b"saved just now\n", "threads/b.md": b"saved just now, too\n"}
     assert not list(root.rglob("*.tmp"))
+
+
+def test_forgetting_and_undoing_are_one_commit_each(root: Path, write: Write, make_memory: MakeMemory) -> None:
+    """With git.commit; the message does not name the user."""
+    git = ["git", "-C", str(root)]
+    write("threads/a.md", thread_of("ada"))
+    write("threads/b.md", "## user {user=ada}\n\na\n\n## user\n\nb\n")
+    subprocess.run([*git, "init", "-q"], check=True)
+    Path(os.environ["HOME"]).mkdir()
+    for name, value in (("user.name", "A"), ("user.email", "a@b")):
+        subprocess.run([*git, "config", "--global", name, value], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    memory = make_memory(own_settings=load_settings(root=root, environ={"MEMSYNC_GIT_COMMIT": "true"}, cwd=root))
+    assert memory.forget(user="ada", apply=True).warnings == ()
+    assert memory.undo_forget().warnings == ()
+    log = subprocess.run([*git, "log", "--format=%s"], capture_output=True, text=True, check=True).stdout
+    assert log.split("\n")[:3] == ["memsync forget --undo", "memsync forget: 2 notes", "first"]
+    assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
 
 
 # -------------------------------------------------------------------------------------------------- names
