@@ -209,7 +209,8 @@ def forgetting(result: Forgetting | Restoring | Purge, *, is_applied: bool) -> N
         remark(f"notes put back: {len(result.restored)}")
         return
     for part in result.parts:
-        say(f"{printable(part.citation)}  {part.what}")
+        if not is_applied or part.path in result.done:
+            say(f"{printable(part.citation)}  {part.what}")
     if is_applied:
         advice = ": memsync forget --undo puts them back, --purge deletes the copies" if result.done else ""
         remark(f"notes changed: {len(result.done)}{advice}")

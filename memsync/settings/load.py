@@ -376,7 +376,7 @@ def _united(files: _Files, root: str, environ: Mapping[str, str]) -> tuple[list[
     tables = (*(_in_file(file) for file in (*used, *of_root)), _in_environment(environ))
     lists = [table[UNITED] for table in tables if UNITED in table]
     patterns = dict.fromkeys(pattern for given in lists for pattern in given.value)
-    return list(patterns), ", ".join(given.source for given in lists) or "default"
+    return list(patterns), ", ".join(dict.fromkeys(given.source for given in lists)) or "default"
 
 
 def _in_own_file(files: _Files, named_root: str) -> dict[str, _Given]:
