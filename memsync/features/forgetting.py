@@ -163,8 +163,8 @@ class _Owner:
         self.name = _plain(name)
 
     def owns(self, value: object) -> bool:
-        """Tell whether a value of the front matter or of an attribute is the name."""
-        return isinstance(value, (str, int, float)) and _plain(str(value)) == self.name
+        """Tell whether a value of the front matter or of an attribute is the name; a truth value is none."""
+        return isinstance(value, (str, int, float)) and not isinstance(value, bool) and _plain(str(value)) == self.name
 
     def nearly_owns(self, value: object) -> bool:
         """Tell whether a value is the name in another case."""

@@ -287,6 +287,8 @@ def test_blank_name_is_an_error(memory: Memory, write: Write, root: Path, name: 
         ("*", "ada"),
         ("ada}", "ada"),
         ("T", "ada"),
+        ("True", "yes"),
+        ('"ada"', '"ada"'),
         ("true", "false"),
     ],
 )

@@ -153,7 +153,8 @@ class SqliteWriter(SqliteReader):
             old.setdefault((row[1], row[-1]), []).append(row)
         if old:
             self._note_removal()
-        passages_before = self._passages_of(note_id) if self._remote_spaces() else set()
+        has_remote = bool(self._remote_spaces())
+        passages_before = self._passages_of(note_id) if has_remote else set()
         new = []
         for chunk in note.chunks:
             same = old.get((chunk.passage, chunk.words)) if old else None
@@ -168,8 +169,10 @@ class SqliteWriter(SqliteReader):
             result = self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
             queued, reused = queued + result.queued, reused + result.reused
         self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
-        result = self._keep_local(passages_before | self._passages_of(note_id))
-        return PutResult(queued + result.queued, reused + result.reused)
+        if has_remote:
+            result = self._keep_local(passages_before | self._passages_of(note_id))
+            queued, reused = queued + result.queued, reused + result.reused
+        return PutResult(queued, reused)
 
     def _passages_of(self, note_id: int) -> set[int]:
         rows = self._rows("SELECT DISTINCT passage FROM chunk WHERE note = ? AND passage IS NOT NULL", (note_id,))
@@ -186,9 +189,8 @@ class SqliteWriter(SqliteReader):
         Those leave the queues and lose their vectors. The others get a cached vector or wait for one, if they did not.
         """
         queued = reused = 0
-        remote, active = self._remote_spaces(), self._space_row("active")
-        ids = to_json(sorted(passages)) if remote else ""
-        for number in remote:
+        active, ids = self._space_row("active"), to_json(sorted(passages))
+        for number in self._remote_spaces():
             for passage, digest in list(self._rows(_LOCAL_ONLY, (ids,))):
                 self._db.execute("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage))
                 self._db.execute(f"DELETE FROM vec_{number} WHERE rowid = ?", (passage,))
@@ -271,7 +273,8 @@ class SqliteWriter(SqliteReader):
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
         self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
         self._db.execute("DELETE FROM note WHERE id = ?", (note_id,))
-        self._keep_local(passages)
+        if passages:
+            self._keep_local(passages)
 
     def _put_note_row(self, rows: NoteRows, stamp: FileStamp, parsed_by: str) -> int:
         row = (
