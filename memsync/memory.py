@@ -92,6 +92,9 @@ class Memory(Workspace, MemoryApi):
 
     rebuild = Lazy(lambda: features.indexing.rebuild)
     verify = Lazy(lambda: features.indexing.verify)
+    forget = Lazy(lambda: features.forgetting.forget)
+    undo_forget = Lazy(lambda: features.forgetting.undo_forget)
+    purge_forgotten = Lazy(lambda: features.forgetting.purge_forgotten)
 
     @classmethod
     def open(cls, root: AnyPath | None = None, *, config: AnyPath | None = None) -> Memory:

@@ -37,8 +37,8 @@ def main() -> None:
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, messages), daemon=True).start()
     setup: tuple[Any, ...] = pickle.loads(messages.get())  # noqa: S301 (because the other process is memsync, too)
-    kinds, tiers, limits, max_structured_bytes, parsed_by, prepare = setup
-    reader = NoteReader(make_token_counter().count, PathRules(kinds, tiers), limits, max_structured_bytes)
+    globs, limits, max_structured_bytes, parsed_by, prepare = setup
+    reader = NoteReader(make_token_counter().count, PathRules(*globs), limits, max_structured_bytes)
     if reader.parsed_by != parsed_by:  # the other process has another version of the parser
         os._exit(1)
     while True:

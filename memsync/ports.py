@@ -82,7 +82,7 @@ class Embedder(Model, Protocol):
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space of all its vectors."""
+        """The space of all its vectors. Its `is_remote` tells whether the model may run on another machine."""
 
     def embed_passages(self, texts: Sequence[str], pause: Callable[[], None] = lambda: None) -> list[Vector]:
         """Return one unit-length float32 vector per text, in the same order, each of shape (space.dimension,).
@@ -146,7 +146,7 @@ class IndexReader(Protocol):
         """Return the space that answers searches, or None before the first vector."""
 
     def pending(self, space: EmbeddingSpace) -> int:
-        """Return how many passages have no vector in `space` yet."""
+        """Return how many passages wait for a vector in `space`. Local-only passages never wait for a remote model."""
 
     def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
         """Return the notes that have passages without a vector in `space`, unordered.
@@ -233,6 +233,7 @@ class IndexWriter(IndexReader, Protocol):
     ) -> PutResult:
         """Replace all rows of a note and its stamp. New passages get a cached vector or are queued for one.
 
+        In a remote space a passage has a vector, or waits for one, only while a note that is not local-only has it.
         `pause` is called before each step. It may raise to end the work and roll back the transaction.
         """
 

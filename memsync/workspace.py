@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memsync.errors import MemsyncError, NoThread, UsageError
+from memsync.errors import ConfigError, MemsyncError, NoThread, UsageError
 from memsync.model.filters import Filters
 from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
 from memsync.model.status import Status
 from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.model.written import Written
-from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
+from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
 from memsync.ports import Clock, Embedder, Index, IndexReader, Reranker, TokenCounter, VectorCache
 from memsync.settings.load import Settings
 
 if TYPE_CHECKING:
     from memsync.edit.append import Done
     from memsync.edit.archive import Retiring
+    from memsync.edit.forgotten import Forgotten
     from memsync.edit.note_editor import NoteEditor
     from memsync.edit.note_writer import NoteWriter
     from memsync.notes.files import NoteFiles
@@ -152,6 +153,13 @@ class Workspace:
         return Retiring(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
 
     @cached_property
+    def forgotten(self) -> Forgotten:
+        """Takes text out of notes, and puts it back."""
+        from memsync.edit.forgotten import Forgotten
+
+        return Forgotten(self.settings.root, self.settings.keep_dir, self.writer, commits=self.settings["git.commit"])
+
+    @cached_property
     def editor(self) -> NoteEditor:
         """Reads notes, and adds to their sections."""
         from memsync.edit.note_editor import NoteEditor
@@ -230,13 +238,25 @@ class Workspace:
             return 0, (f"{path} is written, but not indexed yet: {error}",)
 
 
+def _local_only(settings: Settings) -> tuple[str, ...]:
+    """Return the patterns of local-only notes. Raises ConfigError for one that does not make any note local-only."""
+    patterns = tuple(settings["privacy.local_only"])
+    if (pattern := unusable_local_only(patterns)) is not None:
+        raise ConfigError(
+            f"{settings.sources['privacy.local_only']}: privacy.local_only: {pattern!r} matches no note",
+            hint="Write patterns as in .gitignore, but none that begins with !; a name that begins with # or ! needs a "
+            "backslash before it.",
+        )
+    return patterns
+
+
 def _note_reader(settings: Settings, counter: TokenCounter) -> NoteReader:
     from memsync.notes.chunk import ChunkLimits
     from memsync.notes.parse import NoteReader
 
     return NoteReader(
         counter.count,
-        PathRules(settings.kinds, settings.tiers),
+        PathRules(settings.kinds, settings.tiers, _local_only(settings)),
         ChunkLimits(*(settings[f"chunks.{field.name}"] for field in fields(ChunkLimits))),
         settings["files.max_structured_bytes"],
     )

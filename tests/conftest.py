@@ -62,11 +62,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 class FakeEmbedder:
     """Stands in for a model, which is slow: a vector is a function of the words of a text and of nothing else.
 
-    `seen` lists every passage it was asked to embed; `fail` makes it raise what it holds.
+    `seen` lists every passage it was asked to embed; `fail` makes it raise what it holds. Its provider is one that runs
+    on this machine.
     """
 
-    def __init__(self, name: str = "fake", dimension: int = 16) -> None:
-        self.space = EmbeddingSpace("fake", name, "1", dimension)
+    def __init__(self, name: str = "fake", dimension: int = 16, provider: str = "fastembed") -> None:
+        self.space = EmbeddingSpace(provider, name, "1", dimension)
         self.seen: list[str] = []
         self.fail: Exception | None = None
 

@@ -23,7 +23,18 @@ from memsync.model.conversation import Conversation, Costs, Messages, Sessions, 
 from memsync.model.json import to_json
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
 from memsync.model.text import duration, printable
-from memsync.model.upkeep import Collections, Duplicates, Notes, NoteUse, Pruning, Stale, Stats
+from memsync.model.upkeep import (
+    Collections,
+    Duplicates,
+    Forgetting,
+    Notes,
+    NoteUse,
+    Pruning,
+    Purge,
+    Restoring,
+    Stale,
+    Stats,
+)
 from memsync.model.written import Pattern, Preference, Written
 from memsync.operation import Command, Operation
 
@@ -186,6 +197,29 @@ def pruning(result: Pruning, *, is_applied: bool) -> None:
         remark(f"{due}{advice}")
 
 
+def forgetting(result: Forgetting | Restoring | Purge, *, is_applied: bool) -> None:
+    """Print what belongs to a user, the notes that were put back, or what was deleted for good."""
+    if isinstance(result, Purge):
+        kept = f"{count(result.notes, 'kept copy', 'kept copies')}, {count(result.appends, 'entry', 'entries')}"
+        say(f"deleted for good: {kept} of the journal, {count(result.queries, 'recorded question')}")
+        return
+    if isinstance(result, Restoring):
+        for path in result.restored:
+            say(printable(path))
+        remark(f"notes put back: {len(result.restored)}")
+        return
+    for part in result.parts:
+        if not is_applied or part.path in result.done:
+            say(f"{printable(part.citation)}  {part.what}")
+    if is_applied:
+        advice = ": memsync forget --undo puts them back, --purge deletes the copies" if result.done else ""
+        remark(f"notes changed: {len(result.done)}{advice}")
+        return
+    kinds = ", ".join(f"{what}: {number}" for what, number in result.counts.items())
+    found = f"{kinds}, in {count(result.notes, 'note')}. Nothing was deleted; --apply deletes it"
+    remark(found if kinds else f"the notes have nothing that is marked as {printable(result.user)}'s")
+
+
 def _duplicates(duplicates: Duplicates, _: Command) -> None:
     for position, repetition in enumerate(duplicates.repetitions):
         if position:
@@ -276,6 +310,7 @@ def _status(status: Status, _: Command) -> None:
         f"memory root   {printable(status.root)}\n"
         f"notes         {status.notes:,} ({count(status.chunks, 'chunk')}, {count(status.passages, 'passage')})\n"
         f"vectors       {status.vectors:,} ({status.pending_vectors:,} pending{time_left})\n"
+        f"{_local_only(status.local_only)}"
         f"space         {space}\n"
         f"index         {printable(status.index_path)} ({status.index_bytes / 1e6:,.1f} MB)\n"
         f"last sync     {local_time(status.last_sync) or 'never'}"
@@ -289,6 +324,11 @@ def _status(status: Status, _: Command) -> None:
             say(f"{title}      {len(items)}")
             for item in items:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
+
+
+def _local_only(passages: int) -> str:
+    """Return the line about passages that a remote model may not get; empty without any."""
+    return f"local-only    {count(passages, 'passage')} found by their words only\n" if passages else ""
 
 
 def _print_daemon(daemon: DaemonStatus | None) -> None:

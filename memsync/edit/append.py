@@ -54,10 +54,10 @@ def tried(path: NotePath, attempt: Callable[[], Result]) -> Result:
     )
 
 
-def make(folder: int, path: NotePath, text: str) -> None:
+def make(folder: int, path: NotePath, content: bytes) -> None:
     """Create a note with its full content. Raises Replaced if the file exists by now, FilesystemError."""
     try:
-        note_file.create(folder, path.rpartition("/")[2], text.encode())
+        note_file.create(folder, path.rpartition("/")[2], content)
     except FileExistsError:
         raise Replaced from None
     except OSError as error:
@@ -89,6 +89,17 @@ class KnownEnds:
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             place.write_text(content)
+
+    def drop(self, path: NotePath) -> None:
+        """Delete what is stored of a note, which includes its last line."""
+        with suppress(OSError):
+            self._place(path).unlink()
+
+    def clear(self) -> None:
+        """Delete what is stored of all notes."""
+        for place in self._folder.glob("*.json"):
+            with suppress(OSError):
+                place.unlink()
 
     def was_filled(self, path: NotePath) -> bool:
         """Tell whether a note had lines after its last append."""
@@ -176,7 +187,7 @@ class Appending:
     def _begin(self) -> Done:
         """Create the note. Raises Replaced if it exists by now."""
         text, line, end = join_additions(read_end(self.path, self.head.encode()), [self.addition])
-        make(self.folder, self.path, self.head + text)
+        make(self.folder, self.path, (self.head + text).encode())
         with suppress(OSError):
             status = os.stat(self.path.rpartition("/")[2], dir_fd=self.folder, follow_symlinks=False)
             self.ends.put(self.path, status, end)

@@ -53,6 +53,11 @@ def commit_moves(root: Path, moves: Sequence[tuple[NotePath, NotePath]], message
     return _commit_or_reason(root, paths, "the moved notes", message) if moves else ("", "")
 
 
+def commit_all(root: Path, paths: Sequence[NotePath], message: str) -> tuple[str, str]:
+    """Commit several notes as they are on disk, also those that are deleted, like `commit`."""
+    return _commit_or_reason(root, paths, "the changed notes", message)
+
+
 def _commit_or_reason(root: Path, paths: Sequence[str], what: str, message: str) -> tuple[str, str]:
     try:
         return _commit(root, paths, what, message)

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from typing import Any
 from memsync.errors import FilesystemError
 from memsync.model.vocabulary import NotePath
 from memsync.notes.transcript import read_message_heading
+from memsync.system.user_folders import write_own_file
 
 
 def append_line(path: Path, value: object, *, sync: bool = False) -> None:
@@ -114,6 +115,32 @@ class Journal:
     def undo(self, appended: Appended) -> None:
         """Record that an append was not made; the appends that it replaced count again."""
         self._write(time.time(), {"undone": appended.id})
+
+    def drop(self, is_forgotten: Callable[[NotePath, str], bool]) -> int:
+        """Delete the appends whose note and text are forgotten, and half lines; return how many.
+
+        Raises FilesystemError.
+        """
+
+        def is_kept(line: bytes) -> bool:
+            entry = next(json_objects([line]), None)
+            if entry is None:
+                return False
+            return "text" not in entry or not is_forgotten(NotePath(entry["path"]), entry["text"])
+
+        dropped = 0
+        for path in self._days():
+            lines = [line for line in path.read_bytes().split(b"\n") if line]
+            kept = list(filter(is_kept, lines))
+            if len(kept) < len(lines):
+                dropped += len(lines) - len(kept)
+                try:
+                    write_own_file(str(path), b"\n".join([*kept, b""]), sync=True)
+                except OSError as error:
+                    raise FilesystemError(
+                        f"{path} cannot be written: {error.strerror}", hint="Free some space."
+                    ) from error
+        return dropped
 
     def _write(self, at: float, line: object) -> None:
         path = self._folder / f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}.jsonl"

@@ -127,6 +127,35 @@ def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, status:
         raise cannot_write(path, error) from error
 
 
+def remove(folder: int, path: NotePath, name: str, content: bytes) -> bool:
+    """Delete a file; return False if it no longer has this content. Raises FileNotFoundError, FilesystemError.
+
+    The file first gets a hidden name: a version that another program saves at this moment is put back.
+    """
+    aside = _hidden_name()
+    try:
+        rename_new(folder, name, aside, folder)
+        is_expected = False
+        try:
+            is_expected = _holds(folder, path, aside, content)
+        finally:
+            if not is_expected:
+                rename_new(folder, aside, name, folder)
+        if not is_expected:
+            return False
+        os.unlink(aside, dir_fd=folder)
+        os.fsync(folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    return True
+
+
+def _hidden_name() -> str:
+    return f".memsync-{os.getpid()}-{time.time_ns():x}.tmp"
+
+
 def _holds(folder: int, path: NotePath, name: str, content: bytes) -> bool:
     with opened(folder, path, name) as descriptor:
         return read(descriptor, path) == content
@@ -137,7 +166,7 @@ def _written_aside(
     folder: int, content: bytes, like: os.stat_result | None = None, *, sync: bool = True
 ) -> Iterator[str]:
     """Write content to a hidden file and yield its name; afterwards delete the file if it still exists."""
-    aside = f".memsync-{os.getpid()}-{time.time_ns():x}.tmp"
+    aside = _hidden_name()
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600 if like else 0o666, dir_fd=folder)
     try:
         try:
@@ -156,6 +185,24 @@ def _written_aside(
     finally:
         with suppress(FileNotFoundError):
             os.unlink(aside, dir_fd=folder)
+
+
+def clear_ended_writers(folder: int) -> None:
+    """Delete the hidden files of writers on this machine that have ended, however recent they are."""
+    for name in os.listdir(folder):
+        if _ASIDE.fullmatch(name) and not _runs(int(name.split("-")[1])):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _clear_leftovers(folder: int) -> None:

@@ -61,6 +61,14 @@ class NoteWriter:
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
 
+    def forget_end(self, path: NotePath) -> None:
+        """Delete what is stored of the end of a note."""
+        self._ends.drop(path)
+
+    def forget_all_ends(self) -> None:
+        """Delete what is stored of the ends of all notes."""
+        self._ends.clear()
+
     def append(
         self,
         path: NotePath,
@@ -85,7 +93,7 @@ class NoteWriter:
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
             try:
-                make(folder, path, text)
+                make(folder, path, text.encode())
             except Replaced:
                 raise UsageError(f"{path} already exists", hint="Choose another name, or edit that note.") from None
         return Done(path, 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memsync.features import (
         duplicates,
+        forgetting,
         indexing,
         listing,
         log,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from memsync.features.context import compose as compose
 
 __all__ = [
-    "duplicates", "indexing", "listing", "log", "patterns", "preferences", "pruning", "recovery", "search", "threads",
-    "usage",
+    "duplicates", "forgetting", "indexing", "listing", "log", "patterns", "preferences", "pruning", "recovery",
+    "search", "threads", "usage",
 ]  # fmt: skip
 
 COMMANDS = {
@@ -39,6 +40,7 @@ COMMANDS = {
     "duplicates": ("duplicates",),
     "usage": ("stale", "stats"),
     "pruning": (),
+    "forgetting": (),
     "indexing": ("sync", "rebuild", "verify", "status"),
     "recovery": (),
 }

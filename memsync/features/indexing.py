@@ -142,6 +142,7 @@ def status(memory: Workspace) -> Status:
             space=counts.active_space,
             building_space=counts.building_space,
             building_pending=counts.building_pending,
+            local_only=counts.local_only,
             index_bytes=counts.index_bytes,
             last_sync=reader.meta("last_sync"),
             dated_by="" if dates.reason else commit_in(dates.state),

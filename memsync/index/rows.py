@@ -65,7 +65,7 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
         note.path,
         (
             note.kind, note.tier, note.title, note.date, note.session, note.importance, note.pinned, note.archived,
-            to_json(note.front_matter), to_json(note.warnings),
+            note.local_only, to_json(note.front_matter), to_json(note.warnings),
         ),
         [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links],
         [_message_row(message) for message in note.messages],

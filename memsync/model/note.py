@@ -105,7 +105,8 @@ class Note(Struct, frozen=True):
     `lines` are the file's lines without their ends; `sections` cover every line of the body; `blocks[i]` are the
     blocks of `sections[i]`. `cuts` maps a line to the column at which its attribute braces begin; these are metadata,
     not text. `head_lines` counts the lines of the front matter, fences included; if `head_is_text`, they are searched
-    like the body.
+    like the body. If `local_only`, its text never leaves this machine: no model on another machine and no shared
+    database may get it.
     """
 
     path: NotePath
@@ -129,6 +130,7 @@ class Note(Struct, frozen=True):
     archived: bool = False
     warnings: tuple[str, ...] = ()
     messages: tuple[Message, ...] = ()
+    local_only: bool = False
 
     @property
     def is_remembered(self) -> bool:

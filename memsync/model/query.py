@@ -16,6 +16,8 @@ from memsync.model.vocabulary import Form, JsonValue, Kind, Mode, NotePath, Tier
 
 BUDGET_HITS = 50
 """Limit of hits of a search with a budget of tokens."""
+LOCAL_PROVIDERS = frozenset({"minilm", "multilingual", "fastembed"})
+"""The providers of models that run on this machine. Any other gets no text of local-only notes."""
 _COSINE_UNRELATED, _LIKENESS_UNRELATED, _LIKENESS_PER_COSINE = 0.75, 0.06, 5.3
 
 
@@ -51,6 +53,14 @@ class EmbeddingSpace(Struct, frozen=True, forbid_unknown_fields=True):
     def described(description: str) -> EmbeddingSpace:
         """Return the space with this description. Raises msgspec.DecodeError."""
         return msgspec.json.decode(description, type=EmbeddingSpace)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the model may run on another machine: text of local-only notes must never be embedded in this space.
+
+        Also true for a server on this machine, because memsync cannot know where that sends the text.
+        """
+        return self.provider not in LOCAL_PROVIDERS
 
     @property
     def has_narrow_cosines(self) -> bool:

@@ -103,7 +103,11 @@ class PutResult(Struct, frozen=True):
 
 
 class IndexCounts(Struct, frozen=True):
-    """The counts of an index; `vectors` and `pending` are those of the active space, sizes in bytes."""
+    """The counts of an index; `vectors` and `pending` are those of the active space, sizes in bytes.
+
+    `local_only` counts the passages that get no vector in the active or building space, because the model may run on
+    another machine and only local-only notes have them.
+    """
 
     notes: int
     chunks: int
@@ -114,6 +118,7 @@ class IndexCounts(Struct, frozen=True):
     building_space: str
     building_pending: int
     index_bytes: int
+    local_only: int = 0
 
 
 class DaemonStatus(Struct, frozen=True):
@@ -144,7 +149,8 @@ class Status(Struct, frozen=True):
     `last_sync`: when files and index were last known to be equal (ISO 8601, UTC). `dated_by`: the commit whose history
     gives `dated_notes` notes their date, empty without one; `undated`: why the history could not be read.
     `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
-    `daemon` is None when no daemon gave the answer.
+    `local_only`: passages without a vector because only local-only notes have them and the model may run on another
+    machine. `daemon` is None when no daemon gave the answer.
     """
 
     root: str
@@ -165,6 +171,7 @@ class Status(Struct, frozen=True):
     dated_by: str = ""
     dated_notes: int = 0
     undated: str = ""
+    local_only: int = 0
     daemon: DaemonStatus | None = None
 
 

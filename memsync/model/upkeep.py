@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from memsync.model.status import Failure
@@ -31,6 +33,56 @@ class Pruning(Struct, frozen=True):
     failed: tuple[Failure, ...] = ()
     warnings: tuple[str, ...] = ()
     pending_text: int = 0
+
+
+class ForgottenPart(Struct, frozen=True):
+    """Lines of a note that belong to a user.
+
+    `what` is `thread` (the whole note), `message`, `preferences` (a section under `user:NAME`), `section` or `item`.
+    """
+
+    path: NotePath
+    start_line: int
+    end_line: int
+    what: str
+
+    @property
+    def citation(self) -> str:
+        """`path:line` or `path:first-last`."""
+        return citation(self.path, self.start_line, self.end_line)
+
+
+class Forgetting(Struct, frozen=True):
+    """What belongs to a user. `counts` counts `parts` by `what`, and `notes` the notes that have them.
+
+    `done` are the notes that were changed: none without `apply`. `failed` notes are as they were.
+    """
+
+    user: str
+    parts: tuple[ForgottenPart, ...]
+    counts: Mapping[str, int]
+    notes: int
+    done: tuple[NotePath, ...] = ()
+    failed: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    pending_text: int = 0
+
+
+class Restoring(Struct, frozen=True):
+    """The notes that were put back as they were. `failed` notes have changed since, and their copies are still kept."""
+
+    restored: tuple[NotePath, ...]
+    failed: tuple[Failure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    pending_text: int = 0
+
+
+class Purge(Struct, frozen=True):
+    """What was deleted for good: copies of `notes`, and from the journal and the statistics `appends` and `queries`."""
+
+    notes: int = 0
+    appends: int = 0
+    queries: int = 0
 
 
 class Place(Struct, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,19 +31,26 @@ _TEXTLESS = re.compile("[\x00\ud800-\udfff]")
 
 _MAX_INTEGER = 2**63
 _KEY_LINE = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:[ \t]|$)")
+_LOCAL_ONLY_KEY = "localonly"
+"""The key `local-only` without all that is not a letter or a digit."""
+_LOCAL_ONLY_TEXT = re.compile(r"local[\W_]{0,3}only[\"']?\s*[:=]\s*[\"']?([^\s\"',#}\]]*)")
+_NO = frozenset({"false", "no", "off", "n", "0"})
+_YES = frozenset({"true", "yes", "on", "y", "1"})
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """The front matter of a note: `line_count` lines including both `---`, 0 if there is none.
 
-    `raw` is true if it must also be indexed as text, because not all of it could be parsed.
+    `raw` is true if it must also be indexed as text, because not all of it could be parsed. `local_only` is true if it
+    says `local-only: true`, also if it could not be parsed; see `_says_local_only`.
     """
 
     line_count: int = 0
     values: Mapping[str, JsonValue] = field(default_factory=dict)
     raw: bool = False
     warning: str = ""
+    local_only: bool = False
 
 
 class _HeadError(yaml.YAMLError):
@@ -103,16 +111,49 @@ def read_head(lines: Sequence[str]) -> Head:
     An unclosed `---`, and prose between two of them, are Markdown. A key that is not text becomes text, with a warning.
     """
     if not lines or not _OPENING.fullmatch(lines[0]):
-        return Head()
+        return Head(local_only=_says_local_only_below_blank_lines(lines))
     closing = next((i for i in range(1, len(lines)) if closes_head(lines[i])), None)
     if closing is None:
         unclosed = len(lines) > 1 and _KEY_LINE.match(lines[1])
-        return Head(warning="front matter is not closed: add a line with --- after it") if unclosed else Head()
+        warning = "front matter is not closed: add a line with --- after it" if unclosed else ""
+        return Head(warning=warning, local_only=_says_local_only("\n".join(lines[1:])))
     text = "\n".join(lines[1:closing])
     count = closing + 1
     if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
-        return Head(count, raw=True, warning=f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text")
+        warning = f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text"
+        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
     return _parse(text, count)
+
+
+def is_clear(value: JsonValue) -> bool:
+    """Tell whether a value of `local-only` means yes or no; any other value counts as yes, with a warning."""
+    return isinstance(value, bool) or _folded(str(value)) in _YES | _NO
+
+
+def names_local_only(key: str) -> bool:
+    """Tell whether a key of the front matter is `local-only`, in any spelling (`local_only`, `Local-Only`)."""
+    return "".join(filter(str.isalnum, _folded(key))) == _LOCAL_ONLY_KEY
+
+
+def _says_local_only(text: str) -> bool:
+    """Tell whether front matter that cannot be parsed says `local-only` with a value that is not a clear no.
+
+    A damaged head must not make a private note public, so this looks for the words anywhere in it.
+    """
+    return any(match[1] not in _NO for match in _LOCAL_ONLY_TEXT.finditer(_folded(text)))
+
+
+def _says_local_only_below_blank_lines(lines: Sequence[str]) -> bool:
+    """Tell whether what would be front matter, if there were no blank lines above it, says `local-only`."""
+    first = next((number for number, line in enumerate(lines) if line.strip()), 0)
+    if first == 0 or not _OPENING.fullmatch(lines[first]):
+        return False
+    closing = next((number for number in range(first + 1, len(lines)) if closes_head(lines[number])), len(lines))
+    return _says_local_only("\n".join(lines[first:closing]))
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
 def value_span(text: str, key: str) -> tuple[int, int] | None:
@@ -134,17 +175,22 @@ def _parse(text: str, count: int) -> Head:
         loaded = _BoundedYAMLHandler().load(text)
         values = {_key(key): _plain(value) for key, value in loaded.items()} if isinstance(loaded, dict) else {}
     except Exception as error:  # noqa: BLE001 (because PyYAML also raises ValueError, OverflowError, RecursionError, KeyError on bad input)
-        return Head(count, raw=True, warning=f"front matter cannot be read: {_one_line(error)}")
+        warning = f"front matter cannot be read: {_one_line(error)}"
+        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
     if loaded is None:
         return Head(count)
     if isinstance(loaded, str):
-        return Head()  # prose between two thematic breaks
+        return Head(local_only=_says_local_only(text))  # prose between two thematic breaks
     if not isinstance(loaded, dict):
-        return Head(count, raw=True, warning="front matter is not `key: value` lines: indexed as text")
+        warning = "front matter is not `key: value` lines: indexed as text"
+        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
+    marks = [value for key, value in values.items() if names_local_only(key)]
+    local_only = any(_folded(str(value)) not in _NO for value in marks)
     odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
     if odd_keys:
-        return Head(count, values, raw=True, warning=f"front matter key {odd_keys[0][:120]} is not text: quote it")
-    return Head(count, values)
+        warning = f"front matter key {odd_keys[0][:120]} is not text: quote it"
+        return Head(count, values, raw=True, warning=warning, local_only=local_only)
+    return Head(count, values, local_only=local_only)
 
 
 def _key(key: object) -> str:

@@ -23,7 +23,7 @@ from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, t
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
 from memsync.notes.dates import expires_at, leading_time, parse_moment, split_date
 from memsync.notes.decode import decode
-from memsync.notes.frontmatter import read_head
+from memsync.notes.frontmatter import is_clear, names_local_only, read_head
 from memsync.notes.inline import InlineFinds, find_inline, parse_inline, plain_text
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules
 from memsync.notes.transcript import find_headings, messages_of, read_message_heading
@@ -99,6 +99,7 @@ def parse_note(
         pinned=values.get("pinned") is True,
         archived=values.get("archived") is True or path.startswith(ARCHIVE_FOLDER),
         warnings=tuple(warnings),
+        local_only=head.local_only or rules.is_local_only(path),
     )
     return replace(note, messages=tuple(messages_of(note))) if kind is Kind.THREAD else note
 
@@ -278,7 +279,10 @@ def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> s
 
 
 def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[str]) -> None:
-    """Warn of values that cannot be used later: `expires` by `prune`, `priority` and `active` of prompts."""
+    """Warn of values that are not clear: `local-only`, `expires`, and `priority` and `active` of prompts."""
+    for key, value in values.items():
+        if names_local_only(key) and not is_clear(value):
+            warnings.append(f"{key} {value!r} is not true or false: the note counts as local-only")
     expires = values.get("expires")
     if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
         warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
@@ -304,7 +308,7 @@ def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
     return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)
 
 
-PARSER_VERSION = 10
+PARSER_VERSION = 11
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
@@ -323,6 +327,7 @@ class NoteReader:
         settings = (
             list(self.rules.kinds.items()),
             list(self.rules.tiers.items()),
+            sorted(self.rules.local_only),
             self.limits,
             self.max_structured_bytes,
         )

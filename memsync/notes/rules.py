@@ -1,9 +1,9 @@
-"""Tell the kind and tier of a note by its path: ordered globs from config.toml, the last match wins."""
+"""Tell the kind and tier of a note by its path, and whether it is local-only: globs from config.toml."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,10 +24,12 @@ class PathRules:
     """The `[kinds]` and `[tiers]` tables: from globs as in .gitignore to values.
 
     A note in archive/ keeps the kind and tier that its former path gave it, unless a glob is about archive/ itself.
+    The globs of `local_only` have no order: a note that any of them matches is local-only.
     """
 
     kinds: Mapping[str, str]
     tiers: Mapping[str, str]
+    local_only: Sequence[str] = ()
 
     def kind(self, path: NotePath) -> Kind:
         """Return the kind of the last glob that matches `path`; default: `note`."""
@@ -36,6 +38,17 @@ class PathRules:
     def tier(self, path: NotePath) -> Tier:
         """Return the tier of the last glob that matches `path`; default: `project`."""
         return Tier(_last_match(self._tier_globs, path) or Tier.PROJECT)
+
+    def is_local_only(self, path: NotePath) -> bool:
+        """Tell whether a glob of `[privacy] local_only` matches a path, or the path from which it was archived.
+
+        Two names count as the same if any file system treats them as the same: `Journal/` is as private as `journal/`.
+        """
+        if not self.local_only:
+            return False
+        names = {path, NotePath(path.removeprefix(ARCHIVE_FOLDER))}
+        names |= {NotePath(_as_any_file_system_reads(name)) for name in names}
+        return any(pattern.holds(as_bytes(name)) for pattern in self._local_globs for name in names)
 
     def instructs(self, path: NotePath) -> bool:
         """Tell whether a note of that path instructs agents: only people may write to it, in an editor.
@@ -62,12 +75,23 @@ class PathRules:
         return PathRules(kinds | _INSTRUCTING, {})
 
     @cached_property
+    def _local_globs(self) -> list[IgnorePattern]:
+        globs = {form for glob in self.local_only for form in (glob, _as_any_file_system_reads(glob))}
+        return [pattern for glob in sorted(globs) if (pattern := read_pattern(as_bytes(glob))) is not None]
+
+    @cached_property
     def _kind_globs(self) -> list[_Glob]:
         return _globs(self.kinds)
 
     @cached_property
     def _tier_globs(self) -> list[_Glob]:
         return _globs(self.tiers)
+
+
+def unusable_local_only(patterns: Sequence[str]) -> str | None:
+    """Return the first pattern of `[privacy] local_only` that can match nothing or that takes notes out again."""
+    read = ((pattern, read_pattern(as_bytes(pattern))) for pattern in patterns)
+    return next((text for text, pattern in read if pattern is None or not pattern.ignores), None)
 
 
 def describes_folder(path: NotePath) -> bool:

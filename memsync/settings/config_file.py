@@ -82,16 +82,19 @@ def _parse(path: str, content: bytes) -> ConfigFile:
         raise ConfigError(f"{path}: not valid TOML: {error}", hint="Correct that line.") from error
 
 
-def found_above(start: str, ignored: list[str]) -> Iterator[ConfigFile]:
+def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile] | None = None) -> Iterator[ConfigFile]:
     """Yield the config files of memory roots in `start` and the folders above it, nearest first.
 
     Skips files of other programs, even if they are not TOML. Also skips links and files that another user can write;
-    `ignored` gets a sentence about each of these.
+    `ignored` gets a sentence about each of these. Files in `parsed`, by their path, are not read again.
     """
     folder = start
     while True:
         for name in NAMES:
             path = os.path.join(folder, name)
+            if parsed is not None and path in parsed:
+                yield parsed[path]
+                continue
             content, fault = _read_found(path)
             if fault:
                 ignored.append(f"{path} is ignored: {fault}")

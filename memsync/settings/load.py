@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BUILT_IN_MODEL = "minilm"
 RERANK_MODEL = "Xenova/ms-marco-MiniLM-L-6-v2"
+UNITED = "privacy.local_only"
+"""The setting whose lists from all config files and the environment are united: none of them can remove a pattern."""
 DSN = "index.dsn"
 """The setting that holds a password."""
 FOLDERS = ("memsync.root", "index.dir")
@@ -63,6 +65,9 @@ SETTINGS = (
         "Size in bytes above which a file is not parsed as Markdown but split into plain paragraphs.",
         (1, 64_000_000),
     ),
+    Setting(
+        "privacy.local_only", [], "Notes whose text never leaves this machine: patterns as in .gitignore, without !."
+    ),
     Setting("chunks.max_tokens", 254, "Maximum tokens in a chunk; the built-in model reads 254.", (32, 254)),
     Setting("chunks.small_tokens", 120, "Maximum tokens for a list item as a separate entry.", (0, 254)),
     Setting("chunks.run_tokens", 400, "Reference notes: a list with more tokens is searched by item.", (0, 1_000_000)),
@@ -78,6 +83,9 @@ SETTINGS = (
     Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting("index.dsn", "", "postgres: the connection string; only in your own config file or MEMSYNC_INDEX_DSN."),
     Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
+    Setting(
+        "index.store_text", False, "postgres: keep the notes' text in the database, for machines without the files."
+    ),
     Setting(
         "index.ef_search", 800, "postgres: vectors that an HNSW search visits; more find more, slower.", (10, 1_000)
     ),
@@ -261,6 +269,9 @@ def load_settings(
     4. the environment;
     5. `root`, which names the memory root.
 
+    Of `privacy.local_only` the lists are united instead, also those of the user's own file and of every config file of
+    the memory root that is not used otherwise.
+
     If `root` or MEMSYNC_ROOT names the memory root, the search for a config file starts there, and the file must belong
     to that root. A file that was found automatically may only set what memsync.settings.trust allows.
 
@@ -285,6 +296,7 @@ def load_settings(
     paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
     _check_secret(files, given, resolved_root)
+    values[UNITED], sources[UNITED] = _united(files, resolved_root, environ)
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     options = ["--config", files.over.path] if files.over is not None and files.is_named else []
     if not options or root is not None or sources["memsync.root"] == "MEMSYNC_ROOT":
@@ -379,6 +391,26 @@ def _find_files(config: _AnyPath | None, named_root: str, cwd: _AnyPath | None, 
         if is_of_root and (own is None or file.path != own.path):
             return _Files(own, file, False, ignored)
     return _Files(own, None, False, ignored)
+
+
+def _united(files: _Files, root: str, environ: Mapping[str, str]) -> tuple[list[str], str]:
+    """Return all values of the setting UNITED for a memory root, each once, and their sources.
+
+    Reads the user's own file even if another file is named with --config, or another user can change it: a privacy
+    pattern must never get lost. Raises ConfigError for an invalid file.
+    """
+    own_path = os.path.join(config_folder(), CONFIG_NAME)
+    own = files.own or (parse_config(own_path) if os.path.isfile(own_path) else None)
+    used = [file for file in (own, files.over) if file is not None]
+    of_root = [
+        file
+        for file in found_above(root, [], {file.path: file for file in used})
+        if file not in used and realpath(root_of(file)) == root
+    ]
+    tables = (*(_in_file(file) for file in (*used, *of_root)), _in_environment(environ))
+    lists = [table[UNITED] for table in tables if UNITED in table]
+    patterns = dict.fromkeys(pattern for given in lists for pattern in given.value)
+    return list(patterns), ", ".join(dict.fromkeys(given.source for given in lists)) or "default"
 
 
 def _in_own_file(files: _Files, named_root: str) -> dict[str, _Given]:

@@ -20,7 +20,7 @@ from memsync.system.user_folders import digest_of, other_writer, state_folder, w
 
 HARMLESS = frozenset(
     {
-        "files.exclude", "files.max_structured_bytes",
+        "files.exclude", "files.max_structured_bytes", "privacy.local_only",
         "chunks.max_tokens", "chunks.small_tokens", "chunks.run_tokens",
         "chunks.window_entries", "chunks.window_stride",
         "search.limit", "search.mode", "search.keyword_weight", "search.memory_keyword_weight", "search.candidates",

@@ -13,7 +13,7 @@ from memsync.model.status import PendingPassage
 from memsync.model.text import duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
-from memsync.notes.files import NoteFiles
+from memsync.notes.files import Identity, NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.ports import Clock, Embedder, Index, IndexReader, Progress
 from memsync.sync.order import RATE_PASSAGES, RATES, embedding_order, known_rate, rates_with
@@ -73,7 +73,7 @@ class EmbeddingQueue:
         self._sharing = sharing
         self._clock = clock
         self._retrievals = retrievals
-        self._last_read: tuple[NotePath | None, Mapping[bytes, str]] = (None, {})
+        self._last_read: tuple[NotePath | None, Identity | None, Mapping[bytes, str]] = (None, None, {})
 
     def build_space(
         self, embedder: Embedder, *, progress: Progress | None = None, pause: Callable[[], None] = lambda: None
@@ -144,7 +144,13 @@ class EmbeddingQueue:
         self, embedder: Embedder, space: EmbeddingSpace, batch: Sequence[PendingPassage], pause: Callable[[], None]
     ) -> tuple[int, list[EmbedderError]]:
         """Embed and commit one batch; return how many vectors were stored, and an error for each unusable one."""
-        texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
+        if space.is_remote:
+            # Take every text from its file: the index may not know yet that the note has become local-only.
+            if self._last_read[1] != self._identity(self._last_read[0]):
+                self._last_read = (None, None, {})
+            texts = [self._read(p.path, is_remote=True).get(p.content_hash) for p in batch]
+        else:
+            texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
         # A passage without a text is of a note that has changed; the next sync will index it.
         known = [(passage, text) for passage, text in zip(batch, texts, strict=True) if text is not None]
         vectors = embedder.embed_passages([text for _, text in known], pause)
@@ -154,15 +160,24 @@ class EmbeddingQueue:
             unusable = writer.put_vectors(space, pairs)
         return len(known) - len(unusable), unusable
 
-    def _read(self, path: NotePath) -> Mapping[bytes, str]:
-        """Return the texts of a note by their hash. Caches the last note, because the next batch may continue it."""
+    def _read(self, path: NotePath, *, is_remote: bool = False) -> Mapping[bytes, str]:
+        """Return the texts of a note by their hash; none of a local-only note if they are for a remote model.
+
+        Caches the last note, because the next batch may continue it.
+        """
         if self._last_read[0] != path:
             chunks: Sequence[Chunk] = ()
+            identity = self._identity(path)  # before the reading, so that a later change is noticed
             with suppress(FileNotFoundError, NoteError, BinaryFileError):
                 content, _ = self._files.read(path)
-                _, chunks = self._reader.read(path, content)
-            self._last_read = path, {chunk.content_hash: chunk.text for chunk in chunks}
-        return self._last_read[1]
+                note, chunks = self._reader.read(path, content)
+                if is_remote and note.local_only:
+                    chunks = ()
+            self._last_read = path, identity, {chunk.content_hash: chunk.text for chunk in chunks}
+        return self._last_read[2]
+
+    def _identity(self, path: NotePath | None) -> Identity | None:
+        return None if path is None else self._files.identity(path)
 
 
 class _Run:

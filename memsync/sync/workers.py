@@ -70,8 +70,8 @@ class WorkerPool:
         import pickle
 
         rules = reader.rules
-        settings = (dict(rules.kinds), dict(rules.tiers), reader.limits, reader.max_structured_bytes, reader.parsed_by)
-        self._setup = pickle.dumps((*settings, prepare))
+        globs = (dict(rules.kinds), dict(rules.tiers), tuple(rules.local_only))
+        self._setup = pickle.dumps((globs, reader.limits, reader.max_structured_bytes, reader.parsed_by, prepare))
         self._count = count
         self._tasks: queue.SimpleQueue[tuple[NotePath, bytes, Future[PreparedNote]] | None] = queue.SimpleQueue()
         self._workers: list[_Worker] = []

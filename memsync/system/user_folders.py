@@ -76,16 +76,19 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
             os.chmod(path, 0o700)
 
 
-def write_own_file(path: str, content: bytes) -> None:
+def write_own_file(path: str, content: bytes, *, sync: bool = False) -> None:
     """Replace a file of memsync's in one step, readable by the user only; `own_folder` makes or checks its folder.
 
-    Raises OSError, FilesystemError.
+    With `sync`, the content is on disk before it replaces the old one. Raises OSError, FilesystemError.
     """
     own_folder(os.path.dirname(path))
     aside = f"{path}.{os.getpid()}"
     try:
         with open(aside, "wb", opener=open_private) as stream:
             stream.write(content)
+            if sync:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(aside, path)
     except OSError:
         with suppress(OSError):

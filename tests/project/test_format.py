@@ -95,6 +95,7 @@ KEYS: dict[str, Callable[[Parse], bool]] = {
         == ("2026-11-20", "")
     ),
     "aliases": lambda parse: head("aliases: [Plan B, B]", parse).aliases == ("Plan B", "B"),
+    "local-only": lambda parse: head("local-only: true", parse).local_only and not head("x: 1", parse).local_only,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from memsync.errors import NoteError, UsageError
+from memsync.errors import EmbedderError, NoteError, UsageError
 from memsync.features.evaluation.measures import (
     MEASURES,
     Range,
@@ -179,16 +179,21 @@ class Evaluator:
                 raise UsageError(f"{question.source}: {path} has no line {last}", hint="Was the note edited since?")
 
     def generated(self, limit: int, progress: Progress) -> list[Question]:
-        """Return at most `limit` questions made from the notes' headings and links, and these without their answers."""
+        """Return at most `limit` questions made from the notes' headings and links, and these without their answers.
+
+        If the model may run on another machine, local-only notes are left out, because it gets every question.
+        """
         with self._memory.as_of_now() as (index, _):
             notes = [note.path for note in index.notes() if not note.archived]
-        vault, reader = Vault(), self._memory.reader
+        vault, reader, is_remote = Vault(), self._memory.reader, self._asks_elsewhere()
         for number, path in enumerate(notes, 1):
             try:
                 content, _ = self._memory.files.read(path)
-                vault.add(parse_note(path, content, reader.rules, reader.max_structured_bytes))
+                note = parse_note(path, content, reader.rules, reader.max_structured_bytes)
             except (OSError, NoteError, BinaryFileError):  # it was just deleted or changed
                 continue
+            if not (is_remote and note.local_only):
+                vault.add(note)
             progress("reading notes", number, len(notes))
         questions = vault.questions(limit)
         if not questions:
@@ -197,6 +202,16 @@ class Evaluator:
                 hint='Write questions to a file: {"question": "…", "answers": ["note.md:3"]}, one a line',
             )
         return [*questions, *filter(None, map(without_answers, questions))]
+
+    def _asks_elsewhere(self) -> bool:
+        """Tell whether a model that answers questions now or after the next sync may run on another machine."""
+        try:
+            spaces = [self._memory.models.configured().space]
+        except EmbedderError:
+            return True
+        with self._memory.index.reading() as reader:
+            active = reader.active_space()
+        return any(space.is_remote for space in [*spaces, *filter(None, [active])])
 
     def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:
         """Ask all questions of the index as it is, without counting that as use. Raises UsageError."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,16 +17,15 @@ from memsync.index.postgres.integrity import find_damage
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
 from memsync.index.postgres.reader import EXACT_PASSAGES, PostgresReader
-from memsync.index.postgres.rows import postgres_note
+from memsync.index.postgres.rows import postgres_note, postgres_note_with_text
 from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.index.postgres.zone import local_zone
 
 if TYPE_CHECKING:
-    from memsync.ports import Index
+    from memsync.model.note import Chunk, Note
+    from memsync.ports import Index, PreparedNote
 
-SPARE_VECTORS = 20_000
-"""Always keep so many vectors of deleted texts, because checking out another branch may bring the texts back."""
 HNSW_M, HNSW_EF_CONSTRUCTION = 16, 64
 INDEX_BUILD_MEMORY = "1GB"
 HNSW_LOCK = 0x6D656D68
@@ -50,14 +49,15 @@ class Claim(NamedTuple):
 class PostgresIndex:
     """One memory of a database. It connects when it is first used, so that a database that is away blocks no start."""
 
-    prepare = staticmethod(postgres_note)
-
-    def __init__(self, dsn: str, name: str, folder: Path, claim: Claim, *, ef_search: int = 800) -> None:
+    def __init__(
+        self, dsn: str, name: str, folder: Path, claim: Claim, *, ef_search: int = 800, stores_text: bool = False
+    ) -> None:
         self._connections = Connections(dsn)
         self.name = name
         self._folder = folder
         self._claim = claim
         self._ef_search = ef_search
+        self._stores_text = stores_text
         self._local_state = LocalState(folder / "local.json")
         self._zone = local_zone()
         self._texts = WaitingTexts()
@@ -66,6 +66,11 @@ class PostgresIndex:
         self._write_lock = threading.RLock()
         self._is_ready = False
         self._damage = ""
+
+    @property
+    def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
+        """The function that makes the rows of a note."""
+        return postgres_note_with_text if self._stores_text else postgres_note
 
     @property
     def server(self) -> str:
@@ -93,6 +98,7 @@ class PostgresIndex:
                 self._zone,
                 self._ef_search,
                 self._texts,
+                self._stores_text,
                 self._frequencies,
             )
             try:
@@ -106,7 +112,9 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
-            writer = PostgresWriter(connection, root, self._local_state, self._zone, self._ef_search, self._texts)
+            writer = PostgresWriter(
+                connection, root, self._local_state, self._zone, self._ef_search, self._texts, self._stores_text
+            )
             yield writer
             writer.finish()
 
@@ -182,12 +190,10 @@ class PostgresIndex:
         return [damage] if (damage := self.take_damage()) else []
 
     def compact(self, *, bulk: bool) -> None:
-        """Delete surplus vectors and make the HNSW index if it is worth it; after a bulk load, renew statistics."""
-        with self.writing() as writer:
-            writer.quiet = True
-            writer.trim_cache(SPARE_VECTORS)
-            space = writer.active_space()
-            needs_index = space is not None and writer.counts().passages > EXACT_PASSAGES
+        """Make the HNSW index of the active space if it is worth it; after a bulk load, renew statistics."""
+        with self.reading() as reader:
+            space = reader.active_space()
+            needs_index = space is not None and reader.counts().passages > EXACT_PASSAGES
         if space is not None and needs_index:
             self._index_vectors(space.dimension)
         if bulk:

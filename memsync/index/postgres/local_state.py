@@ -1,7 +1,7 @@
 """What the index knows of files and the database must not: names that only this machine has.
 
-Git's history names every file, and failures name files that could not be read, local-only ones included. Both are
-derived from the files, so losing them only costs reading them again. They are in a small file in the index folder,
+Git's history names every file, and failures name files that could not be read, local-only ones included. So do the
+stamps of the local-only notes. All are derived from the files, so losing them only costs reading them again. They are in a small file in the index folder,
 under a token that the database has, too. So a file whose transaction was not committed counts for nothing.
 """
 
@@ -13,9 +13,11 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from memsync.errors import FilesystemError
+from memsync.model.status import IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import write_own_file
 
@@ -28,13 +30,14 @@ History = Mapping[NotePath, tuple[bytes, int]]
 
 
 class State(NamedTuple):
-    """Values by key, and (blob name, seconds since 1970) of the last commit by path."""
+    """Values by key, (blob name, seconds since 1970) of the last commit by path, and stamps of local-only notes."""
 
-    meta: Mapping[str, str]
-    history: History
+    meta: Mapping[str, str] = MappingProxyType({})
+    history: History = MappingProxyType({})
+    private: Mapping[NotePath, IndexedFile] = MappingProxyType({})
 
 
-EMPTY = State({}, {})
+EMPTY = State()
 
 
 class LocalState:
@@ -91,9 +94,14 @@ class LocalState:
 
 def _to_json(state: State) -> dict[str, Any]:
     history = {path: (blob.hex(), seconds) for path, (blob, seconds) in state.history.items()}
-    return {"meta": dict(state.meta), "history": history}
+    private = {path: (*stamp[:4], stamp.digest.hex(), *stamp[5:]) for path, stamp in state.private.items()}
+    return {"meta": dict(state.meta), "history": history, "private": private}
 
 
 def _from_json(state: dict[str, Any]) -> State:
     history = {NotePath(path): (bytes.fromhex(blob), int(time)) for path, (blob, time) in state["history"].items()}
-    return State({key: str(value) for key, value in state["meta"].items()}, history)
+    private = {
+        NotePath(path): IndexedFile(*map(int, row[:4]), bytes.fromhex(row[4]), int(row[5]), str(row[6]))
+        for path, row in state["private"].items()
+    }
+    return State({key: str(value) for key, value in state["meta"].items()}, history, private)

@@ -25,7 +25,12 @@ def open_postgres(settings: Settings) -> PostgresIndex:
         raise FilesystemError(reason, hint="Check its permissions.") from error
     claim = Claim(f"{machine_id()}:{settings.index_name}", f"{_person()}, folder {settings.root_name}")
     return PostgresIndex(
-        dsn_of(settings), name_of(settings), settings.index_dir, claim, ef_search=settings["index.ef_search"]
+        dsn_of(settings),
+        name_of(settings),
+        settings.index_dir,
+        claim,
+        ef_search=settings["index.ef_search"],
+        stores_text=settings["index.store_text"],
     )
 
 

@@ -178,9 +178,21 @@ SELECT e.passage, e.value FROM space s JOIN embedding e ON e.root = s.root AND e
 WHERE s.root = %(root)s AND s.state = 'active' AND e.passage = ANY (%(passages)s) ORDER BY e.hash
 """
 
-# (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
+# (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order. A note whose text
+# is stored although it must not be, or the other way round, is parsed by nothing that a sync knows.
 STAMPS = """
-SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note WHERE root = %(root)s
+SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns,
+       CASE WHEN (content IS NOT NULL) = %(stores_text)s THEN parsed_by ELSE '' END
+FROM note WHERE root = %(root)s
+"""
+# The same of the notes whose text is stored; and the compressed text and the stamp of one of them.
+STORED_STAMPS = """
+SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by
+FROM note WHERE root = %(root)s AND content IS NOT NULL
+"""
+STORED_NOTE = """
+SELECT content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob
+FROM note WHERE root = %(root)s AND path = %(path)s AND content IS NOT NULL
 """
 
 # (passage, hash, path of a note that has it) of those of :passages that wait for a vector in :space, in their order.
@@ -275,7 +287,8 @@ COST_KEYS = {
 
 # The canonical dump: everything that depends only on files, HEAD, settings and model, so without ids and stamps.
 DUMP_NOTES = """
-SELECT 'note', path, kind, tier, title, date, session, importance, pinned::int, archived::int, front_matter, warnings,
+SELECT 'note', path, kind, tier, title, date, session, importance, pinned::int, archived::int, 0, front_matter,
+       warnings,
        encode(digest, 'hex'), parsed_by, encode(blob, 'hex'), committed
 FROM note WHERE root = %(root)s ORDER BY path
 """

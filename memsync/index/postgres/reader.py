@@ -48,6 +48,7 @@ EXACT_PASSAGES = 20_000
 so few; beyond that it uses the HNSW index."""
 MAX_PASSING = 50_000
 """List the chunks that pass a filter if there are no more; otherwise test only the best candidates."""
+NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
@@ -62,6 +63,7 @@ class PostgresReader:
         zone: str,
         ef_search: int,
         texts: WaitingTexts,
+        stores_text: bool,
         frequencies: FrequencyCache | None = None,
     ) -> None:
         self._db = connection
@@ -70,6 +72,7 @@ class PostgresReader:
         self._zone = zone
         self._ef_search = ef_search
         self._texts = texts
+        self._stores_text = stores_text
         self._frequencies = frequencies.of(self.generation()) if frequencies else {}
 
     def generation(self) -> int:
@@ -99,7 +102,12 @@ class PostgresReader:
 
     def stamps(self) -> dict[NotePath, IndexedFile]:
         """Return every indexed note with its stamp."""
-        return {row[0]: IndexedFile._make(row[1:]) for row in self.rows(queries.STAMPS)}
+        rows = self.rows(queries.STAMPS, {"stores_text": self._stores_text})
+        return {**{row[0]: IndexedFile._make(row[1:]) for row in rows}, **self.private_stamps()}
+
+    def private_stamps(self) -> Mapping[NotePath, IndexedFile]:
+        """Return the stamps of the local-only notes, which are not in the database."""
+        return self._state.private
 
     def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
         """Return each note in HEAD's tree with its blob's name and the last commit's time in seconds since 1970."""
@@ -231,8 +239,10 @@ class PostgresReader:
         return [NotePath(path) for (path,) in rows]
 
     def warnings(self) -> list[tuple[str, str]]:
-        """Return (path, warning) of every warning, by path."""
-        return [(path, text) for path, warnings in self.rows(queries.WARNINGS) for text in json.loads(warnings)]
+        """Return (path, warning) of every warning, by path; also of each local-only note, which no search finds."""
+        known = [(path, text) for path, warnings in self.rows(queries.WARNINGS) for text in json.loads(warnings)]
+        private = [(path, NOT_SHARED) for path in self.private_stamps()]
+        return sorted([*known, *private], key=lambda warning: warning[0].encode())
 
     def repetitions(
         self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress

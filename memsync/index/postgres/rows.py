@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -33,7 +34,8 @@ class PostgresNote(NamedTuple):
     """The rows of one note, without ids and the file's stamp.
 
     `facts` has (key, text) of the front matter's values, `fields` the texts of FIELDS. `chunk_tokens` has the number of
-    tokens of each chunk's entries, `first_rows` the position of each chunk's first row in `words.lengths`.
+    tokens of each chunk's entries, `first_rows` the position of each chunk's first row in `words.lengths`,
+    `text` the compressed lines of the note, None if they are not to be stored.
     """
 
     rows: NoteRows
@@ -42,6 +44,7 @@ class PostgresNote(NamedTuple):
     fields: Sequence[str]
     chunk_tokens: Sequence[int]
     first_rows: Sequence[int]
+    text: bytes | None = None
 
     @property
     def path(self) -> NotePath:
@@ -54,10 +57,19 @@ class PostgresNote(NamedTuple):
         return len(self.rows.chunks)
 
 
-def postgres_note(note: Note, chunks: Sequence[Chunk]) -> PostgresNote:
-    """Return the rows of a note; equal notes give equal rows."""
+class PrivateNote(NamedTuple):
+    """A local-only note, of which the database gets nothing."""
+
+    path: NotePath
+    chunk_count: int = 0
+
+
+def postgres_note(note: Note, chunks: Sequence[Chunk]) -> PostgresNote | PrivateNote:
+    """Return the rows of a note without its text; equal notes give equal rows."""
+    if note.local_only:
+        return PrivateNote(note.path)
     rows = note_rows(note, chunks)
-    head = rows.note[8]
+    head = rows.note[9]
     return PostgresNote(
         rows,
         note_words(rows.chunks),
@@ -66,6 +78,14 @@ def postgres_note(note: Note, chunks: Sequence[Chunk]) -> PostgresNote:
         [sum(entry.token_count for entry in chunk.entries) for chunk in chunks],
         list(accumulate((len(chunk.columns) for chunk in rows.chunks), initial=0))[:-1],
     )
+
+
+def postgres_note_with_text(note: Note, chunks: Sequence[Chunk]) -> PostgresNote | PrivateNote:
+    """Return the rows of a note with its text, for `index.store_text`."""
+    prepared = postgres_note(note, chunks)
+    if isinstance(prepared, PrivateNote):
+        return prepared
+    return prepared._replace(text=zlib.compress("\n".join(note.lines).encode()))
 
 
 class _ThreadDatabase(threading.local):

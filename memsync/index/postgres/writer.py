@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from memsync.errors import EmbedderError
 from memsync.index.postgres.copying import copy_rows, copy_vectors
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
-from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, without_chunks
+from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hashed, without_chunks
 from memsync.index.postgres.reader import PostgresReader
-from memsync.index.postgres.rows import PostgresNote, attribute_facts
+from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts
 from memsync.index.postgres.text import safe, safe_row
 from memsync.index.vectors import to_float16
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
-from memsync.model.status import PendingPassage, PutResult
+from memsync.model.status import IndexedFile, PendingPassage, PutResult
 from memsync.model.vocabulary import NotePath
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _CHUNKS_AT_ONCE = 200
 
 _PUT_NOTE = """
 INSERT INTO note (root, path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
-                  fields, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob, committed, id)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                  fields, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob, committed, content, id)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
         (SELECT coalesce(max(id), 0) + 1 FROM note WHERE root = %s))
 ON CONFLICT (root, path) DO UPDATE SET
     kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
@@ -37,7 +37,7 @@ ON CONFLICT (root, path) DO UPDATE SET
     archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
     fields = excluded.fields, size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns,
     inode = excluded.inode, digest = excluded.digest, stamped_ns = excluded.stamped_ns,
-    parsed_by = excluded.parsed_by, blob = excluded.blob, committed = excluded.committed
+    parsed_by = excluded.parsed_by, blob = excluded.blob, committed = excluded.committed, content = excluded.content
 RETURNING id, xmax <> 0
 """
 _COLUMNS = (
@@ -72,6 +72,11 @@ SELECT word, postings, places FROM posting
 WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s
 """
 _DELETE_LISTS = "DELETE FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) AND block = %(block)s"
+# Forget the long words that no row has any more.
+_FORGET_LONG_WORDS = """
+DELETE FROM long_word l WHERE l.root = %(root)s AND l.key = ANY (%(words)s)
+AND NOT EXISTS (SELECT FROM posting o WHERE o.root = l.root AND o.word = l.key)
+"""
 # (id) of those of :passages that no chunk uses any more.
 _ORPHANS = """
 SELECT old.passage FROM unnest(%(passages)s::bigint[]) old (passage)
@@ -90,12 +95,6 @@ _DATE_NOTES = """
 UPDATE note n SET committed = d.committed FROM unnest(%(paths)s::text[], %(dates)s::bigint[]) d (path, committed)
 WHERE n.root = %(root)s AND n.path = d.path AND n.committed <> d.committed
 """
-# Delete the oldest vectors of one space whose text is gone.
-_TRIM = """
-DELETE FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash IN (
-    SELECT hash FROM embedding WHERE root = %(root)s AND space = %(space)s AND passage IS NULL
-    ORDER BY stored LIMIT %(limit)s)
-"""
 
 
 class PostgresWriter(PostgresReader):
@@ -112,6 +111,7 @@ class PostgresWriter(PostgresReader):
         self._gone: dict[int, list[int]] = {}
         self._long_words: dict[str, str] = {}
         self._local_meta: dict[str, str] = {}
+        self._private = dict(self._state.private)
         self._new_history: Mapping[NotePath, tuple[bytes, int]] | None = None
         self._next_ids: dict[str, int] = {}
         self._first_new_block: int | None = None
@@ -120,7 +120,7 @@ class PostgresWriter(PostgresReader):
     def finish(self) -> None:
         """Write what was collected and raise the generation; a quiet transaction leaves the generation as it is."""
         self.flush_words()
-        if self._local_meta or self._new_history is not None:
+        if self._local_meta or self._new_history is not None or self._private != self._state.private:
             self._write_local_state()
         if self.quiet:
             return
@@ -132,7 +132,9 @@ class PostgresWriter(PostgresReader):
     def _write_local_state(self) -> None:
         state = self._state
         history = state.history if self._new_history is None else self._new_history
-        token = self._local.write(self._meta.get(TOKEN_KEY, ""), State({**state.meta, **self._local_meta}, history))
+        token = self._local.write(
+            self._meta.get(TOKEN_KEY, ""), State({**state.meta, **self._local_meta}, history, self._private)
+        )
         self._put_meta(TOKEN_KEY, token)
 
     def set_last_sync(self, moment: str) -> None:
@@ -147,6 +149,10 @@ class PostgresWriter(PostgresReader):
             self._local_meta[key] = value
         else:
             self._put_meta(key, value)
+
+    def private_stamps(self) -> Mapping[NotePath, IndexedFile]:
+        """Return the stamps of the local-only notes, as this transaction has changed them."""
+        return self._private
 
     def meta(self, key: str) -> str:
         """Return the value stored under a key, or an empty string."""
@@ -166,8 +172,13 @@ class PostgresWriter(PostgresReader):
         A chunk with unchanged words keeps its rows in the word index, because most edits change few chunks. Unused
         passages are deleted last, so that text that moved keeps its vector's row.
         """
-        assert isinstance(note, PostgresNote)
         self.notes_changed = True
+        if isinstance(note, PrivateNote):
+            self.delete_note(note.path, pause)
+            self._private[note.path] = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by)
+            return PutResult(0, 0)
+        assert isinstance(note, PostgresNote)
+        self._private.pop(note.path, None)
         note_id, is_known = self._put_note_row(note, stamp, parsed_by)
         self._put_messages(note_id, note.rows.messages, is_known=is_known)
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
@@ -197,12 +208,12 @@ class PostgresWriter(PostgresReader):
     def _put_note_row(self, note: PostgresNote, stamp: FileStamp, parsed_by: str) -> tuple[int, bool]:
         """Replace a note's row, links and facts; return its id, and whether it was there before."""
         rows = note.rows
-        *about, pinned, archived, front_matter, warnings = rows.note
+        *about, pinned, archived, _, front_matter, warnings = rows.note
         values = [
             rows.path, *about, bool(pinned), bool(archived), front_matter, warnings,
             [safe(text) for text in note.fields],
             *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
-            self._committed(rows.path, stamp.blob),
+            self._committed(rows.path, stamp.blob), note.text,
         ]  # fmt: skip
         cursor = self._db.execute(_PUT_NOTE.encode(), [self._root, *safe_row(values), self._root])
         note_id, is_known = cursor.fetchone() or (0, False)
@@ -295,6 +306,10 @@ class PostgresWriter(PostgresReader):
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
         """Replace only a note's stamp."""
         self.notes_changed = True
+        if (private := self._private.get(path)) is not None:
+            known = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, private.parsed_by)
+            self._private[path] = known
+            return
         self._db.execute(
             "UPDATE note SET size = %s, mtime_ns = %s, ctime_ns = %s, inode = %s, digest = %s, stamped_ns = %s"
             " WHERE root = %s AND path = %s",
@@ -312,6 +327,8 @@ class PostgresWriter(PostgresReader):
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
         """Delete a note and everything that only it used; `pause` is as in `put_note`."""
         self.notes_changed = True
+        if self._private.pop(path, None) is not None:
+            self._note_removal()
         note_id = self.value("SELECT id FROM note WHERE root = %(root)s AND path = %(path)s", {"path": path})
         if note_id is None:
             return
@@ -370,8 +387,9 @@ class PostgresWriter(PostgresReader):
         orphans = [number for (number,) in self.rows(_ORPHANS, {"passages": passages})]
         pause()
         for statement in (
-            "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND passage = ANY (%(ids)s)"
-            " AND space IN (SELECT id FROM space WHERE root = %(root)s)",
+            # Also vectors of retired spaces: nothing may stay of a text that has become local-only.
+            "DELETE FROM embedding e USING passage p WHERE e.root = %(root)s AND p.root = e.root AND p.hash = e.hash"
+            " AND p.id = ANY (%(ids)s)",
             "DELETE FROM pending WHERE root = %(root)s AND passage = ANY (%(ids)s)",
             "DELETE FROM passage WHERE root = %(root)s AND id = ANY (%(ids)s)",
         ):
@@ -425,6 +443,9 @@ class PostgresWriter(PostgresReader):
             more = added.lists.get(word, ([], []))
             added.lists[word] = ([postings, *more[0]], [places, *more[1]])
         self._run(_DELETE_LISTS, {"block": block, "words": list(changed)})
+        emptied = [key for key in changed if is_hashed(key) and not any(map(len, added.lists[key][0]))]
+        if emptied:
+            self._run(_FORGET_LONG_WORDS, {"words": emptied})
 
     # ------------------------------------------------------------------------------------------ spaces
 
@@ -537,15 +558,6 @@ class PostgresWriter(PostgresReader):
         self._retire("active")
         self._run("UPDATE space SET state = 'active' WHERE root = %(root)s AND name = %(name)s", {"name": space.name})
         return True
-
-    def trim_cache(self, spare: int) -> None:
-        """Delete the oldest vectors of deleted texts, down to the number of passages or `spare`, if larger."""
-        live = int(self.value("SELECT count(*) FROM passage WHERE root = %(root)s"))
-        for (number,) in list(self.rows("SELECT id FROM space WHERE root = %(root)s")):
-            statement = "SELECT count(*) FROM embedding WHERE root = %(root)s AND space = %(space)s"
-            surplus = int(self.value(statement, {"space": number})) - live - max(live, spare)
-            if surplus > 0:
-                self._run(_TRIM, {"space": number, "limit": surplus})
 
     def _retire(self, state: str) -> None:
         row = self._space_row(state)

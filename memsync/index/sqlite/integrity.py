@@ -17,8 +17,9 @@ from typing import Any
 import apsw
 
 from memsync.index.sqlite import schema
-from memsync.index.sqlite.queries import IS_OF_CHUNK, MAX_ITEMS, chunk_of, item_of
+from memsync.index.sqlite.queries import IS_OF_CHUNK, IS_PUBLIC, LOCAL_ONLY_PASSAGES, MAX_ITEMS, chunk_of, item_of
 from memsync.index.vectors import to_int8
+from memsync.model.query import EmbeddingSpace
 from memsync.model.vocabulary import Kind, Tier
 
 # (type, name, SQL) of every table and index.
@@ -54,6 +55,18 @@ _FAULTS_OF_SPACE = {
     ),
     "vectors without a passage": (
         "SELECT count(*) FROM vec_{space}_rowids v LEFT JOIN passage p ON p.id = v.rowid WHERE p.id IS NULL"
+    ),
+}
+# The same for a space of a remote model, in which passages of local-only notes have no vector.
+_FAULTS_OF_REMOTE_SPACE = {
+    "passages without a vector": f"{_FAULTS_OF_SPACE['passages without a vector']} AND {IS_PUBLIC}",
+    "vectors without a passage": _FAULTS_OF_SPACE["vectors without a passage"],
+    "local-only passages that wait for a remote model": (
+        "SELECT count(*) FROM pending w JOIN passage p ON p.id = w.passage"
+        f" WHERE w.space = {{space}} AND NOT {IS_PUBLIC}"
+    ),
+    "local-only passages with a vector of a remote model": (
+        f"SELECT count(*) FROM vec_{{space}}_rowids v JOIN passage p ON p.id = v.rowid WHERE NOT {IS_PUBLIC}"
     ),
 }
 # How many rows are missing; negative if there are too many. Both are 0 in a sound index.
@@ -153,8 +166,11 @@ def find_miscount(database: apsw.Connection) -> str:
         return f"embedding spaces that differ from their descriptions: {space_count}"
     spaces = _live_spaces(database)
     tallies = [("chunks and their words", _MISSING_WORD_ROWS)]
-    tallies += [("passages and their vectors", _MISSING_VECTORS.format(space=space)) for space in spaces]
     findings = [f"{name} differ in number" for name, statement in tallies if database.execute(statement).get]
+    for space, is_remote in spaces.items():
+        local_only = int(str(database.execute(LOCAL_ONLY_PASSAGES).get)) if is_remote else 0
+        if database.execute(_MISSING_VECTORS.format(space=space)).get != local_only:
+            findings.append("passages and their vectors differ in number")
     if closed := database.execute(_SEGMENTS_WITHOUT_FIRST_PAGE).get:
         findings.append(f"segments of the word index that no search can read: {closed}")
     for space in spaces:
@@ -164,8 +180,10 @@ def find_miscount(database: apsw.Connection) -> str:
     return "; ".join(findings)
 
 
-def _live_spaces(database: apsw.Connection) -> list[int]:
-    return [int(number) for (number,) in database.execute("SELECT id FROM space WHERE state <> 'retired'")]
+def _live_spaces(database: apsw.Connection) -> dict[int, bool]:
+    """Return the numbers of the spaces in use, each with whether its model may run on another machine."""
+    rows = database.execute("SELECT id, description FROM space WHERE state <> 'retired'")
+    return {int(str(number)): EmbeddingSpace.described(str(text)).is_remote for number, text in rows}
 
 
 def unseen_vectors(database: apsw.Connection, space: int) -> list[tuple[str, str]]:
@@ -199,8 +217,9 @@ def _signs_of_damage(database: apsw.Connection) -> Iterator[str]:
             yield str(finding).replace("\n", ": ")
     checks = dict(_FAULTS)
     spaces = _live_spaces(database)
-    for space in spaces:
-        checks |= {name: statement.format(space=space) for name, statement in _FAULTS_OF_SPACE.items()}
+    for space, is_remote in spaces.items():
+        faults = _FAULTS_OF_REMOTE_SPACE if is_remote else _FAULTS_OF_SPACE
+        checks |= {name: statement.format(space=space) for name, statement in faults.items()}
     for name, statement in checks.items():
         if count := int(str(database.execute(statement).get)):
             yield f"{name}: {count}"

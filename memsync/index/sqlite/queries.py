@@ -207,10 +207,12 @@ WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
 # (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
 
-# (id, hash, compressed text or NULL, path of a note that has it) of those of :passages that wait for a vector in
-# :space, in the order of :passages. CROSS JOIN, because otherwise SQLite reads all waiting passages each time.
+# (id, hash, compressed text or NULL, path of a note that has it, best one that is not local-only) of those of :passages
+# that wait for a vector in :space, in the order of :passages. CROSS JOIN, because otherwise SQLite reads all waiting
+# passages each time.
 PENDING = """
-SELECT p.id, p.hash, w.text, (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id LIMIT 1)
+SELECT p.id, p.hash, w.text,
+       (SELECT n.path FROM chunk c JOIN note n ON n.id = c.note WHERE c.passage = p.id ORDER BY n.local_only LIMIT 1)
 FROM json_each(:passages) i CROSS JOIN pending w ON w.space = :space AND w.passage = i.value
 JOIN passage p ON p.id = w.passage ORDER BY i.key
 """
@@ -241,6 +243,17 @@ WHERE w.space = :space AND w.passage > :after ORDER BY w.passage LIMIT :limit
 
 # (hash, float16 vector) of the vectors of :space with a higher hash than :after, by hash.
 VECTORS = "SELECT hash, value FROM vector WHERE space = :space AND hash > :after ORDER BY hash LIMIT :limit"
+
+# Whether a note that is not local-only has the passage `p`.
+IS_PUBLIC = (
+    "EXISTS (SELECT 1 FROM chunk pc JOIN note pn ON pn.id = pc.note WHERE pc.passage = p.id AND NOT pn.local_only)"
+)
+
+# The number of passages that only local-only notes have. It begins at those notes, because most indexes have few.
+LOCAL_ONLY_PASSAGES = f"""
+SELECT count(DISTINCT p.id) FROM note n JOIN chunk c ON c.note = n.id JOIN passage p ON p.id = c.passage
+WHERE n.local_only AND NOT {IS_PUBLIC}
+"""
 
 # One row of figures: notes, chunks, passages.
 COUNTS = "SELECT (SELECT count(*) FROM note), (SELECT count(*) FROM chunk), (SELECT count(*) FROM passage)"
@@ -295,7 +308,7 @@ COST_KEYS = {
 
 # The canonical dump: everything that depends only on files, HEAD, settings and model, so without ids and stamps.
 DUMP_NOTES = """
-SELECT 'note', path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
+SELECT 'note', path, kind, tier, title, date, session, importance, pinned, archived, local_only, front_matter, warnings,
        lower(hex(digest)), parsed_by, lower(hex(blob)), committed
 FROM note ORDER BY path
 """

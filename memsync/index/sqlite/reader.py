@@ -230,11 +230,15 @@ class SqliteReader:
         return self._space("active")
 
     def pending(self, space: EmbeddingSpace) -> int:
-        """Return how many passages wait for their vector in `space`; if the space is unknown, all of them."""
+        """Return how many passages wait for their vector in `space`; if the space is unknown, all that may get one."""
         number = self._space_number(space)
         if number is None:
-            return int(self._value("SELECT count(*) FROM passage"))
+            return int(self._value("SELECT count(*) FROM passage")) - self._local_only(space)
         return int(self._value("SELECT count(*) FROM pending WHERE space = ?", (number,)))
+
+    def _local_only(self, space: EmbeddingSpace | None) -> int:
+        """Return how many passages may have no vector in `space`, because they must stay on this machine."""
+        return int(self._value(queries.LOCAL_ONLY_PASSAGES)) if space is not None and space.is_remote else 0
 
     def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
         """Return the notes with passages that wait for a vector, in no order.
@@ -288,12 +292,13 @@ class SqliteReader:
             notes=notes,
             chunks=chunks,
             passages=passages,
-            vectors=passages - pending,
+            vectors=passages - pending - self._local_only(active),
             pending=pending,
             active_space=active.name if active else "",
             building_space=building.name if building else "",
             building_pending=self.pending(building) if building else 0,
             index_bytes=sum(_size(Path(f"{self._path}{suffix}")) for suffix in ("", "-wal")),
+            local_only=max(self._local_only(active), self._local_only(building)),
         )
 
     def dump(self) -> Iterator[str]:

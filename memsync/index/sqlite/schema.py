@@ -37,6 +37,7 @@ CREATE TABLE note (
     importance REAL NOT NULL,
     pinned INTEGER NOT NULL,
     archived INTEGER NOT NULL,
+    local_only INTEGER NOT NULL,    -- its text may go to no remote model
     front_matter TEXT NOT NULL,     -- JSON
     warnings TEXT NOT NULL,         -- JSON list
     size INTEGER NOT NULL,
@@ -52,6 +53,7 @@ CREATE TABLE note (
     committed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX note_archived ON note (archived) WHERE archived;
+CREATE INDEX note_local_only ON note (local_only) WHERE local_only;
 
 CREATE TABLE passage (
     id INTEGER PRIMARY KEY,
@@ -149,7 +151,7 @@ CREATE TABLE history (              -- of the notes in HEAD's tree, whether or n
     committed INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 """
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
 from memsync.index.rows import ChunkRows, NoteRows, to_json
-from memsync.index.sqlite.queries import GROUP_ROWS, MAX_ITEMS
+from memsync.index.sqlite.queries import GROUP_ROWS, IS_PUBLIC, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.salvage import SPACE_KEY
 from memsync.index.vectors import to_float16, to_int8
@@ -29,14 +29,14 @@ _CHUNKS_AT_ONCE = 200
 """Call `pause` after so many chunks: every few milliseconds."""
 
 _PUT_NOTE = """
-INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
-                  size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO note (path, kind, tier, title, date, session, importance, pinned, archived, local_only,
+                  front_matter, warnings, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (path) DO UPDATE SET
     kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
     session = excluded.session, importance = excluded.importance, pinned = excluded.pinned,
-    archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
-    size = excluded.size,
+    archived = excluded.archived, local_only = excluded.local_only, front_matter = excluded.front_matter,
+    warnings = excluded.warnings, size = excluded.size,
     mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, digest = excluded.digest,
     stamped_ns = excluded.stamped_ns, parsed_by = excluded.parsed_by, blob = excluded.blob
 RETURNING id
@@ -82,6 +82,18 @@ _TRIM = """
 DELETE FROM vector WHERE rowid IN (
     SELECT v.rowid FROM vector v WHERE v.space = ? AND NOT EXISTS (SELECT 1 FROM passage p WHERE p.hash = v.hash)
     ORDER BY v.rowid LIMIT ?)
+"""
+# (id, hash) of those passages that only local-only notes have.
+_LOCAL_ONLY = f"""
+SELECT p.id, p.hash FROM passage p WHERE p.id IN (SELECT value FROM json_each(?)) AND NOT {IS_PUBLIC}
+"""
+# (id, cached float16 vector or NULL) of those passages that may have a vector in a space, and neither have one there
+# nor wait for it.
+_PUBLIC_WITHOUT_VECTOR = f"""
+SELECT p.id, v.value FROM passage p LEFT JOIN vector v ON v.hash = p.hash AND v.space = ?
+WHERE NOT EXISTS (SELECT 1 FROM pending w WHERE w.space = ? AND w.passage = p.id)
+AND NOT EXISTS (SELECT 1 FROM vec_{{space}}_rowids r WHERE r.rowid = p.id)
+AND p.id IN (SELECT value FROM json_each(?)) AND {IS_PUBLIC} ORDER BY p.id
 """
 # (id, hash) of those of :passages that wait for a vector.
 _WAITING = """
@@ -141,6 +153,8 @@ class SqliteWriter(SqliteReader):
             old.setdefault((row[1], row[-1]), []).append(row)
         if old:
             self._note_removal()
+        has_remote = bool(self._remote_spaces())
+        passages_before = self._passages_of(note_id) if has_remote else set()
         new = []
         for chunk in note.chunks:
             same = old.get((chunk.passage, chunk.words)) if old else None
@@ -155,6 +169,38 @@ class SqliteWriter(SqliteReader):
             result = self._put_chunks(note_id, new[start : start + _CHUNKS_AT_ONCE])
             queued, reused = queued + result.queued, reused + result.reused
         self._forget_chunks([row[0] for rows in old.values() for row in rows], pause)
+        if has_remote:
+            result = self._keep_local(passages_before | self._passages_of(note_id))
+            queued, reused = queued + result.queued, reused + result.reused
+        return PutResult(queued, reused)
+
+    def _passages_of(self, note_id: int) -> set[int]:
+        rows = self._rows("SELECT DISTINCT passage FROM chunk WHERE note = ? AND passage IS NOT NULL", (note_id,))
+        return {passage for (passage,) in rows}
+
+    def _remote_spaces(self) -> list[int]:
+        """Return the numbers of the spaces in use whose model may run on another machine."""
+        rows = self._rows("SELECT id, description FROM space WHERE state <> 'retired'")
+        return [number for number, description in rows if EmbeddingSpace.described(description).is_remote]
+
+    def _keep_local(self, passages: set[int]) -> PutResult:
+        """Make the remote spaces fit which of `passages` only local-only notes have.
+
+        Those leave the queues and lose their vectors. The others get a cached vector or wait for one, if they did not.
+        """
+        queued = reused = 0
+        active, ids = self._space_row("active"), to_json(sorted(passages))
+        for number in self._remote_spaces():
+            for passage, digest in list(self._rows(_LOCAL_ONLY, (ids,))):
+                self._db.execute("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage))
+                self._db.execute(f"DELETE FROM vec_{number} WHERE rowid = ?", (passage,))
+                self._db.execute("DELETE FROM vector WHERE space = ? AND hash = ?", (number, digest))
+            public = list(self._rows(_PUBLIC_WITHOUT_VECTOR.format(space=number), (number, number, ids)))
+            self._insert_nearest(number, ((passage, value) for passage, value in public if value is not None))
+            waiting = [(number, passage) for passage, value in public if value is None]
+            self._db.executemany("INSERT INTO pending VALUES (?, ?, NULL)", waiting)
+            queued += len(waiting)
+            reused += len(public) - len(waiting) if active and number == active[0] else 0
         return PutResult(queued, reused)
 
     def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -222,10 +268,13 @@ class SqliteWriter(SqliteReader):
         if note_id is None:
             return
         self._note_removal()
+        passages = self._passages_of(note_id) if self._remote_spaces() else set()
         self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
         self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
         self._db.execute("DELETE FROM note WHERE id = ?", (note_id,))
+        if passages:
+            self._keep_local(passages)
 
     def _put_note_row(self, rows: NoteRows, stamp: FileStamp, parsed_by: str) -> int:
         row = (
@@ -243,7 +292,11 @@ class SqliteWriter(SqliteReader):
         self._db.executemany(_INSERT_PASSAGE, enumerate(texts, first))
         new = dict(self._rows(_NEW_PASSAGES, (first,)))
         queued = reused = 0
-        for space, state in list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else ():
+        spaces = list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else []
+        remote = self._remote_spaces()  # `put_note` queues for these, when it knows which passages are local-only
+        for space, state in spaces:
+            if space in remote:
+                continue
             cached = dict(self._rows(_CACHED, (space, first)))
             self._insert_nearest(space, cached.items())
             waiting = [
@@ -388,14 +441,18 @@ class SqliteWriter(SqliteReader):
         self._db.execute(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
 
     def _fill_nearest(self, number: int) -> int:
-        """Insert every passage's cached vector in one space, or queue the passage; return how many had one."""
-        cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ? ORDER BY p.id"
-        rows = list(self._rows(cached, (number,)))
+        """Insert every passage's cached vector in one space, or queue the passage; return how many had one.
+
+        In a remote space, leave out the passages that only local-only notes have.
+        """
+        may_have = IS_PUBLIC if number in self._remote_spaces() else "true"
+        cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ?"
+        rows = list(self._rows(f"{cached} WHERE {may_have} ORDER BY p.id", (number,)))
         self._insert_nearest(number, rows)
         self._db.execute("DELETE FROM pending WHERE space = ?", (number,))
         self._db.execute(
-            "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p"
-            " WHERE NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?)",
+            "INSERT INTO pending SELECT ?, p.id, NULL FROM passage p WHERE"
+            f" NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = p.hash AND v.space = ?) AND {may_have}",
             (number, number),
         )
         return len(rows)

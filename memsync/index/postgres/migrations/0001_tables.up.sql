@@ -41,9 +41,11 @@ CREATE TABLE note (
     parsed_by text COLLATE "C" NOT NULL,
     blob bytea NOT NULL,
     committed bigint NOT NULL DEFAULT 0,
+    content bytea,                      -- with store_text: zlib of its lines
     PRIMARY KEY (root, id),
     UNIQUE (root, path)
 );
+ALTER TABLE note ALTER content SET STORAGE EXTERNAL;
 CREATE INDEX note_archived ON note (root) WHERE archived;
 
 CREATE TABLE passage (
@@ -159,7 +161,8 @@ CREATE TABLE space (
     UNIQUE (root, name)
 );
 
--- The vectors by content hash. `passage` is NULL if the text is gone or the space is retired: searches skip the row.
+-- The vectors by content hash. `passage` is NULL if the space is retired: searches skip the row. A vector whose text is
+-- gone is deleted, because the text may have become local-only.
 CREATE TABLE embedding (
     root integer NOT NULL,
     space integer NOT NULL,

@@ -1,0 +1,458 @@
+"""Forget a user: take the user's threads, messages and other parts out of the notes, put them back, or delete them.
+
+A thread whose front matter has `user: NAME` is the user's as a whole. In all other notes the user's parts are messages,
+sections and list items with the attribute `user=NAME`, and sections under a heading `user:NAME` in preferences.md and
+in threads.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import yaml
+from msgspec import Meta
+
+from memsync.edit.addition import lines_with_ends
+from memsync.edit.forgotten import Change, Removed
+from memsync.edit.journal import Appended, missing
+from memsync.edit.markdown import one_line
+from memsync.edit.note_end import read_end
+from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
+from memsync.model.note import Block, Note, Section
+from memsync.model.status import Failure
+from memsync.model.upkeep import Forgetting, ForgottenPart, Purge, Restoring
+from memsync.model.vocabulary import Kind, NotePath
+from memsync.notes.decode import BinaryFileError
+from memsync.notes.frontmatter import value_span
+from memsync.notes.parse import MAX_HEADING_CHARS, parse_note
+from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.transcript import body_of
+from memsync.operation import Cli, operation
+from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
+
+if TYPE_CHECKING:
+    from memsync.notes.files import Identity
+    from memsync.workspace import Workspace
+
+PREFERENCES = NotePath("preferences.md")
+_USER = re.compile(r"user:\s*(\S.*)", re.IGNORECASE)
+_SPOKEN = re.compile(r"\s+@\s.*")
+"""The time after the user's name in the heading of a thread's section, `## user:ada @ 2026-11-21`."""
+_UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
+_TOLD_WORDS = 2
+"""Fewest words of a recorded question that can be a quotation of a text."""
+
+OfUser = Annotated[str, Meta(description="Only what was deleted of this user. [default: of everyone]")]
+
+
+@operation(writes=True, is_slow=True, is_local=True)
+def forget(
+    memory: Workspace,
+    *,
+    user: Annotated[
+        str, Meta(description="Whose threads, messages, preferences and patterns to delete."), Cli(metavar="NAME")
+    ],
+    apply: Annotated[bool, Meta(description="Delete them. Without it they are only shown.")] = False,
+    progress: Progress = no_progress,
+) -> Forgetting:
+    """Return the parts of the notes that belong to a user; with `apply`, take them out and keep copies.
+
+    `undo_forget` puts them back until `purge_forgotten` deletes the copies. With `apply` it looks again while no other
+    memsync writes. Raises UsageError for an empty name.
+    """
+    _refuse_agents()
+    owner = _Owner(user)
+    planner = _Planner(memory, owner, progress)
+    planner.look()
+    if not apply:
+        return planner.result()
+    with memory.writer.lock():
+        planner.look()
+        outcome = memory.forgotten.carry_out(owner.name, planner.changes())
+        _settle(memory, owner)
+    pending = _indexed(memory)
+    result = planner.result()
+    return Forgetting(
+        result.user,
+        result.parts,
+        result.counts,
+        result.notes,
+        tuple(outcome.paths),
+        (*result.failed, *outcome.failed),
+        (*result.warnings, *filter(None, [outcome.complaint])),
+        pending,
+    )
+
+
+@operation(writes=True, is_slow=True, is_local=True)
+def undo_forget(memory: Workspace, *, user: OfUser = "") -> Restoring:
+    """Put back what `forget` took out, byte for byte, except in notes that somebody has changed since.
+
+    Raises UsageError when there is nothing to put back.
+    """
+    _refuse_agents()
+    outcome = memory.forgotten.undo(_Owner(user).name if user else "")
+    warnings = tuple(filter(None, [outcome.complaint]))
+    return Restoring(tuple(outcome.paths), tuple(outcome.failed), warnings, _indexed(memory))
+
+
+@operation(writes=True, is_slow=True, is_local=True)
+def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
+    """Delete what `forget` kept for good, also from the journal of appends and from recorded questions."""
+    _refuse_agents()
+    name = _Owner(user).name if user else ""
+    with memory.writer.lock():
+        runs = memory.forgotten.runs(name)
+        memory.forgotten.clear_leftovers(runs)
+        notes = appends = queries = 0
+        for run in runs:
+            removed = list(run.removed())
+            traces = _Traces(memory, _Owner(run.user), removed)
+            notes += len(removed)
+            appends += memory.writer.journal.drop(traces.has_append)
+            queries += memory.usage.forget(traces.has_question, [part.path for part in removed if part.is_whole])
+            run.delete()
+        memory.writer.forget_all_ends()
+    return Purge(notes, appends, queries)
+
+
+def _settle(memory: Workspace, owner: _Owner) -> None:
+    """Let no `recover` offer the user's appends again that are gone, also those that an editor overwrote before."""
+    traces = _Traces(memory, owner, ())
+    by_path: dict[NotePath, list[Appended]] = {}
+    for entry in memory.writer.journal.since(0.0):
+        by_path.setdefault(entry.path, []).append(entry)
+    gone = []
+    for path, entries in by_path.items():
+        theirs = {entry.id for entry in entries if traces.has_append(path, entry.text)}
+        if theirs:
+            note = memory.editor.read(path)
+            lost = missing(entries, "\n".join(note.lines) if note else "")
+            gone += [entry.id for entry in lost if entry.id in theirs]
+    if gone:
+        memory.writer.journal.settle(gone)
+
+
+def _refuse_agents() -> None:
+    if WRITES_FOR_AGENT.get():
+        raise WriteRefused("an agent may not forget a user", hint="A person runs: memsync forget")
+
+
+def _indexed(memory: Workspace) -> int:
+    """Bring the index up to date, and return how many changed files it still lacks."""
+    with memory.as_of_now() as (_, pending):
+        return pending
+
+
+# ---------------------------------------------------------------------------------------------- whose it is
+
+
+class _Owner:
+    """A user, and which names in the notes are this user's: the same name to the letter, in upper and lower case."""
+
+    def __init__(self, name: str) -> None:
+        """Take a user's name. Raises UsageError if no character of it is visible."""
+        if all(unicodedata.category(character) in _UNSEEN for character in name):
+            raise UsageError("a user needs a name", hint="Write: memsync forget --user NAME")
+        self.name = _plain(name)
+
+    def owns(self, value: object) -> bool:
+        """Tell whether a value of the front matter or of an attribute is the name; a truth value is none."""
+        return isinstance(value, (str, int, float)) and not isinstance(value, bool) and _plain(str(value)) == self.name
+
+    def nearly_owns(self, value: object) -> bool:
+        """Tell whether a value is the name in another case."""
+        return isinstance(value, str) and not self.owns(value) and _plain(value).casefold() == self.name.casefold()
+
+    def is_named(self, heading: str, *, is_spoken: bool = False) -> bool:
+        """Tell whether a heading is `user:NAME`; with `is_spoken`, a time may follow."""
+        match = _USER.fullmatch(heading)
+        if match is None or len(heading) >= MAX_HEADING_CHARS:  # a longer heading is cut, and may be another user's
+            return False
+        names = {match[1], _SPOKEN.sub("", match[1])} if is_spoken else {match[1]}
+        return one_line(self.name) in map(_plain, names)
+
+
+def _plain(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip())
+
+
+class _Found(NamedTuple):
+    """What one note has of a user: its parts, or the reason why they cannot be taken out."""
+
+    change: Change | None
+    parts: tuple[ForgottenPart, ...] = ()
+    failure: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class _Planner:
+    """Looks through all notes for parts of one user. A note that has not changed since is not read again."""
+
+    def __init__(self, memory: Workspace, owner: _Owner, progress: Progress) -> None:
+        self._memory = memory
+        self._owner = owner
+        self._progress = progress
+        self._known: dict[NotePath, tuple[Identity, _Found]] = {}
+        self._failed: list[Failure] = []
+
+    def look(self) -> None:
+        """Read the notes that are new or have changed since the last look."""
+        scan = self._memory.files.scan()
+        self._failed = list(scan.failures)
+        known, self._known = self._known, {}
+        for number, (path, identity) in enumerate(sorted(scan.files.items()), 1):
+            if path in known and known[path][0] == identity:
+                self._known[path] = known[path]
+            else:
+                try:
+                    content, stamp = self._memory.files.read(path)
+                except FileNotFoundError:
+                    continue
+                except NoteError as error:
+                    self._failed.append(Failure(path, error.message))
+                    continue
+                self._known[path] = stamp.identity, self._found(path, content)
+            self._progress("reading notes", number, len(scan.files))
+
+    def changes(self) -> list[Change]:
+        """Return the changes, by path."""
+        return [found.change for _, found in self._known.values() if found.change is not None]
+
+    def result(self) -> Forgetting:
+        """Return what was found."""
+        parts = [part for _, found in self._known.values() for part in found.parts]
+        failures = [Failure(path, found.failure) for path, (_, found) in self._known.items() if found.failure]
+        warnings = [f"{path}: {text}" for path, (_, found) in self._known.items() for text in found.warnings]
+        counts = dict(sorted(Counter(part.what for part in parts).items()))
+        notes = len({part.path for part in parts})
+        failed = (*self._failed, *failures)
+        return Forgetting(self._owner.name, tuple(parts), counts, notes, (), failed, tuple(warnings))
+
+    def _found(self, path: NotePath, content: bytes) -> _Found:
+        reader = self._memory.reader
+        if b"user" not in content.lower() and b"\\" not in content and b"\0" not in content:
+            return _Found(None)  # most notes name no user, and parsing is slow
+        try:
+            note = self._parsed(path, content)
+        except BinaryFileError:
+            return _Found(None)
+        warnings = _warnings(note, self._owner, is_large=len(content) > reader.max_structured_bytes)
+        if _is_whole(note, self._owner):
+            last = max(1, len(note.lines))
+            whole = ForgottenPart(path, 1, last, "thread")
+            others = {user for message in note.messages if (user := message.attributes.get("user"))}
+            if not all(map(self._owner.owns, others)):
+                warnings = (*warnings, "it goes as a whole, with the messages of other users")
+            return _Found(Change(path, self._former(path), content, None, ((1, last),)), (whole,), warnings=warnings)
+        parts = _merged(_parts(note, self._owner))
+        if not parts:
+            return _Found(None, warnings=warnings)
+        try:
+            after = self._cut(note, content, parts)
+        except MemsyncError as error:
+            return _Found(None, parts, f"{error.message}: take {parts[0].citation} out by hand", warnings)
+        lines = tuple((part.start_line, part.end_line) for part in parts)
+        return _Found(Change(path, self._former(path), content, after, lines), parts, warnings=warnings)
+
+    def _cut(self, note: Note, content: bytes, parts: Sequence[ForgottenPart]) -> bytes:
+        """Return a note's content without some lines. Raises WriteRefused if the rest would be read differently."""
+        read_end(note.path, content)  # raises WriteRefused for UTF-16 and conflict markers
+        if any(_is_shared(note, part, self._owner) for part in parts):
+            raise WriteRefused(f"{note.path}: a part of the user has a part of another user in it")
+        gone = {line for part in parts for line in range(part.start_line, part.end_line + 1)}
+        lines = lines_with_ends(content.decode("utf-8", "surrogateescape"))
+        kept = [line for number, line in enumerate(lines, 1) if number not in gone]
+        after = "".join(kept).encode("utf-8", "surrogateescape")
+        rest = self._parsed(note.path, after)
+        if any(_parts(rest, self._owner)) or _outline(rest, set()) != _outline(note, gone):
+            raise WriteRefused(f"{note.path}: the rest would be read differently")
+        return after
+
+    def _parsed(self, path: NotePath, content: bytes) -> Note:
+        return parse_note(path, content, self._memory.reader.rules, self._memory.reader.max_structured_bytes)
+
+    def _former(self, path: NotePath) -> NotePath:
+        return self._memory.archive.came_from(path) if path.startswith(ARCHIVE_FOLDER) else path
+
+
+# ------------------------------------------------------------------------------------ parts of a note, pure
+
+
+def _is_whole(note: Note, owner: _Owner) -> bool:
+    """Tell whether a note is a thread of the user, by its front matter as YAML reads it or as it is written."""
+    return note.kind is Kind.THREAD and (owner.owns(note.front_matter.get("user")) or owner.owns(_as_written(note)))
+
+
+def _as_written(note: Note) -> str | None:
+    """Return `user` of the front matter as it is written: YAML reads `user: 007` and `user: yes` as other values."""
+    if not isinstance(note.front_matter.get("user"), (int, float)):
+        return None
+    text = "\n".join(note.lines[1 : note.head_lines - 1])
+    try:
+        span = value_span(text, "user")
+    except yaml.YAMLError:
+        return None
+    return text[span[0] : span[1]] if span else None
+
+
+def _parts(note: Note, owner: _Owner) -> Iterator[ForgottenPart]:
+    """Yield the parts of a note that are the user's; they may overlap."""
+    is_thread = note.kind is Kind.THREAD
+    for section, blocks in zip(note.sections, note.blocks, strict=True):
+        title = section.heading_path[-1] if section.heading_path else ""
+        is_border = 0 < section.level <= 2
+        what = ""
+        if is_thread and is_border and section.role and owner.owns(section.attributes.get("user")):
+            what = "message"
+        elif is_thread and is_border and owner.is_named(title, is_spoken=True):
+            what = "section"
+        elif note.path == PREFERENCES and _preferring(section, owner):
+            what = "preferences"
+        elif not is_thread and section.level and owner.owns(section.attributes.get("user")):
+            what = "section"
+        if what:
+            depth = 2 if is_thread else section.level
+            yield ForgottenPart(note.path, section.start_line, _last_line(note, section, depth), what)
+        elif not is_thread:  # a list item of a thread is part of what somebody said
+            for block in blocks:
+                yield from _items(note, block, owner)
+
+
+def _preferring(section: Section, owner: _Owner) -> bool:
+    """Tell whether a section of preferences.md has the user's lines: the outermost `user:NAME` above it counts."""
+    named = next((title for title in section.heading_path if _USER.fullmatch(title)), "")
+    return owner.is_named(named)
+
+
+def _items(note: Note, block: Block, owner: _Owner) -> Iterator[ForgottenPart]:
+    if owner.owns(block.attributes.get("user")):
+        yield ForgottenPart(note.path, block.start_line, block.end_line, "item")
+        return
+    for child in block.children:
+        yield from _items(note, child, owner)
+
+
+def _last_line(note: Note, section: Section, depth: int) -> int:
+    """Return the last line before the next heading of this level or above it."""
+    following = note.sections[note.sections.index(section) + 1 :]
+    return next((other.start_line - 1 for other in following if 0 < other.level <= depth), len(note.lines))
+
+
+def _is_shared(note: Note, part: ForgottenPart, owner: _Owner) -> bool:
+    """Tell whether a part has a section or a list item of another user in it; a message is what one user said."""
+    if part.what not in ("section", "item"):
+        return False
+    marked: list[Section | Block] = [*note.sections]
+    if note.kind is not Kind.THREAD:
+        marked += _all_blocks(chain.from_iterable(note.blocks))
+    users = (
+        place.attributes["user"]
+        for place in marked
+        if "user" in place.attributes and part.start_line < place.start_line <= part.end_line
+    )
+    return not all(map(owner.owns, users))
+
+
+def _merged(parts: Iterator[ForgottenPart]) -> tuple[ForgottenPart, ...]:
+    """Return parts without those inside of others, by line."""
+    merged: list[ForgottenPart] = []
+    for part in sorted(parts, key=lambda part: (part.start_line, -part.end_line)):
+        if not merged or part.start_line > merged[-1].end_line:
+            merged.append(part)
+    return tuple(merged)
+
+
+def _outline(note: Note, gone: set[int]) -> list[object]:
+    """Return what must not change when the lines `gone` go: front matter, headings, messages and attributes."""
+    sections = [
+        (section.heading_path, section.role, section.time, dict(section.attributes))
+        for section in note.sections
+        if section.level and section.start_line not in gone
+    ]
+    messages = [
+        (message.role, message.time, body_of(note, message))
+        for message in note.messages
+        if message.start_line not in gone
+    ]
+    items = [
+        (note.lines[block.start_line - 1], dict(block.attributes))
+        for block in _all_blocks(chain.from_iterable(note.blocks))
+        if block.attributes and block.start_line not in gone
+    ]
+    return [note.lines[: note.head_lines], sections, messages, items]
+
+
+def _all_blocks(blocks: Iterator[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        yield from _all_blocks(iter(block.children))
+
+
+def _warnings(note: Note, owner: _Owner, *, is_large: bool) -> tuple[str, ...]:
+    """Return what a person should look at in a note that may have more of the user."""
+    warnings = []
+    user = note.front_matter.get("user")
+    if isinstance(user, Sequence) and not isinstance(user, str) and any(map(owner.owns, user)):
+        warnings.append("its front matter names several users: only the parts that name this user alone are deleted")
+    if note.kind is not Kind.THREAD and owner.owns(user):
+        warnings.append("its front matter names the user, but it is no thread and stays")
+    if owner.nearly_owns(user):
+        warnings.append(f"{user!r} is another user, because of the case of its letters")
+    is_unread = note.kind is Kind.THREAD and not note.front_matter and any(map(_names_user, note.lines[:100]))
+    if is_unread and any(warning.startswith("front matter") for warning in note.warnings):
+        warnings.append("its front matter cannot be read: see for yourself whose thread it is")
+    if is_large and note.kind is not Kind.THREAD:
+        warnings.append("it is too large to be parsed: its sections and list items are not looked at")
+    return tuple(warnings)
+
+
+def _names_user(line: str) -> bool:
+    return line.lstrip().lower().startswith(("user:", '"user"', "'user'"))
+
+
+# ------------------------------------------------------------------------------------------------- purging
+
+
+class _Traces:
+    """Recognises what is left of removed text in the journal of appends and in recorded questions."""
+
+    def __init__(self, memory: Workspace, owner: _Owner, removed: Sequence[Removed]) -> None:
+        self._owner = owner
+        self._parse: Callable[[NotePath, bytes], Note] = memory.editor.parse
+        self._whole = {path for part in removed if part.is_whole for path in (part.path, part.former)}
+        self._lines: dict[NotePath, set[str]] = {}
+        for part in removed:
+            for path in (part.path, part.former):
+                self._lines.setdefault(path, set()).update(part.lines)
+        self._text = " ".join(" ".join(line.casefold().split()) for part in removed for line in part.lines)
+        self._told = {" ".join(line.casefold().split()) for part in removed for line in part.lines}
+
+    def has_append(self, path: NotePath, text: str) -> bool:
+        """Tell whether an append to a note is the user's: to a removed note, of removed lines, or marked so."""
+        if path in self._whole:
+            return True
+        lines = {line.strip() for line in text.splitlines()} - {""}
+        if lines and lines <= self._lines.get(path, set()):
+            return True
+        if "user" not in text.lower():
+            return False
+        with suppress(MemsyncError):
+            return any(_parts(self._parse(path, text.encode("utf-8", "surrogateescape")), self._owner))
+        return False
+
+    def has_question(self, question: str) -> bool:
+        """Tell whether a recorded question names the user, or quotes removed text of two words or more."""
+        asked = " ".join(question.casefold().split())
+        name = re.escape(" ".join(self._owner.name.casefold().split()))
+        if re.search(rf"(?<!\w){name}(?!\w)", asked):
+            return True
+        if len(asked.split()) >= _TOLD_WORDS and asked in self._text:
+            return True
+        return any(len(line.split()) >= _TOLD_WORDS and line in asked for line in self._told)
