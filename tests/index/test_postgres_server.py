@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexOutdated, IndexReadOnly, IndexTooNew, MemsyncError
-from memsync.index.postgres import connections, migrate
+from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections, server_of
+from memsync.index.postgres.reader import PostgresReader
+from memsync.index.postgres.writer import PostgresWriter
 from memsync.memory import Memory
 from memsync.settings.load import Settings
+from memsync.wiring import connect_daemon
+from tests.conftest import FakeEmbedder
 from tests.support.daemon_process import Cli, until
-from tests.support.own_postgres import OwnServer, own_server
+from tests.support.own_postgres import MAX_CONNECTIONS, OwnServer, free_port, own_server
 from tests.support.postgres_memory import Open, assert_converges, assert_helpful, memories, new_dump, refused
 
 Write = Callable[[str, str], Path]
@@ -78,3 +82,210 @@ def answers(memory: Memory, question: str, path: str) -> bool:
     except IndexFailure as error:
         assert error.hint
         return False
+
+
+def test_restart_in_the_middle_of_a_sync_or_a_search(
+    own: OwnServer, open_memory: Open, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Write
+) -> None:
+    """Within a transaction the work fails with what to do; between two, while the model computes, nobody notices."""
+    dsn = own.new_database("restarted")
+    memory = open_memory(dsn)
+    for kind, method, work in (
+        (PostgresWriter, "finish", memory.sync),
+        (PostgresReader, "chunks", lambda: memory.search("heron")),
+    ):
+        write("new.md", f"A note at {time.time_ns()}.\n")
+        with monkeypatch.context() as patched:
+            restart_before(own, patched, kind, method)
+            with refused(dsn, IndexFailure, "ended the connection|is lost", "Try again"):
+                work()
+        assert [hit.path for hit in memory.search("heron", limit=1).hits] == ["birds.md"]
+    write("new.md", "The tern dives.\n")
+    with monkeypatch.context() as patched:
+        restart_before(own, patched, FakeEmbedder, "embed_passages")
+        report = memory.sync()
+    assert (report.failed, report.vectors_pending) == ((), 0)
+    assert_converges(memory, new_dump(settings, tmp_path / "new"))
+
+
+def restart_before(own: OwnServer, patch: pytest.MonkeyPatch, kind: type, method: str) -> None:
+    """Restart the server at the next call of a method, before it does its work."""
+    original = getattr(kind, method)
+
+    def restarting(self: object, *arguments: Any) -> Any:
+        patch.undo()
+        own.restart()
+        return original(self, *arguments)
+
+    patch.setattr(kind, method, restarting)
+
+
+def test_daemon_outlives_its_database(
+    own: OwnServer, cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It says at once that the database is away, and when it is back, indexes what changed meanwhile by itself."""
+    dsn = own.new_database("served")
+    monkeypatch.setenv("MEMSYNC_INDEX_BACKEND", "postgres")
+    monkeypatch.setenv("MEMSYNC_INDEX_DSN", dsn)
+    write("birds.md", "The heron nests.\n")
+    cli.start()
+    with connect_daemon(cli.settings) as remote:
+        until(lambda: remote.status().vectors == 1, "the note is indexed")
+        own.stop()
+        write("new.md", "The tern dives.\n")
+        began = time.perf_counter()
+        with pytest.raises(IndexFailure, match="cannot be reached|ended the connection") as raised:
+            remote.search("heron")
+        assert time.perf_counter() - began < AT_ONCE_SECONDS
+        assert_helpful(raised.value, dsn)
+        own.start()
+        count = "SELECT count(*) FROM memsync.note"
+        until(lambda: own.execute(count, "served") == [(2,)], "the daemon has caught up by itself")
+        assert remote.search("tern", limit=1).hits[0].path == "new.md"
+    assert cli("status").returncode == 0
+
+
+# ------------------------------------------------------------------------------------------ not let in
+
+
+def test_what_keeps_memsync_out_is_named_with_its_remedy(own: OwnServer, open_memory: Open) -> None:
+    """Wrong password, unknown role and database, a login that is refused, no TLS, no server, no such host."""
+    own.new_role("reader")
+    closed = f"127.0.0.1:{free_port()}"
+    for parts, match, hint in (
+        ({"user": "reader", "password": "hunter2-secret"}, "refuses this login", "MEMSYNC_INDEX_DSN"),
+        ({"user": "nobody", "password": "hunter2-secret"}, "refuses this login", "MEMSYNC_INDEX_DSN"),
+        ({"user": "reader", "passfile": "/nowhere"}, "refuses this login: .*password", "MEMSYNC_INDEX_DSN"),
+        ({"user": "unwelcome", "password": "x"}, "refuses this login", "pg_hba.conf"),
+        ({"dbname": "nowhere"}, "has no such database", "Create it"),
+        ({"sslmode": "require"}, "no encrypted connection", "sslmode"),
+        ({"port": closed.partition(":")[2]}, f"{closed}/postgres cannot be reached", "Check that it runs"),
+        ({"host": "nowhere.invalid"}, "cannot be reached", "Check that it runs"),
+    ):
+        dsn = make_conninfo(own.dsn(), **parts)
+        with refused(dsn, IndexFailure, match, hint):
+            open_memory(dsn).search("heron")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgres//me:hunter2-secret@host/notes",
+        "me:hunter2-secret@host",
+        "mysql://me:hunter2-secret@host/notes",
+        "postgresql://me:hunter2-%zzsecret@host/notes",
+        "host=db password=it is hunter2-secret",
+        "host=db password=it is=hunter2-secret",
+        "postgresql://me@host/notes?pasword=hunter2-secret&x",
+    ],
+)
+def test_unreadable_connection_string_is_not_repeated(dsn: str) -> None:
+    """Any part of it may be the password."""
+    with pytest.raises(ConfigError, match="connection string cannot be used") as raised:
+        Connections(dsn)
+    assert "secret" not in raised.value.sentences()
+    assert "postgresql://user:password@host:5432/database" in raised.value.hint
+
+
+def test_password_is_in_no_message_about_a_server() -> None:
+    """Not even if it has an @, or the database's name is a connection string of its own."""
+    assert server_of("postgresql://me:hunter2-secret@db.example/notes") == "PostgreSQL at db.example:5432/notes"
+    assert server_of("host=a,b port=1,2 user=me") == "PostgreSQL at a,b:1,2/me"
+    nested = server_of("dbname=postgresql://me:hunter2-@-secret@db.example/notes")
+    assert nested == "PostgreSQL at localhost:5432/postgresql://me:***@db.example/notes"
+
+
+def test_tables_of_another_version_are_refused_with_what_to_run(
+    own: OwnServer, open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None yet, older ones and newer ones; also if they are migrated under a memory that is open."""
+    dsn = own.new_database("versions", migrated=False)
+    memory = open_memory(dsn)
+    for work in (memory.sync, lambda: memory.search("heron")):
+        with refused(dsn, IndexOutdated, "not there yet", "memsync index migrate"):
+            work()
+    made = Connections(dsn)
+    migrate.migrate(made)
+    assert memory.sync().added == 2  # pgvector's types are known, although they were not when the memory was opened
+    own.execute(f"INSERT INTO memsync.migration (number, name) VALUES ({migrate.LATEST + 1}, 'x')", "versions")
+    for work in (memory.sync, lambda: memory.search("heron"), open_memory(dsn).sync, lambda: migrate.migrate(made)):
+        with refused(dsn, IndexTooNew, f"version {migrate.LATEST + 1}", "Upgrade memsync"):
+            work()
+    own.execute("DROP SCHEMA memsync CASCADE", "versions")
+    with refused(dsn, IndexFailure, "lacks a table", "memsync index migrate"):
+        memory.sync()
+    made.close()
+
+
+def test_server_or_pgvector_too_old_or_missing(own: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`memsync index migrate` says what to install, and leaves the database as it was."""
+    dsn = own.new_database("old", migrated=False)
+    made = Connections(dsn)
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.ConnectionInfo, "server_version", 140_011)
+        with refused(dsn, IndexFailure, "runs version 14", "PostgreSQL 15"):
+            migrate.migrate(made)
+    own.new_role("owner")
+    own.execute("ALTER DATABASE old OWNER TO owner")
+    owned = make_conninfo(dsn, user="owner", password="owner")
+    by_owner = Connections(owned)
+    with refused(owned, IndexFailure, "no pgvector, and this role cannot install it", "CREATE EXTENSION vector"):
+        migrate.migrate(by_owner)
+    own.execute("CREATE EXTENSION vector", "old")
+    own.execute("UPDATE pg_extension SET extversion = '0.7.4' WHERE extname = 'vector'", "old")
+    with refused(dsn, IndexFailure, "pgvector 0.7.4", "ALTER EXTENSION vector UPDATE"):
+        migrate.migrate(made)
+    assert own.execute("SELECT to_regnamespace('memsync')", "old") == [(None,)]
+    own.execute("UPDATE pg_extension SET extversion = '0.8.5' WHERE extname = 'vector'", "old")
+    assert migrate.migrate(by_owner)
+    made.close()
+    by_owner.close()
+
+
+def test_roles_without_rights(own: OwnServer, open_memory: Open, write: Write, tmp_path: Path) -> None:
+    """A role without grants is told so; one that may read is answered, with a warning that it cannot index."""
+    dsn = own.new_database("rights")
+    open_memory(dsn).sync()
+    own.new_role("stranger")
+    own.new_role("reader")
+    stranger = make_conninfo(dsn, user="stranger", password="stranger")
+    for work in (open_memory(stranger).sync, lambda: open_memory(stranger).search("heron")):
+        with refused(stranger, IndexReadOnly, "lacks a right", "memsync index grant"):
+            work()
+    granting = Connections(dsn)
+    access.grant(granting, "fault", "reader")
+    granting.close()
+    reader = make_conninfo(dsn, user="reader", password="reader")
+    write("new.md", "The tern dives.\n")
+    for folder in (None, tmp_path / "another machine"):
+        memory = open_memory(reader, folder=folder)
+        with refused(reader, IndexReadOnly, "lacks a right", "Only the owner"):
+            memory.sync()
+        result = memory.search("heron", limit=1)
+        assert [hit.path for hit in result.hits] == ["birds.md"]
+        assert any("lacks a right" in warning for warning in result.warnings)
+        assert any("Still indexing" in warning for warning in result.warnings)
+
+
+def test_full_server_is_busy_and_remembered_only_for_a_moment(own: OwnServer, open_memory: Open) -> None:
+    """max_connections is reached, then one is free again."""
+    own.new_role("visitor")
+    dsn = own.new_database("crowded")
+    role = make_conninfo(dsn, user="visitor", password="visitor")
+    memory = open_memory(role)
+    with ExitStack() as stack:
+        with pytest.raises(psycopg.OperationalError):
+            for _ in range(MAX_CONNECTIONS):
+                stack.enter_context(psycopg.connect(role))
+        with refused(role, IndexBusy, "no free connection", "max_connections"):
+            memory.search("heron")
+    until(lambda: not_busy(memory), "there is a free connection")
+
+
+def not_busy(memory: Memory) -> bool:
+    """Tell whether a search gets through to the missing right."""
+    try:
+        memory.search("heron")
+    except MemsyncError as error:
+        return not isinstance(error, IndexBusy)
+    return True

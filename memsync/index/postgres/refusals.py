@@ -23,14 +23,16 @@ _NO_PGVECTOR = "{server} lacks something of pgvector: {reason}"
 _NO_TLS = "no TLS"
 """Not a SQLSTATE: libpq tells only in words that a connection cannot be encrypted."""
 
-# Why a connection was not made -> what takes the place of its SQLSTATE, which libpq does not tell. A server that speaks
+# Why there is no connection -> what takes the place of its SQLSTATE, which libpq does not tell then. A server that speaks
 # another language gets the general message, which has its reason, too.
 _CONNECTING: dict[str, str] = {
-    r"\bSSL\b|certificate|no encryption$": _NO_TLS,
+    r"pg_hba\.conf": "28",
+    r"\bSSL\b|certificate": _NO_TLS,
     r"too many connections|too many clients|connection slots|no more connections": "53300",
     r"starting up|shutting down|recovery|not yet accepting": "57P03",
-    r"authentication|no password|role .* does not exist|no such user|pg_hba\.conf|not permitted to log in": "28",
+    r"authentication|no password|role .* does not exist|no such user|not permitted to log in": "28",
     r"database .* does not exist|no such database": "3D000",
+    r"server closed the connection|consuming input|sending (query|data)|connection is (lost|closed)": "08",
 }
 
 # SQLSTATE, or its first two letters for a class of errors -> (error, message, hint). {server} names the server.
@@ -38,7 +40,7 @@ _REFUSALS: dict[str, tuple[type[MemsyncError], str, str]] = {
     "28": (
         IndexFailure,
         "{server} refuses this login: {reason}",
-        "Check user and password in MEMSYNC_INDEX_DSN, and pg_hba.conf on the server.",
+        "Check user, password and sslmode in MEMSYNC_INDEX_DSN, and pg_hba.conf on the server.",
     ),
     _NO_TLS: (
         IndexFailure,

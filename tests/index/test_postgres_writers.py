@@ -1,0 +1,254 @@
+"""Several processes and machines at one memory in PostgreSQL: killed, at once, with a lock, with another claim."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from memsync.errors import IndexBusy, IndexFailure, IndexReadOnly, MemsyncError
+from memsync.index.postgres import connections
+from memsync.index.postgres.connections import Connections
+from memsync.index.postgres.index import PostgresIndex
+from memsync.index.postgres.writer import PostgresWriter
+from memsync.settings.load import Settings
+from tests.conftest import FakeEmbedder
+from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
+from tests.support.postgres_server import execute, own_database
+from tests.support.sync_process import release, waiting
+
+Write = Callable[[str, str], Path]
+LOCK = "SELECT FROM memsync.memory WHERE name = 'fault' FOR UPDATE"
+
+
+@pytest.fixture
+def dsn() -> Iterator[str]:
+    with own_database("writers") as found:
+        yield found
+
+
+@pytest.fixture
+def open_memory(settings: Settings, write: Write) -> Iterator[Open]:
+    """Open the root's two notes on a database."""
+    write("birds.md", "# Birds\n\nThe heron nests.\n")
+    write("boats.md", "# Boats\n\nThe ketch leaks.\n")
+    with memories(settings) as found:
+        yield found
+
+
+def test_killed_at_any_moment_of_a_sync(
+    dsn: str, open_memory: Open, settings: Settings, tmp_path: Path, root: Path, write: Write
+) -> None:
+    """Kill -9 at random moments, of a first sync and of later ones: the next sync converges."""
+    memory = open_memory(dsn)
+    seconds = 0.0
+    for turn in range(5):
+        for number in range(60):
+            write(f"n{number:02}.md", f"# Note {number}\n\nThe heron of turn {turn} nests in {number}.\n")
+        (root / f"n{turn:02}.md").unlink()
+        with waiting(settings, dsn) as process:
+            began = time.perf_counter()
+            release(process)
+            if turn == 0:
+                assert process.wait(30) == 0
+                seconds = time.perf_counter() - began
+                execute(dsn, "DELETE FROM memory")
+                continue
+            time.sleep(random.random() * seconds)
+        assert_converges(memory, new_dump(settings, tmp_path / f"new {turn}"))
+
+
+def test_two_processes_sync_at_once(
+    dsn: str, open_memory: Open, settings: Settings, tmp_path: Path, write: Write
+) -> None:
+    """Both end well, and the index is that of the notes."""
+    for number in range(40):
+        write(f"n{number:02}.md", f"# Note {number}\n\nThe heron nests in {number}.\n")
+    with waiting(settings, dsn) as one, waiting(settings, dsn) as other:
+        release(one)
+        release(other)
+        assert (one.wait(30), other.wait(30)) == (0, 0)
+    assert_converges(open_memory(dsn), new_dump(settings, tmp_path / "new"))
+
+
+def test_another_machine_is_refused_until_it_takes_over(
+    dsn: str, open_memory: Open, settings: Settings, tmp_path: Path, write: Write
+) -> None:
+    """The error says who writes the memory; after `take_over` the first machine is the one that is refused."""
+    here = open_memory(dsn)
+    here.sync()
+    there = open_memory(dsn, machine="there", folder=tmp_path / "there")
+    for work in (there.sync, there.rebuild, there.verify):
+        with refused(dsn, IndexFailure, "'fault' on .* is written by somebody@here", "--take-over"):
+            work()
+    assert isinstance(there.index, PostgresIndex)
+    assert isinstance(here.index, PostgresIndex)
+    with refused(dsn, IndexFailure, "is written by somebody@here", "--take-over"):
+        there.index.claim(take_over=False)
+    assert there.index.claim(take_over=True) == "somebody@here"
+    assert there.index.claim(take_over=True) == ""
+    write("new.md", "The tern dives.\n")
+    assert_converges(there, new_dump(settings, tmp_path / "new"))
+    for work in (here.sync, here.rebuild, lambda: here.search("heron")):
+        with refused(dsn, IndexFailure, "is written by somebody@there", "--take-over"):
+            work()
+    assert here.index.claim(take_over=True) == "somebody@there"
+    assert_converges(here, new_dump(settings, tmp_path / "newer"))
+
+
+# ------------------------------------------------------------------------------------------------ waiting
+
+
+def test_pool_without_a_free_connection_says_so(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread waits for a connection for a while only."""
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(connections, "EXTRA_SECONDS", 0.01)
+    pool = Connections(dsn, size=1)
+    with ExitStack() as stack:
+        for _ in range(connections.EXTRA_FACTOR):
+            stack.enter_context(pool.reading())
+        with refused(dsn, IndexBusy, "all 4 connections", "Try again"), pool.reading():
+            pass
+    with pool.reading() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert len(pool._idle) == 1
+    pool.close()
+
+
+def test_many_searches_do_not_wait_for_each_other(dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds a connection while another thread looks up its vector: more than there are connections at first."""
+    memory = open_memory(dsn)
+    memory.sync()
+    assert isinstance(memory.index, PostgresIndex)
+    pool = memory.index._connections
+    crowded = threading.Event()
+    embed = FakeEmbedder.embed_query
+
+    def embed_late(self: FakeEmbedder, text: str) -> object:
+        while not crowded.is_set() and pool._used < connections.MAX_CONNECTIONS:
+            time.sleep(0.001)
+        crowded.set()
+        return embed(self, text)
+
+    monkeypatch.setattr(FakeEmbedder, "embed_query", embed_late)
+    with ThreadPoolExecutor(24) as threads:
+        results = list(threads.map(lambda _: memory.search("heron", limit=1), range(48)))
+    assert crowded.is_set()
+    assert {hit.path for result in results for hit in result.hits} == {"birds.md"}
+
+
+def test_lock_of_another_writer(
+    dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, write: Write
+) -> None:
+    """A sync gives up after a while; a search answers without the changes; a server's own limits say so."""
+    monkeypatch.setattr(connections, "_WRITE", "BEGIN; SET LOCAL lock_timeout = 100; ")
+    memory = open_memory(dsn)
+    memory.sync()
+    impatient = make_conninfo(dsn, options="-c statement_timeout=50")
+    write("new.md", "The tern dives.\n")
+    with psycopg.connect(dsn) as other:
+        other.execute(LOCK)
+        with refused(dsn, IndexBusy, "another process writes", "Try again"):
+            memory.sync()
+        with refused(impatient, IndexBusy, "cancelled a statement", "statement_timeout"):
+            open_memory(impatient).sync()
+        result = memory.search("heron", limit=1)
+        assert [hit.path for hit in result.hits] == ["birds.md"]
+        assert any("another process writes" in warning for warning in result.warnings)
+    assert_converges(memory, new_dump(settings, tmp_path / "new"))
+
+
+def test_transaction_that_idles_too_long_for_the_server(dsn: str, open_memory: Open) -> None:
+    """The error names the setting; the connection is not used again."""
+    hasty = make_conninfo(dsn, options="-c idle_in_transaction_session_timeout=20")
+    memory = open_memory(hasty)
+    memory.sync()
+    ours = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'memsync' AND state LIKE 'idle in %'"
+    with refused(hasty, IndexFailure, "ended the connection", "idle_in_transaction_session_timeout"):
+        with memory.index.writing() as writer:
+            while execute(dsn, ours):
+                pass
+            writer.set_meta("x", "y")
+    assert memory.search("heron", limit=1).hits
+
+
+def test_commit_that_the_server_turns_into_a_rollback(dsn: str, open_memory: Open) -> None:
+    """Nobody believes that it was stored."""
+    memory = open_memory(dsn)
+    memory.sync()
+    with refused(dsn, IndexFailure, "answers COMMIT with ROLLBACK", "Try again"), memory.index.writing() as writer:
+        writer.set_meta("x", "y")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            writer.value("SELECT 1 FROM nowhere")  # type: ignore[attr-defined]
+        writer.finish = lambda: None  # type: ignore[attr-defined]
+    with memory.index.reading() as reader:
+        assert reader.meta("x") == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "match", "hint"),
+    [
+        ("40001", IndexBusy, "at the same time", "Try again"),
+        ("40P01", IndexBusy, "at the same time", "Try again"),
+        ("53100", IndexReadOnly, "no space left", "Free space"),
+        ("53200", IndexFailure, "out of memory", "enlarge"),
+        ("58030", IndexFailure, "failed: ", "log and disk"),
+        ("XX001", IndexFailure, "failed: ", "memsync verify"),
+        ("42704", IndexFailure, "something of pgvector", "memsync index migrate"),
+        ("08006", IndexFailure, "is lost", "Try again"),
+        ("0A000", IndexFailure, "does not answer as expected", "memsync verify"),
+    ],
+)
+def test_failures_of_the_server_say_what_to_do(
+    open_memory: Open,
+    settings: Settings,
+    tmp_path: Path,
+    dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    kind: type[MemsyncError],
+    match: str,
+    hint: str,
+) -> None:
+    """Whatever SQLSTATE a transaction ends with, the next sync converges."""
+    memory = open_memory(dsn)
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresWriter, "finish", lambda writer: fail_with(writer, state))
+        with refused(dsn, kind, match, hint):
+            memory.sync()
+    assert_converges(memory, new_dump(settings, tmp_path / "new"))
+
+
+def fail_with(writer: PostgresWriter, state: str) -> None:
+    """Let the server raise an error."""
+    writer.value(f"DO $$ BEGIN RAISE EXCEPTION 'it does not work' USING ERRCODE = '{state}'; END $$")
+
+
+@pytest.mark.parametrize("fault", ["standby", "full disk"])
+def test_index_that_cannot_be_written_still_answers(
+    fault: str, dsn: str, open_memory: Open, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search gives what is indexed, with a warning; a sync says what to do."""
+    open_memory(dsn).sync()
+    if fault == "standby":
+        database = make_conninfo(dsn, options="-c default_transaction_read_only=on")
+        match, hint = "accepts no writes", "primary server"
+    else:
+        monkeypatch.setattr(PostgresWriter, "finish", lambda writer: fail_with(writer, "53100"))
+        database, match, hint = dsn, "no space left", "Free space"
+    memory = open_memory(database)
+    write("new.md", "The tern dives.\n")
+    with refused(database, IndexReadOnly, match, hint):
+        memory.sync()
+    result = memory.search("heron", limit=1)
+    assert [hit.path for hit in result.hits] == ["birds.md"]
+    assert any(match in warning for warning in result.warnings)
+    assert any("till indexing" in warning for warning in result.warnings)
