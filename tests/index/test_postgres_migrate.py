@@ -25,7 +25,7 @@ PROCESSES = 4
 
 @pytest.fixture
 def dsn() -> Iterator[str]:
-    """An empty database."""
+    """Make an empty database."""
     found = new_database("migrating")
     yield found
     drop_database(str(psycopg.conninfo.conninfo_to_dict(found)["dbname"]))

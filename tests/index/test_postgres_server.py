@@ -1,10 +1,14 @@
-"""The PostgreSQL server is stopped, restarted, full, or does not let memsync in: errors say what to do, and it recovers."""
+"""The PostgreSQL server is stopped, restarted, full, or keeps memsync out: errors say what to do, and it recovers."""
 
 from __future__ import annotations
 
+import random
+import shutil
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +138,7 @@ def test_daemon_outlives_its_database(
         own.stop()
         write("new.md", "The tern dives.\n")
         began = time.perf_counter()
-        with pytest.raises(IndexFailure, match="cannot be reached|ended the connection") as raised:
+        with pytest.raises(IndexFailure, match=r"cannot be reached|ended the connection") as raised:
             remote.search("heron")
         assert time.perf_counter() - began < AT_ONCE_SECONDS
         assert_helpful(raised.value, dsn)
@@ -208,9 +212,12 @@ def test_tables_of_another_version_are_refused_with_what_to_run(
     migrate.migrate(made)
     assert memory.sync().added == 2  # pgvector's types are known, although they were not when the memory was opened
     own.execute(f"INSERT INTO memsync.migration (number, name) VALUES ({migrate.LATEST + 1}, 'x')", "versions")
-    for work in (memory.sync, lambda: memory.search("heron"), open_memory(dsn).sync, lambda: migrate.migrate(made)):
+    refusals: Sequence[Callable[[], object]] = (
+        memory.sync, lambda: memory.search("heron"), open_memory(dsn).sync, lambda: migrate.migrate(made),
+    )  # fmt: skip
+    for refusal in refusals:
         with refused(dsn, IndexTooNew, f"version {migrate.LATEST + 1}", "Upgrade memsync"):
-            work()
+            refusal()
     own.execute("DROP SCHEMA memsync CASCADE", "versions")
     with refused(dsn, IndexFailure, "lacks a table", "memsync index migrate"):
         memory.sync()
@@ -289,3 +296,54 @@ def not_busy(memory: Memory) -> bool:
     except MemsyncError as error:
         return not isinstance(error, IndexBusy)
     return True
+
+
+def test_disk_of_the_server_is_full(
+    own: OwnServer, open_memory: Open, write: Write, settings: Settings, tmp_path: Path
+) -> None:
+    """A sync says so, a search answers from what is there, and all is well when there is space again."""
+    with small_disk(own, "cramped") as enlarge:
+        dsn = own.dsn("cramped")
+        memory = open_memory(dsn)
+        assert memory.sync().added == 2
+        write("large.md", "\n\n".join(f"Paragraph {number} has {random.random()}." for number in range(40_000)))
+        with refused(dsn, IndexReadOnly, "no space left", "Free space"):
+            memory.sync()
+        result = memory.search("heron", limit=1)
+        assert [hit.path for hit in result.hits] == ["birds.md"]
+        assert result.warnings  # there was space for the text but not for the vectors, or not even for the text
+        enlarge()
+        assert_converges(memory, new_dump(settings, tmp_path / "new"))
+        memory.close()
+
+
+@contextmanager
+def small_disk(own: OwnServer, database: str) -> Iterator[Callable[[], None]]:
+    """Make a database on a disk with little space; yield a function that enlarges the disk."""
+    folder = Path(tempfile.mkdtemp(prefix="memsync-disk-"))
+    folder.chmod(0o755)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mount.returncode:
+        folder.rmdir()
+        pytest.skip("only root may mount a small disk: the SQLSTATE alone is tested in test_postgres_writers.py")
+    try:
+        (folder / "space").mkdir()
+        if own.user is not None:
+            shutil.chown(folder / "space", own.user)
+        own.execute(f"CREATE TABLESPACE {database} LOCATION '{folder}/space'")
+        own.execute(f"CREATE DATABASE {database} TABLESPACE {database}")
+        made = Connections(own.dsn(database))
+        migrate.migrate(made)
+        made.close()
+
+        def enlarge() -> None:
+            subprocess.run(["mount", "-o", "remount,size=400m", folder], check=True)
+
+        yield enlarge
+    finally:
+        own.execute(f"DROP DATABASE {database} WITH (FORCE)")
+        own.execute(f"DROP TABLESPACE {database}")
+        subprocess.run(["umount", folder], check=True)
+        folder.rmdir()

@@ -97,9 +97,9 @@ def test_another_machine_is_refused_until_it_takes_over(
     assert there.index.claim(take_over=True) == ""
     write("new.md", "The tern dives.\n")
     assert_converges(there, new_dump(settings, tmp_path / "new"))
-    for work in (here.sync, here.rebuild, lambda: here.search("heron")):
+    for refusal in (here.sync, here.rebuild, lambda: here.search("heron")):
         with refused(dsn, IndexFailure, "is written by somebody@there", "--take-over"):
-            work()
+            refusal()
     assert here.index.claim(take_over=True) == "somebody@there"
     assert_converges(here, new_dump(settings, tmp_path / "newer"))
 
@@ -172,11 +172,11 @@ def test_transaction_that_idles_too_long_for_the_server(dsn: str, open_memory: O
     memory = open_memory(hasty)
     memory.sync()
     ours = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'memsync' AND state LIKE 'idle in %'"
-    with refused(hasty, IndexFailure, "ended the connection", "idle_in_transaction_session_timeout"):
-        with memory.index.writing() as writer:
-            while execute(dsn, ours):
-                pass
-            writer.set_meta("x", "y")
+    ended = refused(hasty, IndexFailure, "ended the connection", "idle_in_transaction_session_timeout")
+    with ended, memory.index.writing() as writer:
+        while execute(dsn, ours):
+            pass
+        writer.set_meta("x", "y")
     assert memory.search("heron", limit=1).hits
 
 

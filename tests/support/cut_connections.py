@@ -73,7 +73,7 @@ def cut_connections(patch: pytest.MonkeyPatch, admin_dsn: str = "") -> Iterator[
                     return super().executemany(query, *arguments, **options)
 
             @contextmanager
-            def copy(self, statement: Any, *arguments: Any, **options: Any) -> Iterator[Any]:  # type: ignore[override]
+            def copy(self, statement: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
                 with cutter.around(self.connection, statement), super().copy(statement, *arguments, **options) as copy:
                     yield copy
 

@@ -1,10 +1,11 @@
 """Sync a memory root with the fake model on a PostgreSQL index, as a process of its own that a test may kill.
 
-python -m tests.support.sync_process ROOT INDEX_FOLDER DSN NAME: prints a line before the sync, and one after it.
+python -m tests.support.sync_process ROOT INDEX_FOLDER DSN NAME: prints a line, and begins when it has read one.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,10 +44,9 @@ def _main(root: str, folder: str, dsn: str, name: str) -> None:
     settings = load_settings(root=root, environ={"MEMSYNC_INDEX_DIR": folder}, cwd=Path(root))
     with memories(settings, name) as open_memory:
         memory = open_memory(dsn)
-        print("ready", flush=True)
+        os.write(1, b"ready\n")
         sys.stdin.readline()
         assert memory.sync().failed == ()
-    print("done", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ _NO_PGVECTOR = "{server} lacks something of pgvector: {reason}"
 _NO_TLS = "no TLS"
 """Not a SQLSTATE: libpq tells only in words that a connection cannot be encrypted."""
 
-# Why there is no connection -> what takes the place of its SQLSTATE, which libpq does not tell then. A server that speaks
-# another language gets the general message, which has its reason, too.
+# Why there is no connection -> what takes the place of its SQLSTATE, which libpq does not tell then. If the server does
+# not speak English, the general message is used, which has the reason, too.
 _CONNECTING: dict[str, str] = {
     r"pg_hba\.conf": "28",
     r"\bSSL\b|certificate": _NO_TLS,
