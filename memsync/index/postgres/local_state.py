@@ -1,8 +1,9 @@
 """What the index knows of files and the database must not: names that only this machine has.
 
 Git's history names every file, and failures name files that could not be read, local-only ones included. So do the
-stamps of the local-only notes. All are derived from the files, so losing them only costs reading them again. They are in a small file in the index folder,
-under a token that the database has, too. So a file whose transaction was not committed counts for nothing.
+stamps of the local-only notes. All are derived from the files, so losing them only costs reading them again. They are
+in a small file in the index folder, under a token that the database has, too. So a file whose transaction was not
+committed counts for nothing.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _to_json(state: State) -> dict[str, Any]:
 def _from_json(state: dict[str, Any]) -> State:
     history = {NotePath(path): (bytes.fromhex(blob), int(time)) for path, (blob, time) in state["history"].items()}
     private = {
-        NotePath(path): IndexedFile(*map(int, row[:4]), bytes.fromhex(row[4]), int(row[5]), str(row[6]))
+        NotePath(path): IndexedFile(row[0], row[1], row[2], row[3], bytes.fromhex(row[4]), row[5], row[6])
         for path, row in state["private"].items()
     }
     return State({key: str(value) for key, value in state["meta"].items()}, history, private)

@@ -132,9 +132,8 @@ class PostgresWriter(PostgresReader):
     def _write_local_state(self) -> None:
         state = self._state
         history = state.history if self._new_history is None else self._new_history
-        token = self._local.write(
-            self._meta.get(TOKEN_KEY, ""), State({**state.meta, **self._local_meta}, history, self._private)
-        )
+        new = State({**state.meta, **self._local_meta}, history, self._private)
+        token = self._outside.local.write(self._meta.get(TOKEN_KEY, ""), new)
         self._put_meta(TOKEN_KEY, token)
 
     def set_last_sync(self, moment: str) -> None:
@@ -350,7 +349,7 @@ class PostgresWriter(PostgresReader):
             revived = {row[0] for row in self.rows(_REVIVE, {"space": space, "passages": passages})}
             waiting = [(self._root, space, number) for number in passages if number not in revived]
             copy_rows(self._db, "pending", waiting)
-            self._texts.add({digest: texts[digest] for digest, number in new.items() if number not in revived})
+            self._outside.texts.add({digest: texts[digest] for digest, number in new.items() if number not in revived})
             queued, reused = queued + len(waiting), reused + (len(revived) if state == "active" else 0)
         return {**known, **new}, PutResult(queued, reused)
 
@@ -545,7 +544,7 @@ class PostgresWriter(PostgresReader):
         waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & set(passages)
         statement = "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s AND passage = ANY (%(passages)s)"
         self._run(statement, {"space": number, "passages": [passage_id for passage_id, _ in waiting]})
-        self._texts.discard(digest for _, digest in waiting)
+        self._outside.texts.discard(digest for _, digest in waiting)
         return waiting
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:
