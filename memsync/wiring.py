@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
+    from memsync.stored import StoredMemory
 
 # The setting index.backend -> what opens it, and the name of its file in the index folder; empty: the index is not
 # there, and does not move with the root.
@@ -25,6 +26,7 @@ INDEXES = {
     "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
 }
 DATABASE = "memsync.index.postgres.database:Database"
+STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
 TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
@@ -160,6 +162,28 @@ def connect_to_daemon(settings: Settings) -> Client:
     from memsync.client.connection import Client
 
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+
+
+def connect_stored(dsn: str, name: str) -> StoredMemory:
+    """Return a memory of a database whose files are elsewhere. Raises ConfigError, IndexFailure."""
+    from memsync.settings.load import default_of
+
+    # Imported here, because only searches of such a memory need it.
+    from memsync.stored import StoredMemory
+
+    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"))
+    try:
+        index.require()
+    except BaseException:
+        index.close()
+        raise
+    threads = default_of("embedder.threads")
+    return StoredMemory(
+        index,
+        make_token_counter(),
+        lambda: make_embedder(default_of("embedder.model"), threads),
+        lambda: make_reranker(default_of("search.rerank_model"), threads),
+    )
 
 
 def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:
