@@ -195,6 +195,7 @@ class StoredMemory(MemoryApi):
             freshness=freshness,
             warnings=(*dict.fromkeys(filter(None, warnings)), *result.warnings),
             explain=replace(result.explain, timings_ms=timings),
+            verified=False,
         )
 
     def embed(self, query: Query) -> EmbeddedQuestion:

@@ -30,7 +30,7 @@ class Hit(Struct, frozen=True):
     """
 
     computed: ClassVar = ("citation",)
-    optional: ClassVar = ("root", "verified")
+    optional: ClassVar = {"root": "", "verified": True}
 
     path: NotePath
     start_line: int
@@ -108,9 +108,10 @@ class SearchResult(Struct, frozen=True):
 
     `model` is the embedding space that the scores are from, empty if the search was by words alone or if several
     memories use different ones. `roots` has an entry for each memory of an answer of several, and is empty otherwise.
+    `verified` is false if a memory answered from a database without its files.
     """
 
-    optional: ClassVar = ("roots",)
+    optional: ClassVar = {"roots": (), "verified": True}
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -119,6 +120,7 @@ class SearchResult(Struct, frozen=True):
     explain: Explanation = Explanation(Filters())
     model: str = ""
     roots: tuple[RootAnswer, ...] = ()
+    verified: bool = True
 
 
 class EmbeddedQuestion(Struct, frozen=True):
@@ -135,7 +137,7 @@ class Excerpt(Struct, frozen=True):
     if the text is from a database and was not compared with the file.
     """
 
-    optional: ClassVar = ("root", "verified")
+    optional: ClassVar = {"root": "", "verified": True}
 
     path: NotePath
     start_line: int
