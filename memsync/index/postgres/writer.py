@@ -26,18 +26,15 @@ if TYPE_CHECKING:
 _CHUNKS_AT_ONCE = 200
 """Call `pause` after so many chunks: every few milliseconds."""
 
-_PUT_NOTE = """
-INSERT INTO note (root, path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
-                  fields, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob, committed, content, id)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+_NOTE_COLUMNS = (
+    "kind", "tier", "title", "date", "session", "importance", "pinned", "archived", "front_matter", "warnings", "fields",
+    "size", "mtime_ns", "ctime_ns", "inode", "digest", "stamped_ns", "parsed_by", "blob", "committed", "content",
+)  # fmt: skip
+_PUT_NOTE = f"""
+INSERT INTO note (root, path, {", ".join(_NOTE_COLUMNS)}, id)
+VALUES (%s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
         (SELECT coalesce(max(id), 0) + 1 FROM note WHERE root = %s))
-ON CONFLICT (root, path) DO UPDATE SET
-    kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
-    session = excluded.session, importance = excluded.importance, pinned = excluded.pinned,
-    archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
-    fields = excluded.fields, size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns,
-    inode = excluded.inode, digest = excluded.digest, stamped_ns = excluded.stamped_ns,
-    parsed_by = excluded.parsed_by, blob = excluded.blob, committed = excluded.committed, content = excluded.content
+ON CONFLICT (root, path) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
 RETURNING id, xmax <> 0
 """
 _COLUMNS = (
