@@ -28,7 +28,8 @@ _CHUNKS_AT_ONCE = 200
 
 _NOTE_COLUMNS = (
     "kind", "tier", "title", "date", "session", "importance", "pinned", "archived", "front_matter", "warnings",
-    "fields", "size", "mtime_ns", "ctime_ns", "inode", "digest", "stamped_ns", "parsed_by", "blob", "committed", "content",
+    "fields", "size", "mtime_ns", "ctime_ns", "inode", "digest", "stamped_ns", "parsed_by", "blob", "committed",
+    "content",
 )  # fmt: skip
 _PUT_NOTE = f"""
 INSERT INTO note (root, path, {", ".join(_NOTE_COLUMNS)}, id)
