@@ -12,6 +12,7 @@
     ├── IndexFailure                 6   the index cannot be used
     │   ├── IndexBusy                7   another process holds the lock
     │   ├── IndexDamaged             6   the file is not a database, or damaged: it is set aside and rebuilt
+    │   ├── IndexReadOnly            6   it can be read, but not written: a standby server, a full disk, a missing right
     │   ├── IndexTooNew              6   written by a later version of memsync
     │   └── IndexOutdated            6   written by an earlier version: it is rebuilt with its vectors
     ├── EmbedderError                8   a model failed: the embedding model or the reranking model
@@ -119,6 +120,10 @@ class IndexFailure(MemsyncError):
 
 class IndexDamaged(IndexFailure):
     """The database file is not a database, or is damaged."""
+
+
+class IndexReadOnly(IndexFailure):
+    """The index cannot be written now, but perhaps read: a standby server, a full disk there, a missing right."""
 
 
 class IndexTooNew(IndexFailure):

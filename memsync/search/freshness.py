@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from memsync.errors import EmbedderError, FilesystemError, IndexBusy, MemsyncError, UnknownModel, UsageError
+from memsync.errors import (
+    EmbedderError,
+    FilesystemError,
+    IndexBusy,
+    IndexReadOnly,
+    MemsyncError,
+    UnknownModel,
+    UsageError,
+)
 from memsync.model.answer import EmbeddedQuestion, Freshness, SearchResult
 from memsync.model.query import EmbeddingSpace, Query
 from memsync.model.status import Failure
@@ -270,8 +278,8 @@ class FreshSearch:
     def _refresh(self, deadline: float, max_changes: float, words: Sequence[str] = ()) -> TextReport:
         try:
             report = self._syncer.refresh(deadline, max_changes=max_changes, for_search=True, words=words)
-        except (FilesystemError, IndexBusy, EmbedderError) as error:
-            # Indexing is impossible now (disk full, a lock, a damaged tokenizer), but the index can still be searched.
+        except (FilesystemError, IndexBusy, IndexReadOnly, EmbedderError) as error:
+            # Indexing is impossible now (disk full, a lock, a standby server), but the index can still be searched.
             failed = [Failure("(index)", error.sentences())]
             report = TextReport(pending=self._syncer.scanner.compare().pending, failed=failed)
         self._pending_text = report.pending

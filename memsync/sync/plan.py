@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from memsync.errors import RootError
+from memsync.errors import IndexReadOnly, RootError
 from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity, NoteFiles, Places
@@ -253,7 +254,8 @@ class Scanner:
                 changes = [change for change in plan if change.path not in repeated]
                 due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
             if identity != known.root:
-                with self._index.writing() as writer:
+                # An index that cannot be written now can still be searched; a later comparison stores the identity.
+                with suppress(IndexReadOnly), self._index.writing() as writer:
                     writer.set_meta("root", identity)
             return SyncPlan(scan, known, due, len(changes) - len(due), due_seconds, repeated)
 

@@ -16,11 +16,15 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from memsync.errors import IndexBusy, IndexFailure
-from memsync.index.postgres.refusals import is_lost, refusal_of
+from memsync.index.postgres.refusals import UNCHANGED, is_lost, refusal_of, without_passwords
 
 SCHEMA = "memsync"
 MAX_CONNECTIONS = 10
 """Eight threads that search, one that writes and one that embeds."""
+EXTRA_FACTOR = 4
+EXTRA_SECONDS = 0.2
+"""After waiting so long, a thread may open a connection beyond the maximum, up to so many times the maximum. Otherwise
+many searches at once could wait for each other: each holds one connection while a second thread looks up its vector."""
 WAIT_SECONDS = 10.0
 """How long a thread waits for a free connection."""
 CONNECT_SECONDS = 5
@@ -30,6 +34,11 @@ LOCK_TIMEOUT_MS = 10_000
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+# The schema of pgvector, quoted; no row without pgvector.
+_EXTENSION = """
+SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e
+JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
+"""
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 _WRITE = f"BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}; "
 
@@ -46,8 +55,7 @@ class Connections:
         self._used = 0
         self._is_closed = False
         self._failure: tuple[float, psycopg.Error] | None = None
-        self._setup = ""
-        self._epoch = 0
+        self._extension = ""
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -81,12 +89,18 @@ class Connections:
         with self._borrowed(begin) as connection:
             try:
                 yield connection
-                connection.execute(end)
+                self._end(connection, end)
             except BaseException:
                 if not connection.closed:
                     with suppress(psycopg.Error):
                         connection.execute("ROLLBACK")
                 raise
+
+    def _end(self, connection: Connection, end: str) -> None:
+        """End a transaction. Raises IndexFailure if the server has rolled it back instead of committing it."""
+        done = connection.execute(end.encode()).statusmessage
+        if done != end:
+            raise IndexFailure(f"{self.server} answers {end} with {done}", hint=f"Try again. {UNCHANGED}")
 
     @contextmanager
     def _borrowed(self, begin: str = "") -> Iterator[Connection]:
@@ -97,6 +111,7 @@ class Connections:
             if is_lost(error):
                 _close(connection)
                 self._forget_idle()
+            self._extension = ""  # it may have been moved or installed anew
             raise refusal_of(error, self.server) from error
         finally:
             self._give_back(connection)
@@ -106,52 +121,61 @@ class Connections:
         while True:
             connection = self._idle_one()
             is_new = connection is None
-            if connection is None:
-                connection = self._connect()
             try:
-                if begin:
-                    connection.execute((begin + self._setup).encode())
+                if connection is None:
+                    connection = self._connect()
+                connection.execute(self._beginning(connection, begin))
                 return connection
-            except psycopg.Error as error:
-                _close(connection)
-                self._give_back(connection)
+            except BaseException as error:
+                if connection is not None:
+                    _close(connection)
+                self._release()
+                if not isinstance(error, psycopg.Error):
+                    raise
                 if is_new or not is_lost(error):
                     raise refusal_of(error, self.server) from error
 
+    def _beginning(self, connection: Connection, begin: str) -> bytes:
+        """Return the statements that begin a transaction; without `begin` an empty one, to see if the server answers.
+
+        They make memsync's tables and pgvector's types known.
+        """
+        if not begin:
+            return b""
+        if not self._extension:
+            row = connection.execute(_EXTENSION).fetchone()
+            self._extension = str(row[0]) if row else ""
+        path = filter(None, (SCHEMA, self._extension, "pg_catalog", "pg_temp"))
+        return f"{begin}SET LOCAL search_path = {', '.join(path)}".encode()
+
     def _idle_one(self) -> Connection | None:
         """Return an idle connection, or None if a new one may be opened; wait while neither is possible."""
-        limit = time.monotonic() + WAIT_SECONDS
+        began = time.monotonic()
         with self._guard:
             while True:
+                waited = time.monotonic() - began
                 if self._is_closed:
                     raise IndexFailure("this index is closed", hint="Open the memory again.")
                 if self._idle:
                     self._used += 1
                     return self._idle.pop()
-                if self._used < self._size:
+                if self._used < self._size * (EXTRA_FACTOR if waited >= EXTRA_SECONDS else 1):
                     self._used += 1
                     return None
-                left = limit - time.monotonic()
-                if left <= 0 or not self._guard.wait(left):
+                if waited >= WAIT_SECONDS:
                     raise IndexBusy(
-                        f"all {self._size} connections to {self.server} are in use", hint="Try again in a moment."
+                        f"all {self._used} connections to {self.server} are in use", hint="Try again in a moment."
                     )
+                self._guard.wait((EXTRA_SECONDS if waited < EXTRA_SECONDS else WAIT_SECONDS) - waited)
 
     def _connect(self) -> Connection:
         """Open a connection. A failure is remembered for a moment, so that waiting threads do not try one by one."""
         if self._failure is not None and time.monotonic() - self._failure[0] < REST_SECONDS:
-            self._release()
             raise refusal_of(self._failure[1], self.server) from self._failure[1]
         try:
             connection = connect(self._dsn)
-            if not self._setup:
-                self._setup = search_path(connection)
         except psycopg.Error as error:
-            self._release()
             self._failure = (time.monotonic(), error)
-            raise refusal_of(error, self.server) from error
-        except BaseException:
-            self._release()
             raise
         self._failure = None
         return connection
@@ -159,7 +183,7 @@ class Connections:
     def _give_back(self, connection: Connection) -> None:
         is_idle = not connection.closed and connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
         with self._guard:
-            is_kept = is_idle and not self._is_closed
+            is_kept = is_idle and not self._is_closed and len(self._idle) + self._used <= self._size
             if is_kept:
                 self._idle.append(connection)
             self._used -= 1
@@ -194,28 +218,17 @@ def connect(dsn: str) -> Connection:
     return connection
 
 
-def search_path(connection: Connection) -> str:
-    """Return the statement that makes memsync's tables and pgvector's types known in a transaction.
-
-    Raises IndexFailure if pgvector is not installed.
-    """
-    row = connection.execute(
-        "SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
-    ).fetchone()
-    extension = f", {row[0]}" if row else ""
-    return f"SET LOCAL search_path = {SCHEMA}{extension}, pg_catalog, pg_temp"
-
-
 def server_of(dsn: str) -> str:
     """Return host, port and database of a connection string, for messages. Raises ConfigError."""
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.Error as error:
         raise refusal_of(error, "PostgreSQL") from error
-    host = given.get("host") or "localhost"
-    port = f":{given['port']}" if given.get("port") else ""
-    return f"PostgreSQL at {host}{port}/{given.get('dbname') or given.get('user') or ''}"
+    # PGHOST and the like count, too, and libpq knows its own default for the port.
+    defaults = {option.keyword.decode(): option.val for option in psycopg.pq.Conninfo.get_defaults()}
+    values = {name: (value or b"").decode() for name, value in defaults.items()} | given
+    host = values["host"] or values["hostaddr"] or "localhost"
+    return without_passwords(f"PostgreSQL at {host}:{values['port']}/{values['dbname'] or values['user']}")
 
 
 def _close(connection: Connection) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +32,12 @@ HNSW_LOCK = 0x6D656D68
 _BESIDE = " (being rebuilt)"
 _REPLACED = " (replaced)"
 
-_FIND = "SELECT root, writer, writer_label FROM memory WHERE name = %s"
+# (number, id and text of the writer, version of the tables) of a memory. The version, because another process may have
+# migrated the tables since this one began.
+_FIND = """
+SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM migration) FROM memory WHERE name = %s
+"""
+_LOCKED = "FOR UPDATE"
 _CREATE = """
 INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING root
 """
@@ -87,7 +92,7 @@ class PostgresIndex:
             return
         with self._connections.reading() as connection:
             self._require_tables(connection)
-            row = connection.execute(_FIND.encode(), (self.name,)).fetchone()
+            row = self._find(connection)
             root = row[0] if row else 0
             self._thread.reader = PostgresReader(connection, root, self._outside, self._frequencies)
             try:
@@ -110,15 +115,23 @@ class PostgresIndex:
             require_version(version_of(connection), self.server)
             self._is_ready = True
 
+    def _find(self, connection: Connection, lock: str = "") -> tuple[int, str, str] | None:
+        """Return number, writer and the writer's text of the memory; None if there is none. Raises IndexTooNew."""
+        row = connection.execute(f"{_FIND}{lock}".encode(), (self.name,)).fetchone()
+        if row is None:
+            return None
+        require_version(row[3], self.server)
+        return row[0], row[1], row[2]
+
     def _own_root(self, connection: Connection) -> int:
         """Lock the memory for this transaction and return its number; create it if there is none.
 
         Raises IndexFailure if another machine or folder writes it.
         """
-        row = connection.execute(f"{_FIND} FOR UPDATE".encode(), (self.name,)).fetchone()
+        row = self._find(connection, _LOCKED)
         if row is None:
             connection.execute(_CREATE.encode(), (self.name, *self._claim))
-            row = connection.execute(f"{_FIND} FOR UPDATE".encode(), (self.name,)).fetchone()
+            row = self._find(connection, _LOCKED)
             assert row is not None
             generation = str(time.time_ns() // 1000)  # a memory that replaces this one never has the same generation
             connection.execute(
@@ -140,7 +153,7 @@ class PostgresIndex:
         """
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
-            row = connection.execute(f"{_FIND} FOR UPDATE".encode(), (self.name,)).fetchone()
+            row = self._find(connection, _LOCKED)
             if row is None or row[1] == self._claim.writer or not take_over:
                 self._own_root(connection)
                 return ""
@@ -249,13 +262,13 @@ class PostgresIndex:
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (f"{self.name}{_REPLACED}", old))
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (self.name, new))
             connection.execute(b"UPDATE grantee SET root = %s WHERE root = %s", (new, old))
-            self._outside.local.replace_by(other._outside.local)
-        with self._connections.writing() as connection:
+            self._outside.local.take_in(other._outside.local)  # before the commit, which decides whose state counts
+        with suppress(IndexFailure), self._connections.writing() as connection:  # otherwise `beside` deletes them
             connection.execute(b"DELETE FROM memory WHERE root = %s", (old,))
 
     def discard(self) -> None:
-        """Delete a memory that `beside` made."""
-        with self._connections.writing() as connection:
+        """Delete a memory that `beside` made, if possible; otherwise the next `beside` does it."""
+        with suppress(IndexFailure), self._connections.writing() as connection:
             connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
         self._outside.local.remove()
 

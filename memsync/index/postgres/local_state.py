@@ -57,28 +57,26 @@ class LocalState:
         """Store a state next to that with the token `before`, and return its token. Raises FilesystemError."""
         token = secrets.token_hex(8)
         kept = {before: self.read(before)} if before else {}
-        states = {name: _to_json(each) for name, each in {**kept, token: state}.items()}
-        try:
-            write_own_file(os.fspath(self._path), json.dumps(states, ensure_ascii=False).encode())
-        except OSError as error:
-            raise FilesystemError(
-                f"{self._path} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
-            ) from error
+        self._store({**kept, token: state})
         return token
 
-    def replace_by(self, other: LocalState) -> None:
-        """Take over the file of another state. Raises FilesystemError."""
-        try:
-            os.replace(other._path, self._path)
-        except FileNotFoundError:
-            self.remove()
-        except OSError as error:
-            raise FilesystemError(f"{self._path} cannot be written: {error.strerror}") from error
+    def take_in(self, other: LocalState) -> None:
+        """Add the states of another file, because it is not known yet which of both counts. Raises FilesystemError."""
+        self._store({**self._read(), **other._read()})
 
     def remove(self) -> None:
         """Delete the file."""
         with suppress(OSError):
             self._path.unlink()
+
+    def _store(self, states: Mapping[str, State]) -> None:
+        content = json.dumps({token: _to_json(state) for token, state in states.items()}, ensure_ascii=False)
+        try:
+            write_own_file(os.fspath(self._path), content.encode())
+        except OSError as error:
+            raise FilesystemError(
+                f"{self._path} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
+            ) from error
 
     def _read(self) -> dict[str, State]:
         try:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import errors
 
-from memsync.errors import IndexFailure, IndexOutdated, IndexTooNew, UsageError
+from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.refusals import reason_of
 
 MIN_SERVER = 150_000
 MIN_PGVECTOR = (0, 8)
 LOCK_KEY = 0x6D656D73796E63
 """The key of the advisory lock that a migration holds."""
+LOCK_SECONDS = 60
+"""How long a migration waits for another one, and for the writers of each table."""
+_NOT_INSTALLED = (
+    errors.InsufficientPrivilege,
+    errors.FeatureNotSupported,
+    errors.UndefinedFile,
+    errors.UndefinedObject,
+)
+"""What CREATE EXTENSION raises without the right to it, or if the server does not have pgvector's files."""
 
 _PGVECTOR = (
     "SELECT e.extversion, n.nspname FROM pg_catalog.pg_extension e"
@@ -86,7 +98,7 @@ def migrate(connections: Connections, to: int | None = None) -> list[tuple[str, 
                 require_version(version, connections.server)
             if version == target:
                 return done
-            if version == 0:
+            if version < target:
                 prepare_database(connection, connections.server)
             if version < target:
                 step = steps[version]
@@ -109,9 +121,9 @@ def prepare_database(connection: Connection, server: str) -> None:
         try:
             with connection.transaction():
                 connection.execute("CREATE EXTENSION vector SCHEMA public")
-        except psycopg.Error as error:
+        except _NOT_INSTALLED as error:
             raise IndexFailure(
-                f"{server} has no pgvector, and this role cannot install it: {str(error).splitlines()[0]}",
+                f"{server} has no pgvector, and this role cannot install it: {reason_of(error)}",
                 hint="Install pgvector 0.8 or later there; then let an administrator run: CREATE EXTENSION vector",
             ) from error
     check_pgvector(connection, server)
@@ -136,7 +148,7 @@ def check_pgvector(connection: Connection, server: str) -> str:
     if row is None:
         raise IndexFailure(f"{server} has no pgvector", hint="Run there, as an administrator: CREATE EXTENSION vector")
     version = str(row[0])
-    if tuple(int(part) for part in version.split(".")[:2]) < MIN_PGVECTOR:
+    if tuple(map(int, re.findall(r"\d+", version)))[:2] < MIN_PGVECTOR:
         raise IndexFailure(
             f"{server} has pgvector {version}; memsync needs 0.8 or later",
             hint="Install a newer pgvector there; then run: ALTER EXTENSION vector UPDATE",
@@ -147,8 +159,13 @@ def check_pgvector(connection: Connection, server: str) -> str:
 @contextmanager
 def _locked(connections: Connections) -> Iterator[Connection]:
     with connections.writing() as connection:
-        connection.execute("SET LOCAL lock_timeout = '60s'")
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_KEY,))
+        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'".encode())
+        try:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK_KEY,))
+        except errors.LockNotAvailable as error:
+            raise IndexBusy(
+                f"another process migrates the tables on {connections.server}", hint="Try again when it is done."
+            ) from error
         yield connection
 
 
