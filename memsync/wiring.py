@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
+from memsync.model.status import HeldByIndex
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ INDEXES = {
     "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
 }
 DATABASE = "memsync.index.postgres.database:Database"
+FORGET = "memsync.index.postgres.database:forget_memory"
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
@@ -81,6 +83,31 @@ def shared_database(settings: Settings) -> Database:
     """Return the PostgreSQL database that the settings name, for the commands that manage it. Raises ConfigError."""
     database: Database = _load(DATABASE)(settings)
     return database
+
+
+def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
+    """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
+
+    Raises UsageError if there is no such memory, IndexFailure.
+    """
+    from memsync.settings.load import DSN, default_of, settings_of_root
+    from memsync.settings.roots import registered_roots, unknown_root
+
+    roots = registered_roots()
+    if name in roots and roots[name].path:
+        index = make_index(settings_of_root(roots[name].path)[0])
+        try:
+            with index.reading() as reader:
+                counts = reader.counts()
+            if apply:
+                index.forget()
+            return HeldByIndex(index.place, counts.notes, counts.passages)
+        finally:
+            index.close()
+    if not (dsn := default_of(DSN)):
+        raise unknown_root(name, roots)
+    found: HeldByIndex = _load(FORGET)(dsn, name, apply=apply)
+    return found
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:

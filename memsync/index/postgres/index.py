@@ -272,14 +272,15 @@ class PostgresIndex:
             connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
         self._outside.local.remove()
 
-    def forget(self) -> bool:
-        """Delete everything of this memory in the database; return whether there was anything."""
+    def forget(self) -> None:
+        """Delete everything of this memory in the database. Raises IndexFailure if another machine writes it."""
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
+            self._own_root(connection)
             names = [self.name, f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
-            deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,)).rowcount
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
         self._outside.local.remove()
-        return deleted > 0
+        self.close()
 
     def close(self) -> None:
         """Close every connection."""
