@@ -1,0 +1,102 @@
+"""A memory on a PostgreSQL index of the test's choice, and what a new SQLite index of the same notes holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import MemsyncError
+from memsync.index.postgres.connections import server_of
+from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.sqlite.index import SqliteIndex
+from memsync.memory import Memory
+from memsync.settings.load import Settings, load_settings
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.support.index_checks import check_sound, dump
+
+PASSWORD = "hunter2-secret"  # noqa: S105 (because it protects nothing)
+Open = Callable[..., Memory]
+
+
+class QuickClock:
+    """A clock that is put forward instead of sleeping, so that nobody waits for files that are being saved."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def time_ns(self) -> int:
+        return time.time_ns()
+
+    def sleep(self, seconds: float, /) -> None:
+        self._ahead += seconds
+
+
+@contextmanager
+def memories(settings: Settings, name: str = "fault") -> Iterator[Open]:
+    """Yield a function that opens the settings' root on the memory `name` of a database; all are closed at the end.
+
+    Each call is another process's view. `machine` tells who writes; `folder` is that machine's index folder.
+    """
+    opened: list[Memory] = []
+
+    def open_memory(dsn: str, *, machine: str = "here", folder: Path | None = None) -> Memory:
+        own = settings if folder is None else index_in(settings, folder)
+        own.index_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        index = PostgresIndex(dsn, name, own.index_dir, Claim(machine, f"somebody@{machine}"))
+        embedder = FakeEmbedder()
+        memory = Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder, clock=QuickClock())
+        opened.append(memory)
+        return memory
+
+    yield open_memory
+    for memory in opened:
+        memory.close()
+
+
+def index_in(settings: Settings, folder: Path) -> Settings:
+    """Return the settings of the same root with another index folder."""
+    return load_settings(root=settings.root, environ={"MEMSYNC_INDEX_DIR": str(folder)}, cwd=settings.root)
+
+
+def new_dump(settings: Settings, folder: Path) -> list[str]:
+    """Return the dump of a new SQLite index of the notes as they are now."""
+    own = index_in(settings, folder)
+    own.index_dir.mkdir(parents=True, mode=0o700)
+    embedder = FakeEmbedder()
+    index = SqliteIndex(own.index_dir / "index.db")
+    with Memory(own, index, COUNTER, lambda: embedder, lambda space: embedder) as memory:
+        memory.sync()
+        return dump(memory)
+
+
+def assert_converges(memory: Memory, expected: list[str]) -> None:
+    """Check that a sync makes the index sound and equal to a new one."""
+    report = memory.sync()
+    assert report.failed == ()
+    assert dump(memory) == expected
+    check_sound(memory)
+
+
+def assert_helpful(error: MemsyncError, dsn: str) -> None:
+    """Check that an error names the server, says what to do, and has no password."""
+    said = error.sentences()
+    assert server_of(dsn) in said
+    assert error.hint
+    assert PASSWORD not in said
+
+
+@contextmanager
+def refused(dsn: str, kind: type[MemsyncError], match: str, hint: str) -> Iterator[None]:
+    """Check that the body raises a helpful error whose sentences have `match` and whose hint has `hint`."""
+    with pytest.raises(kind, match=match) as raised:
+        yield
+    assert type(raised.value) is kind
+    assert hint in raised.value.hint
+    assert_helpful(raised.value, dsn)
