@@ -481,7 +481,7 @@ class PostgresWriter(PostgresReader):
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
     ) -> list[EmbedderError]:
-        """Store computed vectors, also of passages deleted meanwhile; return an error for each unusable vector."""
+        """Store computed vectors of passages that wait for them; return an error for each unusable vector."""
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
@@ -492,10 +492,7 @@ class PostgresWriter(PostgresReader):
                 values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
             except EmbedderError as error:
                 unusable.append(error)
-        waiting = self._dequeue(number, list(values))
-        self._put_values(number, {key: value for key, value in values.items() if key in waiting}, waiting)
-        others = {key: value for key, value in values.items() if key not in waiting}
-        self._put_values(number, others, set(), keeps_old=True)
+        self._put_values(number, values)
         return unusable
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
@@ -503,35 +500,16 @@ class PostgresWriter(PostgresReader):
         number = self._space_number(space)
         if number is None:
             return 0
-        values = {(passage_id, digest): value for passage_id, digest, value in vectors}
-        waiting = self._dequeue(number, list(values))
-        self._put_values(number, {key: value for key, value in values.items() if key in waiting}, waiting)
-        return len(waiting)
+        return self._put_values(number, {(passage_id, digest): value for passage_id, digest, value in vectors})
 
-    def _put_values(
-        self,
-        space: int,
-        values: Mapping[tuple[int, bytes], bytes],
-        live: set[tuple[int, bytes]],
-        *,
-        keeps_old: bool = False,
-    ) -> None:
-        """Insert vectors by (passage, hash); of those that are there already, replace or keep the old ones."""
-        if not values:
-            return
-        among = "FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash = ANY (%(hashes)s)"
-        parameters = {"space": space, "hashes": [digest for _, digest in values]}
-        known = set[bytes]()
-        if keeps_old:
-            known = {digest for (digest,) in self.rows(f"SELECT hash {among}", parameters)}
-        else:
-            self._run(f"DELETE {among}", parameters)
-        rows = {
-            key[1]: (key[1], key[0] if key in live else None, value)
-            for key, value in values.items()
-            if key[1] not in known
-        }
-        copy_vectors(self._db, self._root, space, rows.values())
+    def _put_values(self, space: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
+        """Store vectors by (passage, hash) for the passages that wait for one; return how many these were."""
+        waiting = self._dequeue(space, list(values))
+        if waiting:
+            among = "DELETE FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash = ANY (%(hashes)s)"
+            self._run(among, {"space": space, "hashes": [digest for _, digest in waiting]})
+            copy_vectors(self._db, self._root, space, [(key[1], key[0], values[key]) for key in waiting])
+        return len(waiting)
 
     def _dequeue(self, number: int, passages: Sequence[tuple[int, bytes]]) -> set[tuple[int, bytes]]:
         """Take waiting passages, given as (id, hash), off the queue; return which these were.
