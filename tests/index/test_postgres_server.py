@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
-from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexOutdated, IndexReadOnly, IndexTooNew, MemsyncError
-from memsync.index.postgres import connections, migrate
-from memsync.index.postgres.connections import Connections, server_of
+from memsync.errors import IndexFailure
 from memsync.memory import Memory
 from memsync.settings.load import Settings
-from tests.support.daemon_process import Cli, until
+from tests.support.daemon_process import until
 from tests.support.own_postgres import OwnServer, own_server
-from tests.support.postgres_memory import Open, assert_converges, assert_helpful, memories, new_dump, refused
+from tests.support.postgres_memory import Open, assert_converges, memories, new_dump, refused
 
 Write = Callable[[str, str], Path]
 AT_ONCE_SECONDS = 0.8

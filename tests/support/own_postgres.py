@@ -65,7 +65,9 @@ class OwnServer:
 
     def dsn(self, database: str = "postgres", **parts: str) -> str:
         """Return the connection string of a database, for the administrator or another user."""
-        return make_conninfo("", **{"host": "127.0.0.1", "port": self.port, "user": "postgres", "dbname": database} | parts)
+        return make_conninfo(
+            "", **{"host": "127.0.0.1", "port": self.port, "user": "postgres", "dbname": database} | parts
+        )
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""

@@ -18,7 +18,7 @@ from memsync.settings.load import Settings, load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
 
-PASSWORD = "hunter2-secret"  # noqa: S105 (because it protects nothing)
+PASSWORD = "hunter2-secret"
 Open = Callable[..., Memory]
 
 
