@@ -147,7 +147,7 @@ def test_places_are_those_of_the_text(rows: list[list[Columns]]) -> None:
     columns = {"a": 0, "b": 1, "c": 2, "d": 3}
     expected = {
         (word, row, columns[name], offset) for word, row, name, offset in stored.database.execute("SELECT * FROM v")
-    }  # type: ignore[index]  # because fts5vocab gives names
+    }
     found = set()
     for block in stored.blocks.values():
         for key, (postings, places) in block.lists.items():
