@@ -324,6 +324,9 @@ class Index(Protocol):
     def discard(self) -> None:
         """Close and delete an index that `beside` made."""
 
+    def forget(self) -> None:
+        """Delete everything that the index has of the memory, and close it."""
+
     def close(self) -> None:
         """Close every connection."""
 

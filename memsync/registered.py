@@ -34,11 +34,12 @@ from memsync.search.query_syntax import parse_query, without_roots
 from memsync.search.several import Answered, merged
 from memsync.settings.load import Settings, default_of, settings_of_root
 from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots, unknown_root
-from memsync.wiring import connect_daemon, connect_here, make_token_counter
+from memsync.wiring import connect_daemon, connect_here, connect_stored, make_token_counter
 
 if TYPE_CHECKING:
     from memsync.memory import Memory, MemoryApi
     from memsync.model.context import Context
+    from memsync.stored import StoredMemory
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,6 +93,10 @@ class MemoryOpener:
         """Return the memory's settings as they are now. Raises ConfigError, RootError."""
         return self._load()
 
+    def model(self) -> str:
+        """Return the model that the memory's settings name. Raises ConfigError, RootError."""
+        return str(self._load()["embedder.model"])
+
     def _opened(self, settings: Settings) -> Memory:
         digest = settings_digest(settings)
         if self._here is None or digest != self._settings:
@@ -112,6 +117,34 @@ class MemoryOpener:
                 self._lock.release()
 
 
+class StoredOpener:
+    """Opens a memory of a database, once: it is only read."""
+
+    def __init__(self, root: RegisteredRoot) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._memory: StoredMemory | None = None
+
+    @contextmanager
+    def memory(self, notice: Callable[[str], None] = lambda text: None) -> Iterator[MemoryApi]:  # noqa: ARG002 (because MemoryOpener has it)
+        """Yield the memory for one call. Raises MemsyncError."""
+        with self._lock:
+            if self._memory is None:
+                self._memory = connect_stored(self._root.dsn, self._root.memory or self._root.name)
+        yield self._memory
+
+    def model(self) -> str:
+        """Return the model of the user's own settings: no other one embeds a question for a database."""
+        return str(default_of("embedder.model"))
+
+    def close(self) -> None:
+        """Close the connections to the database."""
+        with self._lock:
+            if self._memory is not None:
+                self._memory.close()
+                self._memory = None
+
+
 class _Asked(NamedTuple):
     """What one memory answered; `failure` is the error that it raised."""
 
@@ -126,11 +159,14 @@ class Openers:
     """The openers of registered memories, kept as long as a process asks them; each is made at its first use."""
 
     def __init__(self) -> None:
-        self._by_root: dict[RegisteredRoot, MemoryOpener] = {}
+        self._by_root: dict[RegisteredRoot, MemoryOpener | StoredOpener] = {}
 
-    def of(self, root: RegisteredRoot) -> MemoryOpener:
+    def of(self, root: RegisteredRoot) -> MemoryOpener | StoredOpener:
         """Return the opener of a memory."""
-        return self._by_root.setdefault(root, MemoryOpener(lambda: settings_of_root(root.path)[0]))
+        if root not in self._by_root:
+            stored = StoredOpener(root) if root.dsn else None
+            self._by_root.setdefault(root, stored or MemoryOpener(lambda: settings_of_root(root.path)[0]))
+        return self._by_root[root]
 
     def close(self) -> None:
         """Close every memory in this process."""
@@ -207,7 +243,7 @@ class Memories:
         return result
 
     def folders(self) -> dict[str, str]:
-        """Return the folder of each memory, by name."""
+        """Return the folder of each memory, by name; empty for a memory of a database."""
         return {name: root.path for name, root in self.roots.items()}
 
     # ------------------------------------------------------------------------------------------- operations
@@ -294,7 +330,9 @@ class Memories:
 
     def _name_of(self, root: str) -> str:
         """Return the name under which a memory root is registered; empty if it is not among these memories."""
-        return next((name for name, entry in self.roots.items() if os.path.normpath(entry.path) == root), "")
+        return next(
+            (name for name, entry in self.roots.items() if entry.path and os.path.normpath(entry.path) == root), ""
+        )
 
     # ------------------------------------------------------------------------------------------- the memories
 
@@ -331,13 +369,15 @@ class Memories:
         return [by_name.get(name) or _Asked(name, None, late, self._patience * 1000) for name in roots]
 
 
-def _ask(name: str, opener: MemoryOpener, ask: Callable[[MemoryApi, str], Any], finished: SimpleQueue[_Asked]) -> None:
+def _ask(
+    name: str, opener: MemoryOpener | StoredOpener, ask: Callable[[MemoryApi, str], Any], finished: SimpleQueue[_Asked]
+) -> None:
     """Open one memory and ask it; put its answer or its error into `finished`."""
     started = time.perf_counter()
     value, failure, notices = None, None, list[str]()
     try:
         with opener.memory(notices.append) as memory:
-            value = ask(memory, opener.settings()["embedder.model"])
+            value = ask(memory, opener.model())
     except MemsyncError as error:
         failure = error
     except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
+from memsync.model.status import HeldByIndex
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
+    from memsync.stored import StoredMemory
 
 # The setting index.backend -> what opens it, and the name of its file in the index folder; empty: the index is not
 # there, and does not move with the root.
@@ -25,6 +27,8 @@ INDEXES = {
     "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
 }
 DATABASE = "memsync.index.postgres.database:Database"
+FORGET = "memsync.index.postgres.database:forget_memory"
+STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
 TOKEN_COUNTER = "memsync.embed.minilm:WordPieceCounter"  # noqa: S105 (because this token is not a password)
@@ -79,6 +83,31 @@ def shared_database(settings: Settings) -> Database:
     """Return the PostgreSQL database that the settings name, for the commands that manage it. Raises ConfigError."""
     database: Database = _load(DATABASE)(settings)
     return database
+
+
+def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
+    """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
+
+    Raises UsageError if there is no such memory, IndexFailure.
+    """
+    from memsync.settings.load import DSN, default_of, settings_of_root
+    from memsync.settings.roots import registered_roots, unknown_root
+
+    roots = registered_roots()
+    if name in roots and roots[name].path:
+        index = make_index(settings_of_root(roots[name].path)[0])
+        try:
+            with index.reading() as reader:
+                counts = reader.counts()
+            if apply:
+                index.forget()
+            return HeldByIndex(index.place, counts.notes, counts.passages)
+        finally:
+            index.close()
+    if not (dsn := default_of(DSN)):
+        raise unknown_root(name, roots)
+    found: HeldByIndex = _load(FORGET)(dsn, name, apply=apply)
+    return found
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
@@ -160,6 +189,28 @@ def connect_to_daemon(settings: Settings) -> Client:
     from memsync.client.connection import Client
 
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
+
+
+def connect_stored(dsn: str, name: str) -> StoredMemory:
+    """Return a memory of a database whose files are elsewhere. Raises ConfigError, IndexFailure."""
+    from memsync.settings.load import default_of
+
+    # Imported here, because only searches of such a memory need it.
+    from memsync.stored import StoredMemory
+
+    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"))
+    try:
+        index.require()
+    except BaseException:
+        index.close()
+        raise
+    threads = default_of("embedder.threads")
+    return StoredMemory(
+        index,
+        make_token_counter(),
+        lambda: make_embedder(default_of("embedder.model"), threads),
+        lambda: make_reranker(default_of("search.rerank_model"), threads),
+    )
 
 
 def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda text: None) -> None:

@@ -89,11 +89,12 @@ def _take_option(
     if flag not in (*options, *GLOBAL_OPTIONS):
         raise unknown_option(name, argument, (*options, *GLOBAL_OPTIONS), takes_words=takes_words)
     values = []
-    if argument == flag and (flag in GLOBAL_OPTIONS or not options[flag].is_flag):
+    is_own = flag in options  # a command may have an option of the same name: `forget --root NAME`
+    if argument == flag and not (is_own and options[flag].is_flag):
         if not rest:
             raise UsageError(f"{flag} needs a value", hint=f"See: memsync {name} --help")
         values = [rest.pop(0)]
-    if flag in GLOBAL_OPTIONS:
+    if not is_own:
         in_order.global_options[GLOBAL_OPTIONS[flag]] = values[0] if values else argument.partition("=")[2]
     else:
         in_order.arguments += [argument, *values]

@@ -8,13 +8,11 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from memsync.cli.build import arguments_of, option, run_on, with_parameters
-from memsync.cli.common import json_option, opened, opened_here
+from memsync.cli.build import arguments_of, option, with_parameters
+from memsync.cli.common import json_option, opened
 from memsync.cli.output import NO_EXIT_CODE, count, local_time, remark, say_answer, say_json
-from memsync.cli.render import forgetting, pruning, remarks
+from memsync.cli.render import pruning, remarks
 from memsync.errors import UsageError
-from memsync.features.forgetting import forget as forget_operation
-from memsync.features.forgetting import purge_forgotten, undo_forget
 from memsync.features.preferences import preferences
 from memsync.features.pruning import prune as prune_operation
 from memsync.features.recovery import MAX_DAYS, overwritten
@@ -56,50 +54,6 @@ def _prune(context: click.Context, /, undo: bool, as_json: bool, **given: Any) -
 
 
 prune = click.command("prune")(with_parameters(prune_operation, _prune))
-
-
-@click.command()
-@click.option("--user", metavar="NAME", help="The user.")
-@click.option("--apply", "is_applied", is_flag=True, help="Delete it. Without --apply it is only shown.")
-@click.option("--undo", is_flag=True, help="Put back what --apply took out, of this user or of everyone.")
-@click.option("--purge", is_flag=True, help="Delete what --apply kept for good, of this user or of everyone.")
-@json_option
-@click.pass_context
-def forget(context: click.Context, user: str | None, is_applied: bool, undo: bool, purge: bool, as_json: bool) -> None:
-    """Show what the notes have of a user: threads, messages, preferences and patterns. --apply deletes it.
-
-    A thread with `user: NAME` in its front matter goes as a whole. Of other notes go the messages, sections and list
-    items with {user=NAME}, and the sections user:NAME of preferences.md. --apply keeps a copy of each note for --undo,
-    until --purge deletes the copies. --purge also deletes what the journal and recorded questions have of it, but not
-    the history of git.
-
-    \b
-    memsync forget --user ada
-    memsync forget --user ada --apply
-    memsync forget --undo
-    memsync forget --purge
-    """
-    if undo + purge + is_applied > 1:
-        raise UsageError("--apply, --undo and --purge cannot be used together", hint="Use one of them.")
-    if user is None and not (undo or purge):
-        raise UsageError("forget requires --user NAME", hint="Write: memsync forget --user NAME")
-    if user is not None and not user.strip():
-        raise UsageError("a user needs a name", hint="Write: memsync forget --user NAME")
-    arguments = {} if user is None else {"user": user}
-    with opened_here(context) as memory:
-        if undo:
-            result = run_on(memory, undo_forget, arguments)
-        elif purge:
-            result = run_on(memory, purge_forgotten, arguments)
-        else:
-            result = run_on(memory, forget_operation, {**arguments, "apply": is_applied})
-    if as_json:
-        say_json(result)
-    else:
-        forgetting(result, is_applied=is_applied)
-    remarks(result)
-    if getattr(result, "failed", ()):
-        sys.exit(NO_EXIT_CODE)
 
 
 @click.command()

@@ -6,8 +6,18 @@ import click
 
 from memsync.cli.common import json_option
 from memsync.cli.output import say, say_json, say_table
+from memsync.errors import MemsyncError, UsageError
 from memsync.model.text import printable
-from memsync.settings.roots import add_root, fault_of, registered_roots, remove_root, roots_path
+from memsync.settings.roots import (
+    RegisteredRoot,
+    add_database,
+    add_root,
+    fault_of,
+    is_dsn,
+    registered_roots,
+    remove_root,
+    roots_path,
+)
 
 
 @click.group()
@@ -16,6 +26,7 @@ def roots() -> None:
 
     \b
     memsync roots add work ~/work-notes
+    memsync roots add team postgresql://me:secret@db.example.org/memories
     memsync roots list
     memsync search --all-roots which store did we choose
     """
@@ -23,34 +34,59 @@ def roots() -> None:
 
 @roots.command()
 @click.argument("name")
-@click.argument("path")
+@click.argument("place", metavar="PATH|DSN")
+@click.option("--memory", metavar="NAME", help="DSN: the memory's name in the database. [default: NAME]")
 @json_option
-def add(name: str, path: str, as_json: bool) -> None:
-    """Register the memory root at PATH as NAME.
+def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
+    """Register the memory root at PATH as NAME, or the memory of the database that the connection string DSN names.
 
-    NAME has lower-case letters, digits, - and _. Citations of this memory begin with it: NAME:path:line.
+    NAME has lower-case letters, digits, - and _. Citations of this memory begin with it: NAME:path:line. A memory of a
+    database is searched without its files (docs/postgres.md); the DSN is stored with its password, for you alone.
     """
-    added = add_root(name, path)
-    if as_json:
-        say_json({"name": added.name, "path": added.path})
+    if is_dsn(place):
+        from memsync.wiring import connect_stored
+
+        connect_stored(place, memory or name).close()
+        added = add_database(name, place, memory or name)
+    elif memory is not None:
+        raise UsageError("--memory belongs to a database", hint="Name one: postgresql://user@host/database")
     else:
-        say(f"{added.name}  {printable(added.path)}")
+        added = add_root(name, place)
+    if as_json:
+        say_json(_described(added))
+    else:
+        say(f"{added.name}  {printable(added.place)}")
+
+
+def _described(root: RegisteredRoot) -> dict[str, str]:
+    return {"name": root.name, **({"database": root.place} if root.dsn else {"path": root.path})}
+
+
+def _fault(root: RegisteredRoot) -> str:
+    """Return why a memory cannot be searched now; empty if it can."""
+    if not root.dsn:
+        return fault_of(root)
+    from memsync.wiring import connect_stored
+
+    try:
+        connect_stored(root.dsn, root.memory or root.name).close()
+    except MemsyncError as error:
+        return error.sentences()
+    return ""
 
 
 @roots.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """Print each registered memory: its name, its folder, and whether it can be reached."""
-    listed = [(root, fault_of(root)) for root in registered_roots().values()]
+    """Print each registered memory: its name, its folder or database, and whether it can be reached."""
+    listed = [(root, _fault(root)) for root in registered_roots().values()]
     if as_json:
-        rows = [
-            {"name": root.name, "path": root.path, "reachable": not fault, "fault": fault} for root, fault in listed
-        ]
+        rows = [{**_described(root), "reachable": not fault, "fault": fault} for root, fault in listed]
         say_json({"path": roots_path(), "roots": rows})
         return
     none = "no memory is registered. Register one: memsync roots add NAME PATH"
     say_table(
-        [(root.name, root.path, f"not reachable: {fault}" if fault else "reachable") for root, fault in listed], none
+        [(root.name, root.place, f"not reachable: {fault}" if fault else "reachable") for root, fault in listed], none
     )
 
 
@@ -61,6 +97,6 @@ def remove(name: str, as_json: bool) -> None:
     """Take the memory NAME off the list. Its files and its index stay as they are."""
     removed = remove_root(name)
     if as_json:
-        say_json({"name": removed.name, "path": removed.path})
+        say_json(_described(removed))
     else:
-        say(f"{removed.name} is not registered any more; {printable(removed.path)} is unchanged")
+        say(f"{removed.name} is not registered any more; {printable(removed.place)} is unchanged")

@@ -91,6 +91,8 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
     """Return what an empty answer means: whether all files were searched."""
     if result.freshness.stale:
         return "nothing found in the files that were searched"
+    if not result.verified:
+        return "nothing found; not all answers are from files"
     if fresh == "none":
         moment = result.freshness.scanned_at
         return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"

@@ -33,7 +33,7 @@ HAND_WRITTEN = {
     "get": "memsync.cli.command_get:get",
     "context": "memsync.cli.command_context:context",
     "prune": "memsync.cli.command_composed:prune",
-    "forget": "memsync.cli.command_composed:forget",
+    "forget": "memsync.cli.command_forget:forget",
     "recover": "memsync.cli.command_composed:recover",
     "pref get": "memsync.cli.command_composed:pref_get",
     "init": "memsync.cli.command_setup:init",

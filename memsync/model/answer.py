@@ -26,11 +26,11 @@ class Hit(Struct, frozen=True):
     cross-encoder if it read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
     the matched words; `highlights` are (start, end) offsets into the snippet. `parts` are the summands of the score
     that hits are ordered by (docs/search.md). `root` is the name of the registered memory that it is from, empty in the
-    answer of one memory.
+    answer of one memory. `verified` is false if the text is from a database and was not compared with the file.
     """
 
     computed: ClassVar = ("citation",)
-    optional: ClassVar = ("root",)
+    optional: ClassVar = {"root": "", "verified": True}
 
     path: NotePath
     start_line: int
@@ -49,6 +49,7 @@ class Hit(Struct, frozen=True):
     ranks: Mapping[str, Rank]
     parts: Mapping[str, float] = field(default_factory=dict)
     root: str = ""
+    verified: bool = True
 
     @property
     def citation(self) -> str:
@@ -107,9 +108,10 @@ class SearchResult(Struct, frozen=True):
 
     `model` is the embedding space that the scores are from, empty if the search was by words alone or if several
     memories use different ones. `roots` has an entry for each memory of an answer of several, and is empty otherwise.
+    `verified` is false if a memory answered from a database without its files.
     """
 
-    optional: ClassVar = ("roots",)
+    optional: ClassVar = {"roots": (), "verified": True}
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -118,6 +120,7 @@ class SearchResult(Struct, frozen=True):
     explain: Explanation = Explanation(Filters())
     model: str = ""
     roots: tuple[RootAnswer, ...] = ()
+    verified: bool = True
 
 
 class EmbeddedQuestion(Struct, frozen=True):
@@ -130,10 +133,11 @@ class EmbeddedQuestion(Struct, frozen=True):
 class Excerpt(Struct, frozen=True):
     """Lines of one note, as `get` returns them: `text` quotes `start_line`..`end_line` of `line_count` lines.
 
-    `root` is the name of the registered memory that it is from, empty in the answer of one memory.
+    `root` is the name of the registered memory that it is from, empty in the answer of one memory. `verified` is false
+    if the text is from a database and was not compared with the file.
     """
 
-    optional: ClassVar = ("root",)
+    optional: ClassVar = {"root": "", "verified": True}
 
     path: NotePath
     start_line: int
@@ -141,3 +145,4 @@ class Excerpt(Struct, frozen=True):
     line_count: int
     text: str
     root: str = ""
+    verified: bool = True

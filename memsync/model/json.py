@@ -13,8 +13,8 @@ T = TypeVar("T")
 def to_json(value: Any) -> Any:
     """Return structs, dataclasses and mappings as objects, tuples as lists, bytes as hexadecimal text.
 
-    The object also has the properties that the class names in `computed`. It lacks the members that the class names in
-    `optional` as long as they are empty.
+    The object also has the properties that the class names in `computed`. It lacks a member that the class names in
+    `optional` as long as it has the value given there.
     """
     if isinstance(value, (str, int, float)):
         return value
@@ -22,8 +22,8 @@ def to_json(value: Any) -> Any:
     names = getattr(kind, "__struct_fields__", None) or getattr(kind, "_fields", None)
     names = names or getattr(kind, "__dataclass_fields__", None)
     if names is not None:
-        optional = getattr(value, "optional", ())
-        present = [name for name in names if name not in optional or getattr(value, name)]
+        usual = getattr(value, "optional", {})
+        present = [name for name in names if name not in usual or getattr(value, name) != usual[name]]
         return {name: to_json(getattr(value, name)) for name in (*present, *getattr(value, "computed", ()))}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}

@@ -185,3 +185,11 @@ class Difference(Struct, frozen=True):
     indexed: str
     rebuilt: str
     mended: bool = False
+
+
+class HeldByIndex(NamedTuple):
+    """What an index has of a memory; `place` is where, for people."""
+
+    place: str
+    notes: int
+    passages: int

@@ -74,6 +74,7 @@ def merged(
         explain,
         model=models.pop() if len(models) == 1 else "",
         roots=statuses,
+        verified=all(result.verified for result in results.values()),
     )
 
 

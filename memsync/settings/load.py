@@ -83,9 +83,7 @@ SETTINGS = (
     Setting("index.dir", "", "Folder of the index; empty: the platform's state folder."),
     Setting("index.dsn", "", "postgres: the connection string; only in your own config file or MEMSYNC_INDEX_DSN."),
     Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
-    Setting(
-        "index.store_text", False, "postgres: keep the notes' text in the database, for machines without the files."
-    ),
+    Setting("index.store_text", False, "postgres: store the notes' text, for machines without the files."),
     Setting(
         "index.ef_search", 800, "postgres: vectors that an HNSW search visits; more find more, slower.", (10, 1_000)
     ),
@@ -284,6 +282,7 @@ def load_settings(
     in_file = _in_file(files.over) if files.over is not None else {}
     in_options = {"memsync.root": _Given(named_root, "--root")} if root is not None else {}
     given = in_own_file | in_file | _in_environment(environ) | in_options
+    _check_secret(files, given)
     if files.over is not None and not files.is_named:
         not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
         _check_trust(files.over, not_overridden, in_own_file)
@@ -295,7 +294,6 @@ def load_settings(
     sources = {name: setting.source for name, setting in resolved.items()}
     paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
-    _check_secret(files, given, resolved_root)
     values[UNITED], sources[UNITED] = _united(files, resolved_root, environ)
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     options = ["--config", files.over.path] if files.over is not None and files.is_named else []
@@ -477,14 +475,14 @@ def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: M
         )
 
 
-def _check_secret(files: _Files, given: Mapping[str, _Given], root: str) -> None:
+def _check_secret(files: _Files, given: Mapping[str, _Given]) -> None:
     """Raise ConfigError if a connection string comes from a file that others may have written or can read.
 
     That is a file that memsync found by itself, trusted or not, and any file inside the memory root.
     """
     if files.over is None or DSN not in given or given[DSN] != _in_file(files.over).get(DSN) or not given[DSN].value:
         return
-    if not files.is_named or is_inside(os.path.realpath(files.over.path), root):
+    if not files.is_named or is_inside(realpath(files.over.path), realpath(root_of(files.over))):
         raise ConfigError(
             f"{given[DSN].source}: {DSN} may not be set in a file that comes with the notes",
             hint=f"Set {_BY_NAME[DSN].variable}, or set it in {os.path.join(config_folder(), CONFIG_NAME)}",

@@ -3,6 +3,10 @@
     [roots.work]
     path = "/home/me/work-notes"
 
+    [roots.team]
+    dsn = "postgresql://reader:password@host/memories"
+    memory = "team-notes"
+
 Only the user's commands change this list. Nothing in a memory root can: the file is read from the config folder alone.
 """
 
@@ -26,17 +30,28 @@ LOCK_POLL_SECONDS = 0.02
 _TABLE = "roots"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
+_PASSWORD = re.compile(r"(://[^:/@]*:)[^@]*@")
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
 class RegisteredRoot(NamedTuple):
-    """One registered memory: its name, and the absolute path of its folder.
+    """One registered memory: its name, and the absolute path of its folder; or a database and its name there.
 
-    The fields after `name` are the keys of its table in roots.toml; each has a default, and a table may leave it out.
+    `memory` is empty if its name in the database is `name`, too. The fields after `name` are the keys of its table in
+    roots.toml; each has a default, and a table may leave it out.
     """
 
     name: str
     path: str = ""
+    dsn: str = ""
+    memory: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, without a password: a folder, or a server with the memory's name there."""
+        if not self.dsn:
+            return self.path
+        return f"{without_password(self.dsn)}, memory {self.memory or self.name}"
 
 
 _KEYS = RegisteredRoot._fields[1:]
@@ -86,9 +101,15 @@ def _entry(file: str, name: str, entry: Any) -> RegisteredRoot:
     for key in entry:
         if key not in _KEYS:
             raise ConfigError(f"{where}: unknown key {key[:100]!r}", hint=f"Known keys: {', '.join(_KEYS)}.")
-    path = entry.get("path")
-    path = expanded(path, where) if isinstance(path, str) else ""
-    if not os.path.isabs(path):
+    for key, value in entry.items():
+        if not isinstance(value, str):
+            raise ConfigError(f"{where}: {key} must be text", hint='Write it in quotes: path = "/the/folder"')
+    if entry.get("dsn"):
+        if "path" in entry:
+            raise ConfigError(f"{where} has both path and dsn", hint="Keep one of them.")
+        return RegisteredRoot(name, "", entry["dsn"], entry.get("memory", ""))
+    path = expanded(entry.get("path", ""), where)
+    if not os.path.isabs(path) or "memory" in entry:
         raise ConfigError(f"{where}: path must be an absolute path", hint="Write the path of the memory's folder.")
     return RegisteredRoot(name, path)
 
@@ -127,20 +148,51 @@ def add_root(name: str, folder: str) -> RegisteredRoot:
     Raises UsageError for a name that is not allowed or taken and for a folder that is registered already, RootError for
     a folder that is not a memory root, ConfigError, FilesystemError.
     """
+    _check_name(name)
+    path = _memory_root(folder)
+    added = RegisteredRoot(name, path)
+    _add(added)
+    return added
+
+
+def _check_name(name: str) -> None:
     if not is_root_name(name):
         raise UsageError(f"{name[:100]!r} is not a name for a memory", hint=_HOW_TO_NAME)
-    path = _memory_root(folder)
+
+
+def _add(added: RegisteredRoot) -> None:
+    """Write an entry after all others. Raises UsageError if its name is taken, or its memory has another name."""
+    _check_name(added.name)
     with _locked():
         roots = registered_roots()
-        if name in roots:
-            hint = f"Choose another name, or run first: memsync roots remove {name}"
-            raise UsageError(f"{name} is registered already, for {roots[name].path}", hint=hint)
+        if added.name in roots:
+            hint = f"Choose another name, or run first: memsync roots remove {added.name}"
+            raise UsageError(f"{added.name} is registered already, for {roots[added.name].place}", hint=hint)
         for other in roots.values():
-            if other.path == path:
+            if other.place == added.place:
                 hint = f"Use that name, or run first: memsync roots remove {other.name}"
-                raise UsageError(f"{path} is registered already, as {other.name}", hint=hint)
-        added = RegisteredRoot(name, path)
-        _write({**roots, name: added})
+                raise UsageError(f"{added.place} is registered already, as {other.name}", hint=hint)
+        _write({**roots, added.name: added})
+
+
+def is_dsn(text: str) -> bool:
+    """Tell whether a text is the connection string of a database, and no path."""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
+def without_password(dsn: str) -> str:
+    """Return a connection string without its password."""
+    return _PASSWORD.sub(r"\1***@", dsn)
+
+
+def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:
+    """Register a memory of a database under a name, after all others, and return the entry.
+
+    The caller has tried to reach it. Raises UsageError for a name that is not allowed or taken, ConfigError,
+    FilesystemError.
+    """
+    added = RegisteredRoot(name, "", dsn, "" if memory == name else memory)
+    _add(added)
     return added
 
 
@@ -156,7 +208,7 @@ def remove_root(name: str) -> RegisteredRoot:
 
 
 def fault_of(root: RegisteredRoot) -> str:
-    """Return why a registered memory cannot be searched now, in a sentence; empty if it can be opened."""
+    """Return why a registered memory root cannot be searched now, in a sentence; empty if it can be opened."""
     from memsync.settings.load import settings_of_root
 
     try:

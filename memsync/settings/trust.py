@@ -22,7 +22,7 @@ HARMLESS = frozenset(
     {
         "files.exclude", "files.max_structured_bytes", "privacy.local_only",
         "chunks.max_tokens", "chunks.small_tokens", "chunks.run_tokens",
-        "chunks.window_entries", "chunks.window_stride",
+        "chunks.window_entries", "chunks.window_stride", "index.ef_search",
         "search.limit", "search.mode", "search.keyword_weight", "search.memory_keyword_weight", "search.candidates",
         "search.recency", "search.recency_days", "search.importance", "search.pinned",
         "search.deadline_ms", "search.bound_ms", "search.rerank_weight",

@@ -550,3 +550,18 @@ def test_comparison_of_all_passages_is_bounded_told_of_and_can_be_interrupted(
 
     with pytest.raises(KeyboardInterrupt):
         synced.duplicates(progress=interrupt)
+
+
+def test_words_that_another_process_has_merged_are_no_damage(
+    synced: Memory, write: Write, make_memory: MakeMemory
+) -> None:
+    """A connection that searched before does not compare the word index with the segments of that time."""
+    other = make_memory()
+    synced.search("heron")
+    synced.index.check()
+    for number in range(3):
+        write("a.md", f"The heron nests {number} times.\n")
+        other.sync()
+        other.index.compact(bulk=True)
+        synced.index.check()
+    assert synced.index.take_damage() == ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,7 @@ def test_undo_leaves_changed_notes_alone_and_restores_the_rest(memory: Memory, r
     (root / "threads/own.md").unlink()
     again = memory.undo_forget()
     assert again.restored == ("threads/own.md",)
+    assert sorted(failure.path for failure in again.failed) == ["MEMORY.md", "preferences.md"]
     assert (root / "threads/own.md").read_bytes() == before["threads/own.md"]
     assert (root / "threads/shared.md").read_text() == "edited after the undo\n"
 
@@ -216,6 +218,24 @@ def test_applying_looks_again(make_memory: MakeMemory, root: Path, write: Write)
     assert memory.forget(user="ada").notes == 1
     write("threads/b.md", thread_of("ada"))
     assert memory.forget(user="ada", apply=True).done == ("threads/a.md", "threads/b.md")
+
+
+def test_applying_looks_again_when_no_other_memsync_writes(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process appends while this one waits for the writers' lock goes, too."""
+    write("threads/a.md", thread_of("ada"))
+    lock, late = memory.writer.lock, ["threads/late.md"]
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        while late:
+            write(late.pop(), thread_of("ada"))
+        with lock():
+            yield
+
+    monkeypatch.setattr(memory.writer, "lock", waiting)
+    assert memory.forget(user="ada", apply=True).done == ("threads/a.md", "threads/late.md")
 
 
 def test_note_that_changes_at_the_last_moment_is_left_alone(
@@ -370,6 +390,7 @@ def test_case_and_shared_threads_give_a_hint(memory: Memory, write: Write) -> No
     [
         "## user {user=ada}\n\n```\nopen\n\n## assistant\n\nhidden in the fence\n",
         "- a {user=ada}\n  - b {user=bob}\n",
+        "Not a heading\n- x {user=ada}\n---\n",
         "## A {user=ada}\n\ntext\n\n### B {user=bob}\n\nbob's\n",
         "<<<<<<< ours\n\n- a {user=ada}\n\n>>>>>>> theirs\n",
         "- a {user=ada}\n".encode("utf-16"),

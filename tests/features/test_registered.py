@@ -99,7 +99,7 @@ def test_hits_of_all_memories_come_best_first_with_their_names(memories: Memorie
     assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
     assert all("vector" in hit.ranks for hit in result.hits[:2])
     assert CountingEmbedder.questions == [("fake", "heron nests")]
-    assert result.model == "fake|fake|1|32|unit"
+    assert result.model == "fastembed|fake|1|32|unit"
     assert not result.warnings and set(roots_of(result).values()) == {""}
 
 

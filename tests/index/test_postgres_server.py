@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -31,6 +32,7 @@ from tests.support.postgres_memory import Open, assert_converges, assert_helpful
 
 Write = Callable[[str, str], Path]
 AT_ONCE_SECONDS = 0.8
+SMALL_BYTES = 65_536
 
 
 @pytest.fixture
@@ -302,30 +304,30 @@ def test_disk_of_the_server_is_full(
     own: OwnServer, open_memory: Open, write: Write, settings: Settings, tmp_path: Path
 ) -> None:
     """A sync says so, a search answers from what is there, and all is well when there is space again."""
-    with small_disk(own, "cramped") as enlarge:
+    with small_disk(own, "cramped") as disk:
         dsn = own.dsn("cramped")
         memory = open_memory(dsn)
         assert memory.sync().added == 2
-        write("large.md", "\n\n".join(f"Paragraph {number} has {random.random()}." for number in range(40_000)))
+        free = os.statvfs(disk)
+        (disk / "filler").write_bytes(bytes(free.f_bavail * free.f_frsize - SMALL_BYTES))
+        write("large.md", "\n\n".join(f"Paragraph {number} has {random.random()}." for number in range(3_000)))
         with refused(dsn, IndexReadOnly, "no space left", "Free space"):
             memory.sync()
         result = memory.search("heron", limit=1)
         assert [hit.path for hit in result.hits] == ["birds.md"]
-        assert result.warnings  # there was space for the text but not for the vectors, or not even for the text
-        enlarge()
+        assert result.warnings
+        (disk / "filler").unlink()
         assert_converges(memory, new_dump(settings, tmp_path / "new"))
         memory.close()
 
 
 @contextmanager
-def small_disk(own: OwnServer, database: str) -> Iterator[Callable[[], None]]:
-    """Make a database on a disk with little space; yield a function that enlarges the disk."""
+def small_disk(own: OwnServer, database: str) -> Iterator[Path]:
+    """Make a database on a disk of its own, and yield the folder of that disk."""
     folder = Path(tempfile.mkdtemp(prefix="memsync-disk-"))
     folder.chmod(0o755)
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mount.returncode:
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
         folder.rmdir()
         pytest.skip("only root may mount a small disk: the SQLSTATE alone is tested in test_postgres_writers.py")
     try:
@@ -337,13 +339,9 @@ def small_disk(own: OwnServer, database: str) -> Iterator[Callable[[], None]]:
         made = Connections(own.dsn(database))
         migrate.migrate(made)
         made.close()
-
-        def enlarge() -> None:
-            subprocess.run(["mount", "-o", "remount,size=400m", folder], check=True)
-
-        yield enlarge
+        yield folder
     finally:
-        own.execute(f"DROP DATABASE {database} WITH (FORCE)")
-        own.execute(f"DROP TABLESPACE {database}")
+        own.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+        own.execute(f"DROP TABLESPACE IF EXISTS {database}")
         subprocess.run(["umount", folder], check=True)
         folder.rmdir()

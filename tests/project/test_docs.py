@@ -25,6 +25,9 @@ SUBCOMMANDS = (
     "mcp install",
     "vectors export",
     "vectors import",
+    "roots add",
+    "index migrate",
+    "index claim",
 )
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 

@@ -96,7 +96,7 @@ def test_only_a_memory_root_can_be_registered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[roots.work]\npath = 3\n", "path must be an absolute path"),
+        ("[roots.work]\npath = 3\n", "path must be text"),
         ("[roots.work]\n", "path must be an absolute path"),
         ('[roots.work]\npath = "notes"\n', "path must be an absolute path"),
         ('[roots.work]\npath = "/a\\u0000b"\n', "is not a path"),

@@ -18,14 +18,17 @@ from memsync import Memory
 from memsync.edit.note_paths import folder_of
 from memsync.errors import ConfigError, FilesystemError, WriteRefused
 from memsync.model.vocabulary import NotePath
-from memsync.settings.load import SETTINGS, Settings, load_settings
-from memsync.settings.trust import HARMLESS
+from memsync.settings.config_file import parse_config
+from memsync.settings.load import DSN, SETTINGS, Settings, load_settings
+from memsync.settings.trust import HARMLESS, trust
 from memsync.system.user_folders import own_folder, state_folder
 from tests.support.daemon_process import Cli
 
 LEADS_SOMEWHERE = {
     "index.backend": '[index]\nbackend = "other"\n',
     "index.dir": '[index]\ndir = "../app"\n',
+    "index.name": '[index]\nname = "other"\n',
+    "index.store_text": "[index]\nstore_text = true\n",
     "index.vector_cache_mb": "[index]\nvector_cache_mb = 1\n",
     "embedder.model": '[embedder]\nmodel = "openai:text-embedding-3-small"\n',
     "search.rerank_model": '[search]\nrerank_model = "BAAI/bge-reranker-v2-m3"\n',
@@ -42,6 +45,8 @@ VALUES = {
     "cli.open_with": "vscode",
     "index.backend": "other",
     "index.dir": "index",
+    "index.name": "other",
+    "index.store_text": "true",
     "index.vector_cache_mb": "1",
     "search.min_score": "0.5",
     "embedder.model": "BAAI/bge-small-en-v1.5",
@@ -62,8 +67,25 @@ def found(folder: Path) -> Settings:
 
 def test_every_setting_is_harmless_or_known_to_lead_somewhere() -> None:
     """A new setting needs trust until somebody has thought about it."""
-    assert {setting.name for setting in SETTINGS} - HARMLESS == {*LEADS_SOMEWHERE, "memsync.root"}
+    assert {setting.name for setting in SETTINGS} - HARMLESS == {*LEADS_SOMEWHERE, "memsync.root", DSN}
     assert {setting.name for setting in SETTINGS} > HARMLESS
+
+
+def test_connection_string_comes_from_the_user_alone(tmp_path: Path) -> None:
+    """Neither a found file, trusted or not, nor a named one in the memory root may have it: both can be in a clone."""
+    secret = "[index]\ndsn = 'postgresql://me:secret@db/memories'\n"
+    path = config(tmp_path / "clone", secret)
+    for named in ({}, {"config": path}):
+        with pytest.raises(ConfigError, match=r"index\.dsn may not be set") as caught:
+            load_settings(**named, environ={}, cwd=path.parent)
+        assert "secret" not in str(caught.value)
+    trust(parse_config(str(path)))
+    with pytest.raises(ConfigError, match=r"index\.dsn may not be set"):
+        found(path.parent)
+    path.write_text("")
+    assert load_settings(root=path.parent, environ={"MEMSYNC_INDEX_DSN": "postgresql://x"})[DSN] == "postgresql://x"
+    config(tmp_path / "config" / "memsync", secret, root=str(path.parent))
+    assert found(path.parent)[DSN] == "postgresql://me:secret@db/memories"
 
 
 @pytest.mark.parametrize("name", LEADS_SOMEWHERE)

@@ -22,9 +22,13 @@ _RUN = secrets.token_hex(4)
 
 
 def only_sqlite(test: Test) -> Test:
-    """Mark a test that looks into the database file, or asks a daemon, which opens its index by itself."""
+    """Mark a test of what only the SQLite index does, or that asks a daemon, which opens its index by itself."""
     on_sqlite: Test = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)(test)
     return on_sqlite if "backend" in test.__code__.co_varnames else pytest.mark.usefixtures("backend")(on_sqlite)
+
+
+ONLY_SQLITE = [pytest.mark.usefixtures("backend"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+"""The same for all tests of a module, as its `pytestmark`."""
 
 
 def opener(backend: str) -> Callable[[Path], Index]:

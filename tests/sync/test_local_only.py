@@ -24,11 +24,13 @@ from memsync.notes.rules import PathRules
 from memsync.ports import no_progress
 from memsync.settings.load import Settings, load_settings, with_changes
 from tests.conftest import FakeEmbedder, Parse
+from tests.support.backends import ONLY_SQLITE
 from tests.support.index_checks import database, open_database
 
 Write = Callable[[str, str | bytes], Path]
 MakeMemory = Callable[..., Memory]
 
+pytestmark = ONLY_SQLITE
 SECRET = "zanzibar"
 """A word of every private text here, and of no public one."""
 

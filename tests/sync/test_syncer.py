@@ -85,6 +85,7 @@ def test_lines_inserted_above_embed_only_themselves(memory: Memory, write: Write
     assert [hit.citation for hit in memory.search("frogs", limit=1, mode="keyword").hits] == ["a.md:9-11"]
 
 
+@only_sqlite
 def test_git_checkout_back_and_forth_embeds_nothing_twice(
     memory: Memory, write: Write, root: Path, embedder: FakeEmbedder
 ) -> None:

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
-from memsync.index.postgres.migrate import LATEST, check_pgvector, require_version, version_of
+from memsync.index.postgres.migrate import LATEST, check_pgvector, extension_schema, require_version, version_of
 
 _TABLES = (
     "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space",
@@ -85,7 +85,9 @@ def grant(connections: Connections, memory: str, role: str) -> None:
     with connections.writing() as connection:
         root, oid = _root_and_role(connection, connections.server, memory, role)
         name = sql.Identifier(role)
-        connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(SCHEMA), name))
+        for schema in (SCHEMA, extension_schema(connection)):
+            if not _may_use(connection, role, schema):
+                connection.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), name))
         for table in _TABLES:
             connection.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(SCHEMA, table), name))
         connection.execute(b"INSERT INTO grantee VALUES (%s, %s) ON CONFLICT DO NOTHING", (root, oid))
@@ -112,6 +114,11 @@ def forget(connections: Connections, memory: str, *, apply: bool) -> StoredMemor
                     hint="Only the owner of the tables may.",
                 )
         return found
+
+
+def _may_use(connection: Connection, role: str, schema: str) -> bool:
+    statement = b"SELECT has_schema_privilege(%s, %s, 'USAGE')"
+    return connection.execute(statement, (role, schema)).fetchone() == (True,)
 
 
 def _root_and_role(connection: Connection, server: str, memory: str, role: str) -> tuple[int, int]:

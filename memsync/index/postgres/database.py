@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from memsync.errors import UsageError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.opening import dsn_of, name_of, open_postgres
+from memsync.model.status import HeldByIndex
 from memsync.settings.load import Settings
 
 
@@ -40,10 +42,19 @@ class Database:
         """Take back the right to read the memory; return whether the role had it."""
         return access.revoke(self._connections, self.name, role)
 
-    def forget(self, memory: str, *, apply: bool) -> access.StoredMemory | None:
-        """Delete a memory of the database, see `access.forget`."""
-        return access.forget(self._connections, memory, apply=apply)
-
     def close(self) -> None:
         """Close every connection."""
         self._connections.close()
+
+
+def forget_memory(dsn: str, memory: str, *, apply: bool) -> HeldByIndex:
+    """Return what a database has of a memory; delete it if `apply`. Raises UsageError if it has none, IndexFailure."""
+    connections = Connections(dsn, size=1)
+    try:
+        held = access.forget(connections, memory, apply=apply)
+        if held is None:
+            names = ", ".join(known.name for known in access.status(connections).memories) or "none"
+            raise UsageError(f"{connections.server} has no memory {memory!r}", hint=f"It has: {names}.")
+        return HeldByIndex(connections.server, held.notes, held.passages)
+    finally:
+        connections.close()

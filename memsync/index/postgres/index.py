@@ -16,7 +16,7 @@ from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.integrity import find_damage
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
-from memsync.index.postgres.reader import EXACT_PASSAGES, PostgresReader
+from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
 from memsync.index.postgres.rows import postgres_note, postgres_note_with_text
 from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.postgres.writer import PostgresWriter
@@ -61,11 +61,8 @@ class PostgresIndex:
         self.name = name
         self._folder = folder
         self._claim = claim
-        self._ef_search = ef_search
-        self._stores_text = stores_text
-        self._local_state = LocalState(folder / "local.json")
-        self._zone = local_zone()
-        self._texts = WaitingTexts()
+        state = LocalState(folder / "local.json")
+        self._outside = Outside(state, local_zone(), ef_search, WaitingTexts(), stores_text)
         self._frequencies = FrequencyCache()
         self._thread = _ThreadReader()
         self._write_lock = threading.RLock()
@@ -75,7 +72,7 @@ class PostgresIndex:
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
         """The function that makes the rows of a note."""
-        return postgres_note_with_text if self._stores_text else postgres_note
+        return postgres_note_with_text if self._outside.stores_text else postgres_note
 
     @property
     def server(self) -> str:
@@ -96,16 +93,8 @@ class PostgresIndex:
         with self._connections.reading() as connection:
             self._require_tables(connection)
             row = self._find(connection)
-            self._thread.reader = PostgresReader(
-                connection,
-                row[0] if row else 0,
-                self._local_state,
-                self._zone,
-                self._ef_search,
-                self._texts,
-                self._stores_text,
-                self._frequencies,
-            )
+            root = row[0] if row else 0
+            self._thread.reader = PostgresReader(connection, root, self._outside, self._frequencies)
             try:
                 yield self._thread.reader
             finally:
@@ -117,9 +106,7 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
-            writer = PostgresWriter(
-                connection, root, self._local_state, self._zone, self._ef_search, self._texts, self._stores_text
-            )
+            writer = PostgresWriter(connection, root, self._outside)
             yield writer
             writer.finish()
 
@@ -238,8 +225,8 @@ class PostgresIndex:
         other = PostgresIndex.__new__(PostgresIndex)
         other.__dict__.update(self.__dict__)
         other.name = f"{self.name}{_BESIDE}"
-        other._local_state = LocalState(self._folder / "local.beside.json")
-        other._local_state.remove()
+        other._outside = self._outside._replace(local=LocalState(self._folder / "local.beside.json"))
+        other._outside.local.remove()
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
         other._frequencies = FrequencyCache()
         with self._connections.writing() as connection:
@@ -275,7 +262,7 @@ class PostgresIndex:
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (f"{self.name}{_REPLACED}", old))
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (self.name, new))
             connection.execute(b"UPDATE grantee SET root = %s WHERE root = %s", (new, old))
-            self._local_state.take_in(other._local_state)  # before the commit, which decides whose state counts
+            self._outside.local.take_in(other._outside.local)  # before the commit, which decides whose state counts
         with suppress(IndexFailure), self._connections.writing() as connection:  # otherwise `beside` deletes them
             connection.execute(b"DELETE FROM memory WHERE root = %s", (old,))
 
@@ -283,16 +270,17 @@ class PostgresIndex:
         """Delete a memory that `beside` made, if possible; otherwise the next `beside` does it."""
         with suppress(IndexFailure), self._connections.writing() as connection:
             connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
-        self._local_state.remove()
+        self._outside.local.remove()
 
-    def forget(self) -> bool:
-        """Delete everything of this memory in the database; return whether there was anything."""
+    def forget(self) -> None:
+        """Delete everything of this memory in the database. Raises IndexFailure if another machine writes it."""
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
+            self._own_root(connection)
             names = [self.name, f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
-            deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,)).rowcount
-        self._local_state.remove()
-        return deleted > 0
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
+        self._outside.local.remove()
+        self.close()
 
     def close(self) -> None:
         """Close every connection."""

@@ -100,7 +100,7 @@ def _to_json(state: State) -> dict[str, Any]:
 def _from_json(state: dict[str, Any]) -> State:
     history = {NotePath(path): (bytes.fromhex(blob), int(time)) for path, (blob, time) in state["history"].items()}
     private = {
-        NotePath(path): IndexedFile(*map(int, row[:4]), bytes.fromhex(row[4]), int(row[5]), str(row[6]))
+        NotePath(path): IndexedFile(row[0], row[1], row[2], row[3], bytes.fromhex(row[4]), row[5], row[6])
         for path, row in state["private"].items()
     }
     return State({key: str(value) for key, value in state["meta"].items()}, history, private)

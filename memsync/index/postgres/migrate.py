@@ -156,6 +156,12 @@ def check_pgvector(connection: Connection, server: str) -> str:
     return version
 
 
+def extension_schema(connection: Connection) -> str:
+    """Return the schema in which pgvector is installed."""
+    row = connection.execute(_PGVECTOR).fetchone()
+    return str(row[1]) if row else "public"
+
+
 @contextmanager
 def _locked(connections: Connections) -> Iterator[Connection]:
     with connections.writing() as connection:
@@ -171,13 +177,8 @@ def _locked(connections: Connections) -> Iterator[Connection]:
 
 def _run(connection: Connection, statements: str) -> None:
     """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
-    row = connection.execute(_PGVECTOR).fetchone()
-    extension = psycopg.sql.Identifier(str(row[1]) if row else "public")
-    connection.execute(
-        psycopg.sql.SQL("SET LOCAL search_path = {}, {}, pg_catalog, pg_temp").format(
-            psycopg.sql.Identifier(SCHEMA), extension
-        )
-    )
+    schemas = map(psycopg.sql.Identifier, (SCHEMA, extension_schema(connection)))
+    connection.execute(psycopg.sql.SQL("SET LOCAL search_path = {}, {}, pg_catalog, pg_temp").format(*schemas))
     connection.execute(statements.encode())
 
 

@@ -185,14 +185,17 @@ SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns,
        CASE WHEN (content IS NOT NULL) = %(stores_text)s THEN parsed_by ELSE '' END
 FROM note WHERE root = %(root)s
 """
-# The same of the notes whose text is stored; and the compressed text and the stamp of one of them.
-STORED_STAMPS = """
-SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by
-FROM note WHERE root = %(root)s AND content IS NOT NULL
-"""
+# (text, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob) of one note whose text is stored.
 STORED_NOTE = """
 SELECT content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob
 FROM note WHERE root = %(root)s AND path = %(path)s AND content IS NOT NULL
+"""
+
+STORED_PATHS = "SELECT path FROM note WHERE root = %(root)s AND content IS NOT NULL ORDER BY path"
+# Whether there are notes, but the text of none.
+LACKS_TEXT = """
+SELECT EXISTS (SELECT FROM note WHERE root = %(root)s)
+   AND NOT EXISTS (SELECT FROM note WHERE root = %(root)s AND content IS NOT NULL)
 """
 
 # (passage, hash, path of a note that has it) of those of :passages that wait for a vector in :space, in their order.

@@ -8,7 +8,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import UsageError
 from memsync.index.fields import Phrase, is_single_word, phrases_of
@@ -18,6 +18,7 @@ from memsync.index.postgres.keyword import Totals, WordIndex, row_of
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
 from memsync.index.postgres.text import glob_pattern, plain, plain_row, safe
+from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.rows import NANOS
 from memsync.index.similar import similar_passages
 from memsync.index.vectors import cosines, to_float16
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from memsync.index.frequencies import FrequencyCache
     from memsync.index.postgres.connections import Connection
-    from memsync.index.postgres.waiting_texts import WaitingTexts
     from memsync.index.vectors import Vector
     from memsync.ports import Progress
 
@@ -52,27 +52,29 @@ NOT_SHARED = "is local-only: the shared index does not have it, and searches do 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
+class Outside(NamedTuple):
+    """What a transaction needs besides the database.
+
+    `zone` is the local time zone, `ef_search` how many vectors an HNSW search visits, `texts` those that wait for their
+    vector in this process; `stores_text` whether the notes' text is to be in the database.
+    """
+
+    local: LocalState
+    zone: str
+    ef_search: int
+    texts: WaitingTexts
+    stores_text: bool
+
+
 class PostgresReader:
     """The reading half of the Index port, over one connection in a transaction."""
 
     def __init__(
-        self,
-        connection: Connection,
-        root: int,
-        local: LocalState,
-        zone: str,
-        ef_search: int,
-        texts: WaitingTexts,
-        stores_text: bool,
-        frequencies: FrequencyCache | None = None,
+        self, connection: Connection, root: int, outside: Outside, frequencies: FrequencyCache | None = None
     ) -> None:
         self._db = connection
         self._root = root
-        self._local = local
-        self._zone = zone
-        self._ef_search = ef_search
-        self._texts = texts
-        self._stores_text = stores_text
+        self._outside = outside
         self._frequencies = frequencies.of(self.generation()) if frequencies else {}
 
     def generation(self) -> int:
@@ -98,11 +100,11 @@ class PostgresReader:
 
     @cached_property
     def _state(self) -> State:
-        return self._local.read(self._meta.get(TOKEN_KEY, ""))
+        return self._outside.local.read(self._meta.get(TOKEN_KEY, ""))
 
     def stamps(self) -> dict[NotePath, IndexedFile]:
         """Return every indexed note with its stamp."""
-        rows = self.rows(queries.STAMPS, {"stores_text": self._stores_text})
+        rows = self.rows(queries.STAMPS, {"stores_text": self._outside.stores_text})
         return {**{row[0]: IndexedFile._make(row[1:]) for row in rows}, **self.private_stamps()}
 
     def private_stamps(self) -> Mapping[NotePath, IndexedFile]:
@@ -194,7 +196,7 @@ class PostgresReader:
         """Return (passage, float16 vector) of the nearest passages; with `query`, only those that pass its filters."""
         filters = self._parameters(query) if query is not None else {}
         if self._is_indexed(dimension, filters):
-            self._db.execute(f"SET LOCAL hnsw.ef_search = {self._ef_search:d}")
+            self._db.execute(f"SET LOCAL hnsw.ef_search = {self._outside.ef_search:d}")
             self._db.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             statement = queries.NEAREST_INDEXED_FILTERED if query is not None else queries.NEAREST_INDEXED
             statement = statement.format(dimension=dimension)
@@ -328,7 +330,7 @@ class PostgresReader:
         parameters = {"space": self._space_number(space), "passages": list(passages)}
         rows = self.rows(queries.PENDING, parameters)
         return [
-            PendingPassage(number, digest, NotePath(path or ""), self._texts.get(digest))
+            PendingPassage(number, digest, NotePath(path or ""), self._outside.texts.get(digest))
             for number, digest, path in rows
         ]
 
@@ -379,7 +381,7 @@ class PostgresReader:
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         """Run a statement of queries.py for this memory and return its rows."""
         cursor = self._db.cursor(binary=True)
-        cursor.execute(statement.encode(), {"root": self._root, "zone": self._zone, **(parameters or {})})
+        cursor.execute(statement.encode(), {"root": self._root, "zone": self._outside.zone, **(parameters or {})})
         return cursor
 
     def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
@@ -457,7 +459,7 @@ class PostgresReader:
             "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
             "folders": _texts(filters.folders), "roles": _texts(filters.roles), "tags": names,
             "path_patterns": [safe(glob_pattern(glob)) for glob in filters.path_globs] or None,
-            "after": safe(filters.after), "before": safe(filters.before), "zone": self._zone,
+            "after": safe(filters.after), "before": safe(filters.before), "zone": self._outside.zone,
             "required": None if required is None else _chunks_of(required),
             "excluded": None if excluded is None else _chunks_of(excluded),
             **_where(filters.where),

@@ -26,18 +26,16 @@ if TYPE_CHECKING:
 _CHUNKS_AT_ONCE = 200
 """Call `pause` after so many chunks: every few milliseconds."""
 
-_PUT_NOTE = """
-INSERT INTO note (root, path, kind, tier, title, date, session, importance, pinned, archived, front_matter, warnings,
-                  fields, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by, blob, committed, content, id)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+_NOTE_COLUMNS = (
+    "kind", "tier", "title", "date", "session", "importance", "pinned", "archived", "front_matter", "warnings",
+    "fields", "size", "mtime_ns", "ctime_ns", "inode", "digest", "stamped_ns", "parsed_by", "blob", "committed",
+    "content",
+)  # fmt: skip
+_PUT_NOTE = f"""
+INSERT INTO note (root, path, {", ".join(_NOTE_COLUMNS)}, id)
+VALUES (%s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
         (SELECT coalesce(max(id), 0) + 1 FROM note WHERE root = %s))
-ON CONFLICT (root, path) DO UPDATE SET
-    kind = excluded.kind, tier = excluded.tier, title = excluded.title, date = excluded.date,
-    session = excluded.session, importance = excluded.importance, pinned = excluded.pinned,
-    archived = excluded.archived, front_matter = excluded.front_matter, warnings = excluded.warnings,
-    fields = excluded.fields, size = excluded.size, mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns,
-    inode = excluded.inode, digest = excluded.digest, stamped_ns = excluded.stamped_ns,
-    parsed_by = excluded.parsed_by, blob = excluded.blob, committed = excluded.committed, content = excluded.content
+ON CONFLICT (root, path) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
 RETURNING id, xmax <> 0
 """
 _COLUMNS = (
@@ -132,9 +130,8 @@ class PostgresWriter(PostgresReader):
     def _write_local_state(self) -> None:
         state = self._state
         history = state.history if self._new_history is None else self._new_history
-        token = self._local.write(
-            self._meta.get(TOKEN_KEY, ""), State({**state.meta, **self._local_meta}, history, self._private)
-        )
+        new = State({**state.meta, **self._local_meta}, history, self._private)
+        token = self._outside.local.write(self._meta.get(TOKEN_KEY, ""), new)
         self._put_meta(TOKEN_KEY, token)
 
     def set_last_sync(self, moment: str) -> None:
@@ -350,7 +347,7 @@ class PostgresWriter(PostgresReader):
             revived = {row[0] for row in self.rows(_REVIVE, {"space": space, "passages": passages})}
             waiting = [(self._root, space, number) for number in passages if number not in revived]
             copy_rows(self._db, "pending", waiting)
-            self._texts.add({digest: texts[digest] for digest, number in new.items() if number not in revived})
+            self._outside.texts.add({digest: texts[digest] for digest, number in new.items() if number not in revived})
             queued, reused = queued + len(waiting), reused + (len(revived) if state == "active" else 0)
         return {**known, **new}, PutResult(queued, reused)
 
@@ -484,7 +481,7 @@ class PostgresWriter(PostgresReader):
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
     ) -> list[EmbedderError]:
-        """Store computed vectors, also of passages deleted meanwhile; return an error for each unusable vector."""
+        """Store computed vectors of passages that wait for them; return an error for each unusable vector."""
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
@@ -495,10 +492,7 @@ class PostgresWriter(PostgresReader):
                 values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
             except EmbedderError as error:
                 unusable.append(error)
-        waiting = self._dequeue(number, list(values))
-        self._put_values(number, {key: value for key, value in values.items() if key in waiting}, waiting)
-        others = {key: value for key, value in values.items() if key not in waiting}
-        self._put_values(number, others, set(), keeps_old=True)
+        self._put_values(number, values)
         return unusable
 
     def put_known_vectors(self, space: EmbeddingSpace, vectors: Sequence[tuple[int, bytes, bytes]]) -> int:
@@ -506,35 +500,16 @@ class PostgresWriter(PostgresReader):
         number = self._space_number(space)
         if number is None:
             return 0
-        values = {(passage_id, digest): value for passage_id, digest, value in vectors}
-        waiting = self._dequeue(number, list(values))
-        self._put_values(number, {key: value for key, value in values.items() if key in waiting}, waiting)
-        return len(waiting)
+        return self._put_values(number, {(passage_id, digest): value for passage_id, digest, value in vectors})
 
-    def _put_values(
-        self,
-        space: int,
-        values: Mapping[tuple[int, bytes], bytes],
-        live: set[tuple[int, bytes]],
-        *,
-        keeps_old: bool = False,
-    ) -> None:
-        """Insert vectors by (passage, hash); of those that are there already, replace or keep the old ones."""
-        if not values:
-            return
-        among = "FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash = ANY (%(hashes)s)"
-        parameters = {"space": space, "hashes": [digest for _, digest in values]}
-        known = set[bytes]()
-        if keeps_old:
-            known = {digest for (digest,) in self.rows(f"SELECT hash {among}", parameters)}
-        else:
-            self._run(f"DELETE {among}", parameters)
-        rows = {
-            key[1]: (key[1], key[0] if key in live else None, value)
-            for key, value in values.items()
-            if key[1] not in known
-        }
-        copy_vectors(self._db, self._root, space, rows.values())
+    def _put_values(self, space: int, values: Mapping[tuple[int, bytes], bytes]) -> int:
+        """Store vectors by (passage, hash) for the passages that wait for one; return how many these were."""
+        waiting = self._dequeue(space, list(values))
+        if waiting:
+            among = "DELETE FROM embedding WHERE root = %(root)s AND space = %(space)s AND hash = ANY (%(hashes)s)"
+            self._run(among, {"space": space, "hashes": [digest for _, digest in waiting]})
+            copy_vectors(self._db, self._root, space, [(key[1], key[0], values[key]) for key in waiting])
+        return len(waiting)
 
     def _dequeue(self, number: int, passages: Sequence[tuple[int, bytes]]) -> set[tuple[int, bytes]]:
         """Take waiting passages, given as (id, hash), off the queue; return which these were.
@@ -545,7 +520,7 @@ class PostgresWriter(PostgresReader):
         waiting = {(row[0], row[1]) for row in self.rows(_WAITING, parameters)} & set(passages)
         statement = "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s AND passage = ANY (%(passages)s)"
         self._run(statement, {"space": number, "passages": [passage_id for passage_id, _ in waiting]})
-        self._texts.discard(digest for _, digest in waiting)
+        self._outside.texts.discard(digest for _, digest in waiting)
         return waiting
 
     def activate_complete_space(self, space: EmbeddingSpace) -> bool:

@@ -253,6 +253,11 @@ class SqliteIndex:
         self.close()
         _remove_if_possible(self.path)
 
+    def forget(self) -> None:
+        """Close this index and remove its files. A process that has it open begins a new one."""
+        self.close()
+        database_files.remove(self.path)
+
     def close(self) -> None:
         """Close every connection, including those of ended threads."""
         with self._guard:

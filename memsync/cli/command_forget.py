@@ -1,0 +1,92 @@
+"""`memsync forget`: delete what the notes have of a user, or what an index has of a memory."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from memsync.cli.build import run_on
+from memsync.cli.common import json_option, opened_here
+from memsync.cli.output import NO_EXIT_CODE, count, say_answer, say_json
+from memsync.cli.render import forgetting, remarks
+from memsync.errors import UsageError
+from memsync.features.forgetting import forget as forget_operation
+from memsync.features.forgetting import purge_forgotten, undo_forget
+from memsync.model.text import printable
+
+
+@click.command()
+@click.option("--user", metavar="NAME", help="The user.")
+@click.option("--root", "root_name", metavar="NAME", help="The index of a whole memory instead; its notes stay.")
+@click.option("--apply", "is_applied", is_flag=True, help="Delete it. Without --apply it is only shown.")
+@click.option("--undo", is_flag=True, help="Put back what --apply took out, of this user or of everyone.")
+@click.option("--purge", is_flag=True, help="Delete what --apply kept for good, of this user or of everyone.")
+@json_option
+@click.pass_context
+def forget(
+    context: click.Context,
+    user: str | None,
+    root_name: str | None,
+    is_applied: bool,
+    undo: bool,
+    purge: bool,
+    as_json: bool,
+) -> None:
+    """Show what the notes have of a user: threads, messages, preferences and patterns. --apply deletes it.
+
+    A thread with `user: NAME` in its front matter goes as a whole. Of other notes go the messages, sections and list
+    items with {user=NAME}, and the sections user:NAME of preferences.md. --apply keeps a copy of each note for --undo,
+    until --purge deletes the copies. --purge also deletes what the journal and recorded questions have of it, but not
+    the history of git.
+
+    With --root, delete everything that the index has of the memory NAME, a registered one or one of the database that
+    MEMSYNC_INDEX_DSN names. Its notes stay.
+
+    \b
+    memsync forget --user ada
+    memsync forget --user ada --apply
+    memsync forget --undo
+    memsync forget --purge
+    memsync forget --root old-project --apply
+    """
+    if undo + purge + is_applied > 1:
+        raise UsageError("--apply, --undo and --purge cannot be used together", hint="Use one of them.")
+    if root_name is not None:
+        if user is not None or undo or purge:
+            raise UsageError("--root takes only --apply", hint="Write: memsync forget --root NAME --apply")
+        _forget_memory(root_name, is_applied=is_applied, as_json=as_json)
+        return
+    if user is None and not (undo or purge):
+        raise UsageError("forget requires --user NAME", hint="Write: memsync forget --user NAME")
+    if user is not None and not user.strip():
+        raise UsageError("a user needs a name", hint="Write: memsync forget --user NAME")
+    arguments = {} if user is None else {"user": user}
+    with opened_here(context) as memory:
+        if undo:
+            result = run_on(memory, undo_forget, arguments)
+        elif purge:
+            result = run_on(memory, purge_forgotten, arguments)
+        else:
+            result = run_on(memory, forget_operation, {**arguments, "apply": is_applied})
+    if as_json:
+        say_json(result)
+    else:
+        forgetting(result, is_applied=is_applied)
+    remarks(result)
+    if getattr(result, "failed", ()):
+        sys.exit(NO_EXIT_CODE)
+
+
+def _forget_memory(name: str, *, is_applied: bool, as_json: bool) -> None:
+    """Show or delete what an index has of a memory."""
+    from memsync.wiring import forget_memory
+
+    held = forget_memory(name, apply=is_applied)
+    notes, passages = count(held.notes, "note", "notes"), count(held.passages, "passage", "passages")
+    outcome = "deleted from" if is_applied else "in"
+    lines = [f"{printable(name)}: {notes} and {passages} {outcome} {printable(held.place)}"]
+    if not is_applied:
+        lines.append("Nothing was deleted; --apply deletes it. The notes themselves stay in any case.")
+    document = {"memory": name, "place": held.place, "notes": held.notes, "passages": held.passages}
+    say_answer({**document, "deleted": is_applied}, lines, as_json=as_json)

@@ -1,0 +1,277 @@
+"""A memory without its files: a database has its index and, with `index.store_text`, the text of its notes.
+
+Its answers cannot be compared with the files, so its hits say that they are not verified, and the answer says how old
+the index is. Nothing is written. The database does not choose the model: a question goes only to the model that the
+user's own settings name, and a memory with vectors of another model is searched by words.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import fields
+from datetime import datetime
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+
+import numpy as np
+from msgspec.structs import replace
+
+from memsync.errors import EmbedderError, NoteError, UsageError
+from memsync.memory import MemoryApi
+from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, SearchResult
+from memsync.model.filters import Filters
+from memsync.model.note import FileStamp, Note
+from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
+from memsync.model.vocabulary import Fresh, Mode, NotePath
+from memsync.notes.chunk import ChunkLimits
+from memsync.notes.naming import titled
+from memsync.notes.parse import NoteReader
+from memsync.notes.rules import PathRules
+from memsync.operation import Operation
+from memsync.search.query_syntax import parse_query
+from memsync.search.searcher import Near, Ranking, Searcher
+from memsync.search.time_hints import without_times
+from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, default_of
+
+if TYPE_CHECKING:
+    from memsync.index.postgres.stored import StoredIndex
+    from memsync.notes.files import NoteFiles
+    from memsync.ports import Embedder, Reranker, TokenCounter
+    from memsync.workspace import Workspace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
+NO_TEXT = (
+    "the database does not have the text of these notes: set store_text under [index] where the files are, and sync"
+)
+_ROOT = Path("/")
+"""Stands for the memory root in messages and paths; nothing is read there."""
+
+
+class StoredNotes:
+    """The texts of a memory's notes in the database, with the methods of NoteFiles that reading a note needs."""
+
+    root = _ROOT
+
+    def __init__(self, index: StoredIndex) -> None:
+        self._index = index
+
+    def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
+        """Return the text of a note and the stamp of the file that it was. Raises FileNotFoundError, NoteError."""
+        found = self._index.note(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        packed, stamp = found
+        try:
+            return zlib.decompress(packed), stamp
+        except zlib.error as error:
+            raise NoteError(
+                f"the stored text of {path} is damaged", hint="Run memsync rebuild where its files are."
+            ) from error
+
+    def holds(self, path: NotePath) -> bool:
+        """Tell whether the database has the text of a note."""
+        return path in self._index.paths()
+
+    def last_touched_ns(self, path: NotePath) -> tuple[int, int, int, int]:  # noqa: ARG002 (because NoteFiles fixes it)
+        """Return a state that never changes: nobody saves a stored note."""
+        return (0, 0, 0, 0)
+
+    def scan(self) -> StoredScan:
+        """Return the paths of the stored notes."""
+        return StoredScan(dict.fromkeys(self._index.paths(), (0, 0, 0, 0)))
+
+
+class StoredScan:
+    """What `StoredNotes.scan` found, like FileScan."""
+
+    def __init__(self, files: Mapping[NotePath, tuple[int, int, int, int]]) -> None:
+        self.files = files
+
+
+class StoredMemory(MemoryApi):
+    """A memory of a database, searched without its files."""
+
+    def __init__(
+        self,
+        index: StoredIndex,
+        counter: TokenCounter,
+        make_embedder: Callable[[], Embedder],
+        make_reranker: Callable[[], Reranker],
+    ) -> None:
+        self._index = index
+        self._counter = counter
+        self._make_embedder = make_embedder
+        self._make_reranker = make_reranker
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="memsync stored")
+        self.files = cast("NoteFiles", StoredNotes(index))
+        self.fresh_search = self
+        self.editor = self
+        self.usage = self
+        limits = ChunkLimits(*(default_of(f"chunks.{field.name}") for field in fields(ChunkLimits)))
+        rules = PathRules(DEFAULT_KINDS, DEFAULT_TIERS)
+        self.reader = NoteReader(counter.count, rules, limits, default_of("files.max_structured_bytes"))
+        ranking = Ranking(*(default_of(f"search.{field.name}") for field in fields(Ranking)))
+        self._searcher = Searcher(self.files, index, self.reader, counter.count, ranking)
+
+    def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run an operation that only reads. Raises UsageError for any other."""
+        if operation.name not in OPERATIONS:
+            raise UsageError(
+                f"{operation.name} needs the files of the memory, which are not on this machine",
+                hint="Run it on the machine that has them.",
+            )
+        # This object has all that these operations use of a workspace.
+        work: Callable[..., R] = operation.function
+        result = work(cast("Workspace", self), **operation.bind(args, kwargs))
+        if isinstance(result, Excerpt):
+            return cast(R, replace(result, verified=False))
+        return result
+
+    def close(self) -> None:
+        """Release the model and the connections."""
+        self._pool.shutdown()
+        for made in ("_embedder", "_reranker"):
+            if made in self.__dict__:
+                self.__dict__.pop(made).close()
+        self._index.close()
+
+    # ------------------------------------------------------------------------- what operations use of a workspace
+
+    def parse(
+        self,
+        text: str,
+        *,
+        limit: int | None = None,
+        mode: Mode | str | None = None,
+        filter_pairs: Sequence[tuple[str, str]] = (),
+        tokens: int | None = None,
+    ) -> Query:
+        """Parse `text` as a query, see Workspace.parse. Raises UsageError."""
+        if limit is None:
+            limit = default_of("search.limit") if tokens is None else BUDGET_HITS
+        chosen = Mode(mode or default_of("search.mode"))
+        query = parse_query(
+            text, now=datetime.now(), limit=limit, mode=chosen, filters=Filters(), filter_pairs=filter_pairs
+        )
+        for folder in query.filters.folders:
+            if not any(path.startswith(folder.removeprefix("./")) for path in self._index.paths()):
+                raise UsageError(f"there is no folder {folder!r} in this memory", hint="Write it as paths begin.")
+        return query
+
+    def answer(
+        self,
+        query: Query,
+        *,
+        tokens: int | None,
+        fresh: Fresh,  # noqa: ARG002 (because FreshSearch has it)
+        generation: int,  # noqa: ARG002 (because FreshSearch has it)
+        embedded: EmbeddedQuestion | None = None,
+    ) -> SearchResult:
+        """Answer a query from the database as it is; `fresh` cannot be met without the files. Raises IndexFailure."""
+        warnings = [*query.warnings]
+        started = time.perf_counter()
+        await_near = None
+        if query.mode is not Mode.KEYWORD and query.text:
+            await_near = self._await(self._pool.submit(self._near, query, embedded), warnings)
+        relevance = partial(self._relevance, query, warnings) if query.rerank and query.text else None
+        result = self._searcher.search(query, await_near, relevance, tokens=tokens)
+        freshness = self._freshness()
+        warnings.append(f"not compared with the files: the index is of {freshness.scanned_at or 'an unknown time'}")
+        if not result.hits and self._index.lacks_text():
+            warnings.append(NO_TEXT)
+        hits = tuple(replace(hit, verified=False) for hit in result.hits)
+        timings = {**result.explain.timings_ms, "whole": (time.perf_counter() - started) * 1000}
+        return replace(
+            result,
+            hits=hits,
+            freshness=freshness,
+            warnings=(*dict.fromkeys(filter(None, warnings)), *result.warnings),
+            explain=replace(result.explain, timings_ms=timings),
+            verified=False,
+        )
+
+    def embed(self, query: Query) -> EmbeddedQuestion:
+        """Embed the text of a query in the memory's space. Raises EmbedderError."""
+        space = self._space()
+        vector = self._embedder.embed_query(without_times(query.text, query.times))
+        return EmbeddedQuestion(space.name, tuple(map(float, vector)))
+
+    def titled(self, name: str) -> list[NotePath]:
+        """Return the notes with this title, alias or file name."""
+        with self._index.reading() as reader:
+            return titled(reader.notes(), name)
+
+    def holds(self, path: NotePath) -> bool:
+        """Tell whether the database has the text of a note."""
+        return self.files.holds(path)
+
+    def read(self, path: NotePath | Iterable[NotePath]) -> Note | None:
+        """Return a note, parsed; count nothing for a list of paths, because there is no place for counts."""
+        if not isinstance(path, str):
+            return None
+        with suppress(FileNotFoundError):
+            return self.reader.read(path, self.files.read(path)[0])[0]
+        return None
+
+    # ------------------------------------------------------------------------------------------- private
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        return self._make_embedder()
+
+    @cached_property
+    def _reranker(self) -> Reranker:
+        return self._make_reranker()
+
+    def _space(self) -> EmbeddingSpace:
+        """Return the space that searches use. Raises EmbedderError unless the user's own model has it."""
+        with self._index.reading() as reader:
+            space = reader.active_space()
+        if space is None:
+            raise EmbedderError("no vectors yet", hint="Run memsync sync where the files are.")
+        if space != self._embedder.space:
+            raise EmbedderError(
+                f"its vectors are of {space.model}, and your settings name {self._embedder.space.model}",
+                hint="Set embedder.model in your own config.toml.",
+            )
+        return space
+
+    def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near:
+        space = self._space()
+        if embedded is not None and embedded.space == space.name and len(embedded.vector) == space.dimension:
+            vector = np.array(embedded.vector, dtype=np.float32)
+        else:
+            vector = self._embedder.embed_query(without_times(query.text, query.times))
+        return self._searcher.near(query, vector, space)
+
+    @staticmethod
+    def _await(near: Future[Near], warnings: list[str]) -> Callable[[], Near | None]:
+        def await_near() -> Near | None:
+            try:
+                return near.result()
+            except EmbedderError as error:
+                warnings.append(f"searched by words alone: {error.sentences()}")
+                return None
+
+        return await_near
+
+    def _relevance(self, query: Query, warnings: list[str], texts: Sequence[str]) -> list[float] | None:
+        try:
+            return self._reranker.relevance(without_times(query.text, query.times), texts)
+        except EmbedderError as error:
+            warnings.append(f"not reranked: {error.sentences()}")
+            return None
+
+    def _freshness(self) -> Freshness:
+        with self._index.reading() as reader:
+            active = reader.active_space()
+            pending = reader.pending(active) if active else reader.counts().passages
+            return Freshness(reader.meta("last_sync"), 0, pending, generation=reader.generation())

@@ -1,0 +1,220 @@
+"""A memory without its files: searched, read and quoted from a database, and never taken for verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from memsync import registered, stored
+from memsync.errors import IndexFailure, MemsyncError, NoSuchNote, UsageError
+from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.stored import StoredIndex
+from memsync.memory import Memory, MemoryApi
+from memsync.model.json import to_json
+from memsync.registered import Memories
+from memsync.settings.load import Settings
+from memsync.settings.roots import add_database, registered_roots, roots_path, without_password
+from memsync.stored import StoredMemory
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.support.postgres_server import execute, own_database
+
+Write = Callable[[str, str | bytes], Path]
+Sync = Callable[..., Memory]
+TEXT = "# Garden\r\n\r\nThe heron nests in the alder. 漢字\r\n\r\n## Pond\r\n\r\nThe pond is deep.\r\n"
+THREAD = "## user @ 2026-11-21 10:02\n\nWhere is the heron?\n\n## assistant @ 2026-11-21 10:03\n\nIn the alder.\n"
+
+
+class Questions(FakeEmbedder):
+    """Keeps the questions that it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def embed_query(self, text: str) -> object:
+        self.asked.append(text)
+        return super().embed_query(text)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """Make a database of its own, whose rows a test may change."""
+    with own_database("stored") as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def sync(database: str, settings: Settings, tmp_path: Path, write: Write) -> Iterator[Sync]:
+    """Index the root as memory `team` of the database, on the machine that has the files."""
+    opened: list[Memory] = []
+    write("garden.md", TEXT)
+    write("threads/t.md", THREAD)
+
+    def make(*, stores_text: bool = True) -> Memory:
+        embedder = FakeEmbedder()
+        folder = tmp_path / "index"
+        folder.mkdir(exist_ok=True)
+        index = PostgresIndex(database, "team", folder, Claim("mine", "me"), stores_text=stores_text)
+        memory = Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder)
+        opened.append(memory)
+        memory.sync()
+        return memory
+
+    yield make
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def embedder() -> Questions:
+    """Return the model of the user's own settings."""
+    return Questions()
+
+
+@pytest.fixture
+def away(database: str, embedder: Questions, sync: Sync, root: Path) -> Iterator[StoredMemory]:
+    """Open the memory on a machine that does not have its files."""
+    sync()
+    root.rename(root.with_name("elsewhere"))
+    memory = StoredMemory(StoredIndex(database, "team", 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    yield memory
+    memory.close()
+
+
+def test_hits_quote_the_stored_text_and_say_that_they_are_not_verified(away: StoredMemory) -> None:
+    """By word and by meaning, with the age of the index; as JSON, too."""
+    result = away.search("where does the heron nest")
+    hit = result.hits[0]
+    assert (hit.citation, hit.verified, result.verified) == ("garden.md:1-3", False, False)
+    assert hit.text == "# Garden\n\nThe heron nests in the alder. 漢字"
+    assert set(hit.ranks) == {"keyword", "vector"}
+    assert to_json(hit)["verified"] is False
+    assert result.freshness.scanned_at.startswith("20")
+    assert any(result.freshness.scanned_at in warning for warning in result.warnings)
+    assert to_json(replace(hit, verified=True)).get("verified") is None
+
+
+def test_filters_phrases_and_budgets_hold(away: StoredMemory) -> None:
+    """What a memory with files answers, too."""
+    assert {hit.path for hit in away.search("heron role:user").hits} == {"threads/t.md"}
+    assert {hit.path for hit in away.search('"pond is deep"', mode="keyword").hits} == {"garden.md"}
+    assert [hit.path for hit in away.search("heron in:threads/").hits] == ["threads/t.md"] * 2
+    assert away.search("heron", tokens=30, limit=5).hits
+    with pytest.raises(UsageError, match="no folder 'nowhere/'"):
+        away.search("heron in:nowhere/")
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("garden.md:3", "The heron nests in the alder. 漢字"),
+        ("garden", "# Garden\n\nThe heron nests in the alder. 漢字\n\n## Pond\n\nThe pond is deep."),
+        ("garden.md#pond", "## Pond\n\nThe pond is deep."),
+        ("Garden:7", "The pond is deep."),
+    ],
+)
+def test_get_reads_lines_of_a_stored_note(away: StoredMemory, place: str, text: str) -> None:
+    """By path, lines, heading or title."""
+    excerpt = away.get(place)
+    assert (excerpt.path, excerpt.text, excerpt.verified) == ("garden.md", text, False)
+
+
+@pytest.mark.parametrize("place", ["nothing.md", "../elsewhere/garden.md", "/etc/passwd", "a\0b", "garden.md\0"])
+def test_get_reads_nothing_that_is_not_stored(away: StoredMemory, place: str) -> None:
+    """No file of this machine, whatever the place is called."""
+    with pytest.raises(MemsyncError):
+        away.get(place)
+    with pytest.raises(NoSuchNote):
+        away.get("secret.md")
+
+
+def test_neighbours_of_a_message_are_read_from_the_stored_thread(away: StoredMemory) -> None:
+    """What `search --context` shows."""
+    found = away.neighbours("threads/t.md", 1, end_line=3)
+    assert [message.role for message in found.after] == ["assistant"]
+
+
+def test_what_needs_the_files_is_refused(away: StoredMemory) -> None:
+    """Nothing is written, and nothing pretends to be."""
+    for work in (away.sync, away.status, lambda: away.log("text")):
+        with pytest.raises(UsageError, match="needs the files"):
+            work()
+
+
+def test_database_does_not_choose_the_model_that_gets_a_question(
+    away: StoredMemory, database: str, embedder: Questions
+) -> None:
+    """A space of another model, whoever wrote it into the database, makes the search one by words."""
+    space = execute(database, "SELECT description FROM space")[0][0]
+    execute(database, "UPDATE space SET description = %s", str(space).replace("fastembed", "openai"))
+    result = away.search("where does the heron nest")
+    assert result.hits[0].path == "garden.md"
+    assert result.mode == "keyword"
+    assert any("searched by words alone" in warning for warning in result.warnings)
+    assert embedder.asked == []
+
+
+def test_without_stored_text_the_answer_says_why_it_is_empty(database: str, sync: Sync, embedder: Questions) -> None:
+    """Text comes and goes with the setting, at the next sync."""
+    sync(stores_text=False)
+    memory = StoredMemory(StoredIndex(database, "team", 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+    result = memory.search("heron")
+    assert result.hits == ()
+    assert stored.NO_TEXT in result.warnings
+    sync(stores_text=True)
+    assert memory.search("heron").hits
+    sync(stores_text=False)
+    assert execute(database, "SELECT count(*) FROM note WHERE content IS NOT NULL") == [(0,)]
+    memory.close()
+
+
+def test_damaged_text_is_left_out(away: StoredMemory, database: str) -> None:
+    """A hit whose text cannot be read is not shown; `get` says what to do."""
+    execute(database, "UPDATE note SET content = 'x' WHERE path = 'garden.md'")
+    assert {hit.path for hit in away.search("heron").hits} == {"threads/t.md"}
+    with pytest.raises(MemsyncError, match="damaged"):
+        away.get("garden.md")
+
+
+def test_registered_database_is_searched_with_the_others(
+    away: StoredMemory, database: str, embedder: Questions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its citations begin with its name, `get` accepts them, and a context quotes it."""
+    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name: _reopened(dsn, name, embedder))
+    monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
+    add_database("ours", database, "team")
+    assert registered_roots()["ours"].memory == "team"
+    with Memories.open() as memories:
+        result = memories.search("where does the heron nest")
+        assert (result.hits[0].citation, result.verified) == ("ours:garden.md:1-3", False)
+        assert memories.get("ours:garden.md:3").text.startswith("The heron")
+        assert "heron nests" in memories.context("heron").text
+        assert any(warning.startswith("ours: not compared with the files") for warning in result.warnings)
+
+
+def _reopened(dsn: str, name: str, embedder: Questions) -> MemoryApi:
+    return StoredMemory(StoredIndex(dsn, name, 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
+
+
+def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -> None:
+    """The list is private; names and errors leave the password out."""
+    dsn = "postgresql://me:s3cret@db.example.org:5432/memories"
+    added = add_database("team", dsn, "team")
+    assert Path(roots_path()).stat().st_mode & 0o777 == 0o600
+    assert registered_roots()["team"].dsn == dsn
+    assert "s3cret" not in added.place
+    assert without_password(dsn) == "postgresql://me:***@db.example.org:5432/memories"
+    with pytest.raises(UsageError) as caught:
+        add_database("again", dsn, "team")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_memory_that_is_not_there_is_refused(database: str) -> None:
+    """With what to ask for."""
+    index = StoredIndex(database, "nobody's", 100)
+    with pytest.raises(IndexFailure, match="no memory"):
+        index.require()
+    index.close()

@@ -1,0 +1,214 @@
+"""Many owners of one database: who reads, who writes, and what forgetting leaves of a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from memsync.errors import IndexFailure, UsageError
+from memsync.index.postgres import access
+from memsync.index.postgres.connections import Connections
+from memsync.index.postgres.database import forget_memory
+from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.stored import StoredIndex
+from memsync.memory import Memory
+from memsync.settings.load import Settings
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.support.postgres_server import execute, own_database
+
+Write = Callable[[str, str | bytes], Path]
+TABLES = (
+    "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space", "embedding",
+    "pending", "grantee",
+)  # fmt: skip
+TEXT = "---\ntags: [nest]\n---\n# Heron\n\nThe heron nests in the alder. [[b]] {mood=calm}\n\n- one #tag\n"
+THREAD = "---\nuser: ada\n---\n## user @ 2026-11-21 10:02\n\nWhere is the heron?\n"
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """Make a database of its own: rights of roles hold for a whole one."""
+    with own_database("access") as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def opened(database: str, settings: Settings, tmp_path: Path) -> Iterator[Callable[..., Memory]]:
+    """Open the memory root as a memory of the database, under a name, as a machine."""
+    memories: list[Memory] = []
+    embedder = FakeEmbedder()
+
+    def open_as(name: str, machine: str = "mine", dsn: str = database) -> Memory:
+        folder = tmp_path / machine / name
+        folder.mkdir(parents=True, exist_ok=True)
+        index = PostgresIndex(dsn, name, folder, Claim(machine, f"someone at {machine}"))
+        memories.append(Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder))
+        return memories[-1]
+
+    yield open_as
+    for memory in memories:
+        memory.close()
+
+
+@pytest.fixture
+def roles(database: str) -> Iterator[tuple[str, str]]:
+    """Two database roles without any right."""
+    names = ("memsync_reader", "memsync_stranger")
+    for name in names:
+        execute(database, f"DROP ROLE IF EXISTS {name}")
+        execute(database, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    yield names
+    for name in names:
+        execute(database, f"DROP OWNED BY {name}")
+        execute(database, f"DROP ROLE {name}")
+
+
+def as_role(dsn: str, role: str) -> str:
+    """Return the connection string for another role."""
+    return psycopg.conninfo.make_conninfo(dsn, user=role, password="secret")
+
+
+def test_role_sees_the_memories_granted_to_it_and_no_others(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """Not in a search, not by statements of its own; taking the grant back takes effect at once."""
+    reader, stranger = roles
+    write("a.md", TEXT)
+    for name in ("ours", "theirs"):
+        opened(name).sync()
+    connections = Connections(database)
+    access.grant(connections, "ours", reader)
+    mine = as_role(database, reader)
+    assert execute(mine, "SELECT name FROM memory") == [("ours",)]
+    for table in (name for name in TABLES if name != "grantee"):
+        roots = {row[0] for row in execute(mine, f"SELECT root FROM {table}")}
+        assert len(roots) <= 1, table
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        execute(mine, "SELECT * FROM grantee")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        execute(as_role(database, stranger), "SELECT * FROM memsync.note")
+    ours, theirs = (StoredIndex(mine, name, 100) for name in ("ours", "theirs"))
+    ours.require()
+    with pytest.raises(IndexFailure, match="no memory 'theirs' that this role may read"):
+        theirs.require()
+    assert access.revoke(connections, "ours", reader)
+    assert not access.revoke(connections, "ours", reader)
+    assert execute(mine, "SELECT name FROM memory") == []
+    for index in (ours, theirs, connections):
+        index.close()
+
+
+def test_grants_outlive_a_rebuild_and_end_with_their_role(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """A new role that takes the name of a dropped one may read nothing."""
+    reader, _ = roles
+    write("a.md", TEXT)
+    memory = opened("ours")
+    memory.sync()
+    connections = Connections(database)
+    access.grant(connections, "ours", reader)
+    memory.rebuild()
+    assert execute(as_role(database, reader), "SELECT name FROM memory") == [("ours",)]
+    assert access.status(connections).memories[0].readers == (reader,)
+    execute(database, f"DROP OWNED BY {reader}")
+    execute(database, f"DROP ROLE {reader}")
+    execute(database, f"CREATE ROLE {reader} LOGIN PASSWORD 'secret'")
+    execute(database, f"GRANT USAGE ON SCHEMA memsync TO {reader}")
+    execute(database, f"GRANT SELECT ON memsync.memory TO {reader}")
+    assert execute(as_role(database, reader), "SELECT name FROM memory") == []
+    connections.close()
+
+
+def test_reader_cannot_write(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """A sync by a role that may only read fails with what to do, and changes nothing."""
+    reader, _ = roles
+    write("a.md", TEXT)
+    opened("ours").sync()
+    connections = Connections(database)
+    access.grant(connections, "ours", reader)
+    connections.close()
+    write("b.md", "The stork.\n")
+    with pytest.raises(IndexFailure, match="right"):
+        opened("ours", dsn=as_role(database, reader)).sync()
+    assert execute(database, "SELECT path FROM note") == [("a.md",)]
+
+
+def test_second_machine_is_refused_until_it_takes_over(
+    database: str, opened: Callable[..., Memory], write: Write
+) -> None:
+    """The refusal names who writes the memory; after a take-over the first machine is refused."""
+    write("a.md", TEXT)
+    first, second = opened("ours", "mine"), opened("ours", "yours")
+    first.sync()
+    with pytest.raises(IndexFailure, match="written by someone at mine") as caught:
+        second.sync()
+    assert "--take-over" in caught.value.hint
+    index = second.index
+    assert isinstance(index, PostgresIndex)
+    with pytest.raises(IndexFailure, match="written by someone at mine"):
+        index.claim(take_over=False)
+    assert index.claim(take_over=True) == "someone at mine"
+    assert index.claim(take_over=True) == ""
+    write("b.md", "The stork.\n")
+    assert second.sync().added == 1
+    with pytest.raises(IndexFailure, match="written by someone at yours"):
+        first.sync()
+    assert execute(database, "SELECT count(*) FROM memory") == [(1,)]
+
+
+def test_forgotten_memory_leaves_nothing_and_harms_no_other(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """Shown first, deleted only with `apply`: no row of any table has its number any more."""
+    write("a.md", TEXT)
+    write("threads/t.md", THREAD)
+    write("long.md", "x" * 3_000 + "\n")
+    for name in ("ours", "theirs"):
+        opened(name).sync()
+    connections = Connections(database)
+    access.grant(connections, "ours", roles[0])
+    connections.close()
+    ((root,),) = execute(database, "SELECT root FROM memory WHERE name = 'ours'")
+    filled = [name for name in TABLES if execute(database, f"SELECT 1 FROM {name} WHERE root = %s LIMIT 1", root)]
+    assert set(filled) == set(TABLES) - {"pending"}
+    before = {name: execute(database, f"SELECT count(*) FROM {name} WHERE root <> %s", root) for name in TABLES}
+    assert forget_memory(database, "ours", apply=False).notes == 3
+    assert execute(database, "SELECT count(*) FROM note WHERE root = %s", root) == [(3,)]
+    assert forget_memory(database, "ours", apply=True).notes == 3
+    for name in TABLES:
+        assert execute(database, f"SELECT count(*) FROM {name} WHERE root = %s", root) == [(0,)], name
+        assert execute(database, f"SELECT count(*) FROM {name} WHERE root <> %s", root) == before[name], name
+    with pytest.raises(UsageError, match="has no memory 'ours'") as caught:
+        forget_memory(database, "ours", apply=True)
+    assert "theirs" in caught.value.hint
+
+
+def test_status_names_every_memory_with_its_writer(database: str, opened: Callable[..., Memory], write: Write) -> None:
+    """For the owner of the tables; versions are told, too."""
+    write("a.md", TEXT)
+    opened("ours").sync()
+    connections = Connections(database)
+    found = access.status(connections)
+    connections.close()
+    assert [(memory.name, memory.writer, memory.notes) for memory in found.memories] == [("ours", "someone at mine", 1)]
+    assert found.tables == found.latest
+    assert found.pgvector >= "0.8"
+
+
+def test_unknown_names_are_usage_errors(database: str, opened: Callable[..., Memory], write: Write) -> None:
+    """A memory that is not there, a role that is not there."""
+    write("a.md", TEXT)
+    opened("ours").sync()
+    connections = Connections(database)
+    with pytest.raises(UsageError, match="has no memory 'other'"):
+        access.grant(connections, "other", "postgres")
+    with pytest.raises(UsageError, match="has no role 'nobody"):
+        access.grant(connections, "ours", 'nobody"; DROP TABLE note; --')
+    connections.close()
+    assert execute(database, "SELECT count(*) FROM note") == [(1,)]

@@ -1,0 +1,129 @@
+"""Nothing of a local-only note is in the shared database, whatever happens to the note."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.memory import Memory
+from memsync.settings.load import load_settings
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.support.index_checks import check_sound, dump
+from tests.support.postgres_server import own_database
+
+Write = Callable[[str, str | bytes], Path]
+SECRET = "zanzibar"
+LONG = f"{SECRET}{'y' * 3_000}"
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """Make a database of its own, so that all that it has can be searched for a word."""
+    with own_database("private") as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def memory(database: str, root: Path, tmp_path: Path) -> Iterator[Memory]:
+    """Open a memory whose folder private/ is local-only, and whose text the database keeps."""
+    environ = {"MEMSYNC_PRIVACY_LOCAL_ONLY": "private/"}
+    settings = load_settings(root=root, environ=environ, cwd=root)
+    folder = tmp_path / "index"
+    folder.mkdir()
+    embedder = FakeEmbedder()
+    index = PostgresIndex(database, "ours", folder, Claim("mine", "me"), stores_text=True)
+    with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder) as opened:
+        yield opened
+
+
+def traces(dsn: str, word: str) -> list[str]:
+    """Return the tables in which a word can be read."""
+    found = []
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        names = connection.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'memsync'::regnamespace"
+        )
+        for (name,) in names.fetchall():
+            statement = f"SELECT count(*) FROM memsync.{name} t WHERE lower(row_to_json(t)::text) LIKE %s"
+            rows = connection.execute(statement.encode(), (f"%{word}%",))
+            if rows.fetchone() != (0,):
+                found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "head"),
+    [("private/a.md", ""), ("a.md", "---\nlocal-only: true\n---\n"), ("a.md", "---\nlocal-only: yes\nunclosed: [\n")],
+)
+def test_private_note_is_not_in_the_database(
+    memory: Memory, database: str, write: Write, root: Path, path: str, head: str
+) -> None:
+    """Neither its words, nor its name, title, links, failures or place in git's history; status says that it is not."""
+    write("b.md", "The heron nests.\n")
+    secret = f"{head}# {SECRET}\n\nThe {SECRET} {LONG} sleeps. [[{SECRET}]] #{SECRET}\n"
+    write(path.replace("a.md", f"{SECRET}.md"), secret)
+    write(f"private/{SECRET}-binary.md", b"\x00\x01\x02\xff" * 100)
+    memory.sync()
+    assert traces(database, SECRET) == []
+    assert memory.search(SECRET, mode="keyword").hits == ()
+    assert any(SECRET in failure.path for failure in memory.status().warnings)
+    assert memory.sync().changed == 0
+    check_sound(memory)
+    assert memory.verify() is None
+
+
+def test_note_that_becomes_private_leaves_no_trace_and_comes_back(
+    memory: Memory, database: str, write: Write, root: Path
+) -> None:
+    """By its front matter and by a move, with all its vectors; when it is public again it is found."""
+    text = f"# {SECRET}\n\nThe {SECRET} {LONG} sleeps.\n"
+    write("b.md", "The heron nests.\n")
+    note = write(f"{SECRET}.md", text)
+    memory.sync()
+    assert {"note", "posting", "long_word"} <= set(traces(database, SECRET))
+    vectors = len(dump_of_vectors(database))
+    write(note.name, f"---\nlocal-only: true\n---\n{text}")
+    memory.sync()
+    assert traces(database, SECRET) == []
+    assert len(dump_of_vectors(database)) < vectors
+    write(note.name, text)
+    memory.sync()
+    assert memory.search(SECRET).hits[0].path == note.name
+    (root / "private").mkdir()
+    note.rename(root / "private" / note.name)
+    memory.sync()
+    assert traces(database, SECRET) == []
+    (root / "private" / note.name).unlink()
+    memory.sync()
+    assert [path for path, _ in warnings_of(memory)] == []
+    check_sound(memory)
+
+
+def dump_of_vectors(dsn: str) -> list[object]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        return list(connection.execute("SELECT hash FROM memsync.embedding"))
+
+
+def warnings_of(memory: Memory) -> list[tuple[str, str]]:
+    with memory.index.reading() as reader:
+        return list(reader.warnings())
+
+
+def test_history_of_private_notes_stays_on_this_machine(
+    memory: Memory, database: str, write: Write, root: Path
+) -> None:
+    """Git names every file of HEAD; public notes have their dates from it."""
+    write("b.md", "The heron nests.\n")
+    write(f"private/{SECRET}.md", "It sleeps.\n")
+    for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=root, check=True, capture_output=True)
+    memory.sync()
+    assert memory.status().dated_notes == 1
+    assert any(json.loads(line)[:2] == ["history", f"private/{SECRET}.md"] for line in dump(memory))
+    assert traces(database, SECRET) == []

@@ -1,0 +1,158 @@
+"""What PostgreSQL must do as SQLite does: patterns of paths, text with NUL, the words of a note and their bm25."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import apsw
+import psycopg
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memsync.index.fields import Phrase
+from memsync.index.postgres.keyword import Totals, WordIndex
+from memsync.index.postgres.postings import Block, add_note, note_words, read_places, read_postings, without_chunks
+from memsync.index.postgres.text import glob_pattern, plain, safe
+from memsync.index.rows import ChunkRows
+from tests.support.postgres_server import shared_database
+
+Matches = Callable[[str, str], bool]
+CHARACTERS = st.sampled_from([*"ab-]^[*?/.\\$(){}|+ A\n", "ß", "漢", "🙂"])
+
+
+@pytest.fixture(scope="module")
+def matches() -> Iterator[Matches]:
+    """Match a text with a regular expression, as the server does."""
+    with psycopg.connect(shared_database(), autocommit=True) as connection:
+
+        def match(text: str, pattern: str) -> bool:
+            row = connection.execute('SELECT %s::text COLLATE "C" ~ %s::text', (text, pattern)).fetchone()
+            return row == (True,)
+
+        yield match
+
+
+@given(text=st.text(CHARACTERS, max_size=6), glob=st.text(CHARACTERS, max_size=8))
+@example(text="]", glob="[]]")
+@example(text="b", glob="[^]a]")
+@example(text="-", glob="[a-]")
+@example(text="b", glob="[c-a]")
+@example(text="a", glob="[a")
+@example(text="", glob="[]")
+@example(text="z", glob="[^]")
+def test_glob_matches_what_sqlite_matches(matches: Matches, text: str, glob: str) -> None:
+    """A pattern of `path:` means the same on both backends."""
+    with closing(apsw.Connection(":memory:")) as database:
+        expected = database.execute("SELECT ? GLOB ?", (text, glob)).get == 1
+    assert matches(text, glob_pattern(glob)) == expected
+
+
+@given(st.text(st.sampled_from("\0\x1a01ab")))
+def test_text_with_nul_comes_back_as_it_was(text: str) -> None:
+    """Escaped text has no NUL, and different texts stay different."""
+    assert "\0" not in safe(text)
+    assert plain(safe(text)) == text
+
+
+WORDS = ("heron", "alder", "nest", "running", "Café", "the", "x" * 300)
+Columns = tuple[str, str, str, str]
+
+
+def chunks_of(rows: list[list[Columns]]) -> list[ChunkRows]:
+    """Return chunks with these rows of the word index; several rows make a group."""
+    return [
+        ChunkRows(b"", "", "group" if len(columns) > 1 else "text", b"", columns, number, (), ())
+        for number, columns in enumerate(rows)
+    ]
+
+
+class Stored:
+    """The word index in memory, and the same in FTS5."""
+
+    def __init__(self, rows: list[list[Columns]], first_id: int = 250) -> None:
+        note = note_words(chunks_of(rows))
+        self.ids = list(range(first_id, first_id + len(rows)))
+        self.blocks: dict[int, Block] = {}
+        add_note(self.blocks, note, self.ids)
+        self.totals = Totals(sum(map(len, rows)), int(note.lengths.sum()))
+        self.database = apsw.Connection(":memory:")
+        self.database.execute(
+            "CREATE VIRTUAL TABLE f USING fts5"
+            " (a, b, c, d, content='', tokenize='porter unicode61 remove_diacritics 2')"
+        )
+        for chunk, columns in zip(self.ids, rows, strict=True):
+            for item, row in enumerate(columns, 1 if len(columns) > 1 else 0):
+                self.database.execute(
+                    "INSERT INTO f (rowid, a, b, c, d) VALUES (?, ?, ?, ?, ?)", (chunk << 8 | item, *row)
+                )
+
+    def rows(self, statement: str, parameters: dict[str, object]) -> list[tuple[object, ...]]:
+        """Answer the statements of queries.py that read lists."""
+        lists = [
+            (word, block, b"".join(postings), b"".join(places))
+            for block, known in sorted(self.blocks.items())
+            for word, (postings, places) in known.lists.items()
+            if word in parameters["words"]  # type: ignore[operator]  # because it is a list
+        ]
+        if "sum(rows)" in statement:
+            counts: dict[str, int] = {}
+            for word, _, postings, _ in lists:
+                counts[word] = counts.get(word, 0) + len(postings) // 12
+            return list(counts.items())
+        return [(w, p, q) if "places" in statement else (w, p) for w, _, p, q in lists]
+
+
+COLUMN = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+ROWS = st.lists(st.lists(st.tuples(COLUMN, COLUMN, COLUMN, COLUMN), min_size=1, max_size=3), min_size=1, max_size=12)
+
+
+@given(
+    rows=ROWS, asked=st.lists(st.sampled_from([*WORDS, "heron alder", "the nest", "nowhere"]), min_size=1, max_size=4)
+)
+def test_bm25_is_that_of_fts5(rows: list[list[Columns]], asked: list[str]) -> None:
+    """To the last bit, for words and phrases, also of words that most rows have."""
+    stored = Stored(rows)
+    match = " OR ".join(f'"{text}"' for text in dict.fromkeys(asked))
+    statement = "SELECT rowid, -bm25(f, 1.0, 1.0, 0.5, 1.0) FROM f WHERE f MATCH ? ORDER BY 2 DESC, 1"
+    expected = list(stored.database.execute(statement, (match,)))
+    index = WordIndex(stored.rows, stored.totals)
+    found, scores = index.score([Phrase(text) for text in dict.fromkeys(asked)], None, 10)
+    assert list(zip(found, scores, strict=True)) == expected
+
+
+@given(rows=ROWS, seed=st.integers(0, 2**16))
+def test_lists_without_chunks_are_those_of_the_others(rows: list[list[Columns]], seed: int) -> None:
+    """Taking chunks out gives what indexing only the others would have given."""
+    stored = Stored(rows)
+    gone = random.Random(seed).sample(stored.ids, len(stored.ids) // 2)
+    kept = Stored([[("", "", "", "")] if number in gone else row for number, row in zip(stored.ids, rows, strict=True)])
+    for number, block in stored.blocks.items():
+        lists = {word: (b"".join(a), b"".join(b)) for word, (a, b) in block.lists.items()}
+        changed = {word: (a, b) for word, a, b in without_chunks(lists, gone)}
+        left = {word: pair for word, pair in {**lists, **changed}.items() if pair[0]}
+        wanted = kept.blocks[number].lists if number in kept.blocks else {}
+        assert {w: (a, b) for w, (a, b) in left.items()} == {
+            w: (b"".join(a), b"".join(b)) for w, (a, b) in wanted.items()
+        }
+
+
+@given(ROWS)
+def test_places_are_those_of_the_text(rows: list[list[Columns]]) -> None:
+    """Each place of a word names its row, column and offset, as FTS5 does."""
+    stored = Stored(rows)
+    stored.database.execute("CREATE VIRTUAL TABLE v USING fts5vocab(f, instance)")
+    columns = {"a": 0, "b": 1, "c": 2, "d": 3}
+    expected = {
+        (word, row, columns[name], offset) for word, row, name, offset in stored.database.execute("SELECT * FROM v")
+    }
+    found = set()
+    for block in stored.blocks.values():
+        for key, (postings, places) in block.lists.items():
+            table = read_postings(postings)
+            for posting, column, offset in zip(*map(list, read_places(places)), strict=True):
+                chunk, packed, _ = table[posting].tolist()
+                found.add((key if len(key) < 60 else "x" * 300, chunk << 8 | packed & 255, int(column), int(offset)))
+    assert found == expected
