@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from memsync.errors import MemsyncError
+from memsync.errors import IndexFailure, MemsyncError
 from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
 from memsync.settings.load import Settings
 from tests.support.cut_connections import BEFORE, UNHEARD, Cutter, cut_connections
 from tests.support.index_checks import dump
 from tests.support.postgres_memory import PASSWORD, assert_converges, assert_helpful, memories, new_dump
 from tests.support.postgres_server import execute, own_database
+from tests.sync.test_syncer import git
 
 EVERY = int(os.environ.get("CUT_EVERY", "0"))
 """Cut before every so many statements; 0: before each one of a sync, before some of the others."""
@@ -132,3 +135,33 @@ def test_verify_cut_at_every_statement(scene: Scene) -> None:
         assert scene.memory.verify() is None
 
     assert scene.cut_everywhere(verify, every=4) > 20
+
+
+def test_history_that_only_this_machine_has_survives_a_commit_in_doubt(scene: Scene, root: Path) -> None:
+    """Git's history is in a file next to the database: the one that belongs to what was committed is used at once."""
+    git(root, "init")
+    for work in (scene.memory.sync, scene.memory.rebuild):
+        for mode in (BEFORE, UNHEARD):
+            for at in count(1):
+                before = histories(scene.memory)
+                (root / "birds.md").write_text(f"# Birds\n\nThe heron nests, {mode} {at} {work.__name__}.\n")
+                git(root, "add", ".")
+                git(root, "commit", "-m", "birds")
+                scene.cutter.begin(at, mode, b"COMMIT")
+                with suppress(IndexFailure):
+                    work()
+                was_cut = scene.cutter.struck
+                scene.cutter.begin(0, mode)
+                known = histories(scene.memory)
+                scene.memory.sync()
+                after = histories(scene.memory)
+                assert known in (before, after)
+                assert before != after
+                if not was_cut:
+                    break
+
+
+def histories(memory: Memory) -> dict[NotePath, tuple[bytes, int]]:
+    """Return git's history as the index has it."""
+    with memory.index.reading() as reader:
+        return dict(reader.history())
