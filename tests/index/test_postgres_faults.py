@@ -157,6 +157,7 @@ def test_history_that_only_this_machine_has_survives_a_commit_in_doubt(scene: Sc
                 after = histories(scene.memory)
                 assert known in (before, after)
                 assert before != after
+                assert len(after) == 4
                 if not was_cut:
                     break
 
