@@ -105,6 +105,18 @@ def test_note_that_becomes_private_leaves_no_trace_and_comes_back(
     check_sound(memory)
 
 
+def test_rebuild_keeps_no_vector_of_a_note_that_became_private(memory: Memory, database: str, write: Write) -> None:
+    """Also if the rebuild is the first to see the change: it copies the vectors before it reads the files."""
+    write("b.md", "The heron nests.\n")
+    write("a.md", f"The {SECRET} sleeps.\n")
+    memory.sync()
+    assert len(dump_of_vectors(database)) == 2
+    write("a.md", f"---\nlocal-only: true\n---\nThe {SECRET} sleeps.\n")
+    memory.rebuild()
+    assert len(dump_of_vectors(database)) == 1
+    assert traces(database, SECRET) == []
+
+
 def dump_of_vectors(dsn: str) -> list[object]:
     with psycopg.connect(dsn, autocommit=True) as connection:
         return list(connection.execute("SELECT hash FROM memsync.embedding"))

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsync.errors import IndexDamaged, IndexFailure
+from memsync.errors import IndexBusy, IndexDamaged, IndexFailure
 from memsync.index.frequencies import FrequencyCache
 from memsync.index.postgres import queries
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
@@ -40,6 +40,11 @@ SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM migrati
 _LOCKED = "FOR UPDATE"
 _CREATE = """
 INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING root
+"""
+# Of the copied vectors, some may be of texts that have become local-only since.
+_FORGET_VECTORS_WITHOUT_TEXT = """
+DELETE FROM embedding e WHERE e.root = %s
+AND NOT EXISTS (SELECT FROM passage p WHERE p.root = e.root AND p.hash = e.hash)
 """
 _TABLES_OF_SEARCH = ("note", "chunk", "passage", "posting", "embedding", "fact", "tag")
 
@@ -195,7 +200,8 @@ class PostgresIndex:
             space = reader.active_space()
             needs_index = space is not None and reader.counts().passages > EXACT_PASSAGES
         if space is not None and needs_index:
-            self._index_vectors(space.dimension)
+            with suppress(IndexBusy):  # another memory is written to: the next sync tries again
+                self._index_vectors(space.dimension)
         if bulk:
             with self._connections.alone() as connection:
                 for table in _TABLES_OF_SEARCH:
@@ -259,6 +265,7 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             old = self._own_root(connection)
             new = other._own_root(connection)
+            connection.execute(_FORGET_VECTORS_WITHOUT_TEXT.encode(), (new,))
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (f"{self.name}{_REPLACED}", old))
             connection.execute(b"UPDATE memory SET name = %s WHERE root = %s", (self.name, new))
             connection.execute(b"UPDATE grantee SET root = %s WHERE root = %s", (new, old))
