@@ -12,6 +12,7 @@ import pytest
 
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
+from memsync.ports import Index
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
@@ -105,13 +106,22 @@ def test_note_that_becomes_private_leaves_no_trace_and_comes_back(
     check_sound(memory)
 
 
-def test_rebuild_keeps_no_vector_of_a_note_that_became_private(memory: Memory, database: str, write: Write) -> None:
-    """Also if the rebuild is the first to see the change: it copies the vectors before it reads the files."""
+def test_rebuild_keeps_no_vector_of_a_note_that_became_private(
+    memory: Memory, database: str, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the note changes after the rebuild has copied the vectors."""
     write("b.md", "The heron nests.\n")
     write("a.md", f"The {SECRET} sleeps.\n")
     memory.sync()
     assert len(dump_of_vectors(database)) == 2
-    write("a.md", f"---\nlocal-only: true\n---\nThe {SECRET} sleeps.\n")
+    begin = memory.index.beside
+
+    def begin_and_write(*, keep_vectors: bool) -> Index:
+        other = begin(keep_vectors=keep_vectors)
+        write("a.md", f"---\nlocal-only: true\n---\nThe {SECRET} sleeps.\n")
+        return other
+
+    monkeypatch.setattr(memory.index, "beside", begin_and_write)
     memory.rebuild()
     assert len(dump_of_vectors(database)) == 1
     assert traces(database, SECRET) == []
