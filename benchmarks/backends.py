@@ -98,12 +98,13 @@ def wide(data: Path, state: Path) -> list[Row]:
         count = _copy_passages(data / "rfcs", root, Path(folder))
         key = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
         settings = {"index_backend": "postgres", "index_dsn": dsn, "embedder_model": MODEL}
-        with patch.dict(os.environ, key), running(root, Path(folder), **settings) as daemon:
-            daemon.settle()
-            with daemon.connect() as memory:
+        with patch.dict(os.environ, key):
+            with opened(root, Path(folder), **settings) as memory:
+                memory.sync()
+            with running(root, Path(folder), **settings) as daemon, daemon.connect() as remote:
                 for text in questions:
-                    memory.search(text)
-                times = [seconds(memory.search, text) for text in questions * ROUNDS]
+                    remote.search(text)
+                times = [seconds(remote.search, text) for text in questions * ROUNDS]
         builds = _build_times(dsn)
     name, p95, build = f"{count:,} passages × {DIMENSION:,}", percentile(times, 0.95), median(builds)
     measure = f"hybrid search through the daemon, PostgreSQL, {name}: p95"
