@@ -74,15 +74,17 @@ COUNTS_OF_WORDS = """
 SELECT word, sum(rows)::bigint FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
 
-# (word, postings) of each block that has one of :words, by word and block.
+# (word, postings) of each of :words that any row has; the lists of all blocks in one, in their order. A word of a large
+# memory is in thousands of blocks, and as many rows would take longer to read here than to find there.
 POSTINGS = """
-SELECT word, postings FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) ORDER BY word, block
+SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
 POSTINGS_OF_BLOCKS = """
-SELECT word, postings FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) AND block = ANY (%(blocks)s)
-ORDER BY word, block
+SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) AND block = ANY (%(blocks)s) GROUP BY word
 """
-# The same with the places.
+# (word, postings, places) of each block that has one of :words, by word and block.
 PLACES = """
 SELECT word, postings, places FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) ORDER BY word, block
 """
@@ -117,7 +119,9 @@ WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NOT NULL AND e.
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = e.root AND c.passage = e.passage AND {_CONDITIONS})
 ORDER BY (e.value::halfvec({{dimension}})) <#> %(vector)s::halfvec({{dimension}}) LIMIT %(limit)s
 """
-# How many passages pass the filters, counted up to :enough.
+# How many passages there are, counted up to :enough.
+PASSAGES = "SELECT count(*) FROM (SELECT FROM passage WHERE root = %(root)s LIMIT %(enough)s) counted"
+# How many chunks with a passage pass the filters, counted up to :enough.
 PASSING_PASSAGES = f"""
 SELECT count(*) FROM (
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.passage IS NOT NULL AND {_CONDITIONS}

@@ -131,8 +131,9 @@ class PostgresReader:
             return []
         narrows = self._narrows(query)
         within = self._within(query) if narrows else None
-        rows, scores = self._words.score(phrases, within, limit)
-        if narrows and within is None:
+        is_tested_later = narrows and within is None
+        rows, scores = self._words.score(phrases, within, limit, is_tested_later=is_tested_later)
+        if is_tested_later:
             rows, scores = self._first_passing(query, rows, scores, limit)
         # The sum of the words' idf, without phrases, although phrases add to a score.
         ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if rows else 1.0
@@ -207,14 +208,12 @@ class PostgresReader:
 
     def _is_indexed(self, dimension: int, filters: Mapping[str, Any]) -> bool:
         """Tell whether the HNSW index is to be used: there are many passages, and it exists."""
-        if filters:
-            enough = EXACT_PASSAGES + 1
-            if int(self.value(queries.PASSING_PASSAGES, {**filters, "enough": enough})) < enough:
-                return False
-        elif int(self.value("SELECT count(*) FROM passage WHERE root = %(root)s")) <= EXACT_PASSAGES:
-            return False
         name = queries.HNSW_INDEX.format(dimension=dimension)
-        return bool(self.value(queries.HAS_HNSW, {"name": name}))
+        if not self.value(queries.HAS_HNSW, {"name": name}):
+            return False
+        statement = queries.PASSING_PASSAGES if filters else queries.PASSAGES
+        enough = EXACT_PASSAGES + 1
+        return int(self.value(statement, {**filters, "enough": enough})) == enough
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks that pass the filters, latest first; their scores only give the order."""
@@ -397,7 +396,7 @@ class PostgresReader:
 
     @cached_property
     def _words(self) -> WordIndex:
-        return WordIndex(self.rows, self._totals)
+        return WordIndex(self.rows, self._totals, self._frequencies)
 
     def _any(self, phrases: Sequence[Phrase]) -> NDArray[np.int64]:
         """Return the rows that have at least one of the phrases, ascending."""
