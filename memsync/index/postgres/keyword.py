@@ -145,7 +145,7 @@ class WordIndex:
         import numpy as np
 
         every = [found.rows for _, found in matches]
-        rows = _merged(every) if every else np.empty(0, np.int64)
+        rows = merged(every) if every else np.empty(0, np.int64)
         scores = np.zeros(len(rows))
         mean = self._totals.words / self._totals.rows if self._totals.rows else 1.0
         for idf, found in matches:
@@ -156,8 +156,6 @@ class WordIndex:
 
     def _lists(self, keys: Sequence[str], within: Whole | None, blocks: Whole | None = None) -> dict[str, Matches]:
         """Return the rows that have each word; only in some blocks, or in those of the chunks `within`."""
-        import numpy as np
-
         if within is not None and blocks is None:
             blocks = within >> BLOCK_BITS
         if not keys:
@@ -165,7 +163,7 @@ class WordIndex:
         if blocks is None:
             rows = self._rows(queries.POSTINGS, {"words": list(keys)})
         else:
-            numbers = np.unique(blocks).tolist()
+            numbers = merged([blocks]).tolist()
             rows = self._rows(queries.POSTINGS_OF_BLOCKS, {"words": list(keys), "blocks": numbers})
         return {key: _matches(read_postings([postings])) for key, postings in rows}
 
@@ -182,7 +180,8 @@ class WordIndex:
                 return _nothing()
             places = np.concatenate([places for places, _ in known])
             places = places[(places & ((1 << _OFFSET_BITS) - 1)) >= shift] - shift
-            starts = np.unique(places) if starts is None else np.intersect1d(starts, places)
+            places = merged([places])
+            starts = places if starts is None else np.intersect1d(starts, places, assume_unique=True)
             if shift == 0:
                 first = np.concatenate([rows for _, rows in known])
         assert starts is not None
@@ -230,7 +229,7 @@ def _matches(postings: Any) -> Matches:
     return Matches(chunk << 8 | (packed & 255), packed >> 8, length)
 
 
-def _merged(lists: Sequence[Whole]) -> Whole:
+def merged(lists: Sequence[Whole]) -> Whole:
     """Return the numbers of several ascending lists, ascending and each once.
 
     np.unique would hash them, which takes 20 times as long.
