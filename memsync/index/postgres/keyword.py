@@ -205,15 +205,10 @@ class WordIndex:
         """Return for each word its places, as (row, column, offset) in one number, and (row, length) of its rows."""
         import numpy as np
 
-        lists: dict[str, tuple[list[bytes], list[bytes]]] = {}
-        for key, postings, places in self._rows(queries.PLACES, {"words": list(keys)}):
-            known = lists.setdefault(key, ([], []))
-            known[0].append(postings)
-            known[1].append(places)
         result = {}
-        for key, (postings, places) in lists.items():
-            found = _matches(read_postings(postings))
-            posting, column, offset = read_places(places)
+        for key, postings, places in self._rows(queries.PLACES, {"words": list(keys)}):
+            found = _matches(read_postings([postings]))
+            posting, column, offset = read_places([places])
             position = column.astype(np.int64) << _OFFSET_BITS | offset
             result[key] = (
                 found.rows[posting] << (_OFFSET_BITS + 2) | position,
@@ -245,20 +240,27 @@ def merged(lists: Sequence[Whole]) -> Whole:
 
 def _kept(found: Matches, within: Whole | None) -> Matches:
     """Return the matches in the chunks `within`."""
-    import numpy as np
-
     if within is None:
         return found
-    is_kept = np.isin(found.rows >> 8, within)
+    is_kept = _are_in(found.rows >> 8, within)
     return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
 
 
 def _among(found: Matches, rows: Whole) -> Matches:
     """Return the matches among these rows."""
+    is_kept = _are_in(found.rows, rows)
+    return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
+
+
+def _are_in(numbers: Whole, ascending: Whole) -> NDArray[np.bool_]:
+    """Tell for each number whether it is in an ascending list."""
     import numpy as np
 
-    is_kept = np.isin(found.rows, rows)
-    return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
+    if not len(ascending):
+        return np.zeros(len(numbers), dtype=bool)
+    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    is_in: NDArray[np.bool_] = ascending[places] == numbers
+    return is_in
 
 
 def _nothing() -> Matches:

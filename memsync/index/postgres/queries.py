@@ -67,8 +67,11 @@ PASSING_NOTES = f"SELECT n.id FROM note n WHERE n.root = %(root)s AND {_NOTE_CON
 # The ids of the chunks among :ids that pass the filters.
 PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.id = ANY (%(ids)s) AND {_CONDITIONS}"
 
-# The ids of up to :enough chunks that pass the filters.
-ALL_PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS} LIMIT %(enough)s"
+# The ids of up to :enough chunks that pass the filters, as one array.
+ALL_PASSING = f"""
+SELECT coalesce(array_agg(id), '{{}}') FROM (
+    SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS} LIMIT %(enough)s) passing
+"""
 
 TAGS = "SELECT DISTINCT name FROM tag WHERE root = %(root)s"
 
@@ -93,9 +96,10 @@ POSTINGS_OF_BLOCKS = """
 SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
 WHERE root = %(root)s AND word = ANY (%(words)s) AND block = ANY (%(blocks)s) GROUP BY word
 """
-# (word, postings, places) of each block that has one of :words, by word and block.
+# The same with the places.
 PLACES = """
-SELECT word, postings, places FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) ORDER BY word, block
+SELECT word, string_agg(postings, ''::bytea ORDER BY block), string_agg(places, ''::bytea ORDER BY block) FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
 # The keys of the words that begin with :prefix, of which :after is the first text that does not.
 WORDS_WITH_PREFIX = """

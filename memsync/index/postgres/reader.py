@@ -429,10 +429,8 @@ class PostgresReader:
         """Return the ids of the chunks that pass the filters, ascending; None if they are too many to list."""
         import numpy as np
 
-        rows = list(self.rows(queries.ALL_PASSING, {**self._parameters(query), "enough": MAX_PASSING + 1}))
-        if len(rows) > MAX_PASSING:
-            return None
-        return np.sort(np.array([chunk_id for (chunk_id,) in rows], dtype=np.int64))
+        chunks = self.value(queries.ALL_PASSING, {**self._parameters(query), "enough": MAX_PASSING + 1})
+        return None if len(chunks) > MAX_PASSING else np.sort(np.array(chunks, dtype=np.int64))
 
     def _first_passing(
         self, query: Query, rows: Sequence[int], scores: Sequence[float], limit: int
