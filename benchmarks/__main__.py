@@ -4,6 +4,7 @@
     python -m benchmarks --data FOLDER locomo search      some of it
     python -m benchmarks start unchanged                  what needs no data folder
     python -m benchmarks --data FOLDER --rerank           the measurements of quality, each search with --rerank
+    python -m benchmarks --data FOLDER million --chunks N a search of N chunks in PostgreSQL (not part of everything)
 
 What counts are ratios: both times are measured in turn in one run, and the ratio is a median of at least five. Exits
 with 1 when a figure misses its target.
@@ -19,7 +20,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import everyday, indexing, knowledge, languages, live, quality, search, served, start, writing
+from benchmarks import (
+    backends,
+    everyday,
+    indexing,
+    knowledge,
+    languages,
+    live,
+    million,
+    quality,
+    roots,
+    search,
+    served,
+    start,
+    writing,
+)
 from benchmarks.figures import Row
 
 WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
@@ -38,10 +53,16 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "while": served.while_indexing,
     "footprint": served.memory_and_idle,
     "knowledge": knowledge.from_the_first_minute,
+    "sync": backends.syncs,
+    "backends": backends.clients,
+    "wide": backends.wide,
+    "roots": roots.five,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
 }
+BY_NAME = {"million": million.searches}
+"""Measurements that take so long that only their name starts them; they also take a number of chunks."""
 WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "unchanged": indexing.unchanged,
     "start": start.imports,
@@ -61,11 +82,14 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder with rfcs/, rfcs.questions.jsonl and locomo/")
     parser.add_argument("--state", type=Path, help="keep indexes here between runs (default: a temporary folder)")
     parser.add_argument("--rerank", action="store_true", help=f"rerank the hits of {', '.join(RERANKED)}")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join([*WITH_DATA, *WITHOUT_DATA])}")
+    parser.add_argument("--chunks", type=int, default=million.CHUNKS, help="size of million (default: %(default)s)")
+    every = [*WITH_DATA, *WITHOUT_DATA, *BY_NAME]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(every)}")
     arguments = parser.parse_args()
-    with_data = RERANKED if arguments.rerank else WITH_DATA
-    measurements = [*with_data] if arguments.rerank else [*with_data, *WITHOUT_DATA]
-    names = arguments.names or measurements
+    by_name = {name: partial(measure, chunks=arguments.chunks) for name, measure in BY_NAME.items()}
+    with_data = RERANKED if arguments.rerank else WITH_DATA | by_name
+    measurements = [*with_data] if arguments.rerank else every
+    names = arguments.names or [name for name in measurements if name not in BY_NAME]
     unknown = set(names).difference(measurements)
     if unknown:
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")

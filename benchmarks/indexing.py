@@ -40,7 +40,7 @@ def throughput(data: Path, state: Path) -> list[Row]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
             with opened(root, Path(folder)) as memory:
-                texts = _passages(memory)
+                texts = list(dict.fromkeys(text for _, in_note in passages(memory) for text in in_note))
                 indexing = seconds(memory.sync)
             limit = seconds(_run_bare_model, texts)
         ours.append(len(texts) / indexing)
@@ -73,10 +73,11 @@ def size_and_memory(data: Path, state: Path) -> list[Row]:
     ]
 
 
-def _passages(memory: Memory) -> list[str]:
-    """Return the distinct passages of a memory."""
-    notes = (memory.reader.read(path, memory.files.read(path)[0]) for path in sorted(memory.files.scan().files))
-    return list(dict.fromkeys(chunk.text for _, chunks in notes for chunk in chunks))
+def passages(memory: Memory) -> Iterator[tuple[str, list[str]]]:
+    """Yield each note of a memory with its passages, by path."""
+    for path in sorted(memory.files.scan().files):
+        _, chunks = memory.reader.read(path, memory.files.read(path)[0])
+        yield path, [chunk.text for chunk in chunks]
 
 
 def _run_bare_model(texts: Sequence[str]) -> None:

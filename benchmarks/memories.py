@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memsync.memory import Memory, RemoteMemory
 from memsync.ports import Embedder
-from memsync.settings.load import Settings, load_settings
+from memsync.settings.load import Settings, load_settings, settings_of_root
 from memsync.wiring import connect_daemon, connect_here, make_index, make_token_counter
 
 FOLDERS = 100
@@ -30,9 +30,9 @@ def _variables(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _settings(root: Path, state: Path, settings: dict[str, str]) -> tuple[Settings, dict[str, str]]:
-    """Return settings that keep the index in `state` and do not use the user's own vectors, and their variables."""
-    own = {"index_dir": str(index_dir(root, state)), "index_vector_cache_mb": "0"}
-    environ = _variables(settings | own)
+    """Return settings that keep the index in `state`, and their variables. No vector cache unless it is set."""
+    own = {"index_dir": str(index_dir(root, state))}
+    environ = _variables({"index_vector_cache_mb": "0"} | settings | own)
     return load_settings(root=root, environ=environ, cwd=state), environ
 
 
@@ -41,10 +41,10 @@ def opened(root: Path, state: Path, **settings: str) -> Memory:
     return connect_here(_settings(root, state, settings)[0])
 
 
-def connected(root: Path, state: Path, embedder: Embedder) -> Memory:
+def connected(root: Path, state: Path, embedder: Embedder, **settings: str) -> Memory:
     """Open `root` with an embedder of the benchmark's own."""
-    settings, _ = _settings(root, state, {})
-    return Memory(settings, make_index(settings), make_token_counter(), lambda: embedder, lambda space: embedder)
+    loaded, _ = _settings(root, state, settings)
+    return Memory(loaded, make_index(loaded), make_token_counter(), lambda: embedder, lambda space: embedder)
 
 
 def write_notes(root: Path, count: int) -> None:
@@ -63,8 +63,13 @@ def note_path(root: Path, number: int) -> Path:
 class RunningDaemon:
     """One daemon, for requests from this process and from a command line."""
 
-    def __init__(self, root: Path, state: Path, settings: dict[str, str]) -> None:
-        self._settings, own = _settings(root, state, settings)
+    def __init__(self, root: Path, state: Path, settings: dict[str, str] | None) -> None:
+        """Take settings of the benchmark's own, or None for those that the user's commands would find."""
+        own: dict[str, str] = {}
+        if settings is None:
+            self._settings = settings_of_root(root)[0]
+        else:
+            self._settings, own = _settings(root, state, settings)
         self.environ = {**os.environ, **own}
         self.command = [*MEMSYNC, "--root", str(root)]
 
@@ -92,12 +97,41 @@ class RunningDaemon:
 
 
 @contextmanager
+def own_user_folders(state: Path) -> Iterator[None]:
+    """Keep all files of a user in `state`, also those of daemons: the vector cache, sockets and indexes."""
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(state / "user")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["XDG_STATE_HOME"]
+        else:
+            os.environ["XDG_STATE_HOME"] = before
+
+
+@contextmanager
 def running(root: Path, state: Path, **settings: str) -> Iterator[RunningDaemon]:
     """Start a daemon on `root`, and stop it at the end."""
     daemon = RunningDaemon(root, state, settings)
+    with _started(daemon):
+        yield daemon
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[RunningDaemon]:
+    """Start a daemon on `root` as its user does, with the index and the vector cache in the user's folders."""
+    daemon = RunningDaemon(root, root, None)
+    with _started(daemon):
+        daemon.settle()
+        yield daemon
+
+
+@contextmanager
+def _started(daemon: RunningDaemon) -> Iterator[None]:
     started = daemon.run("start", "--wait", "60")
     assert started.returncode == 0, started.stderr.decode()
     try:
-        yield daemon
+        yield
     finally:
         daemon.run("stop")

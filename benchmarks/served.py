@@ -57,8 +57,8 @@ def clients(data: Path, state: Path) -> list[Row]:
             for text in questions * ROUNDS:
                 served.append(seconds(remote.search, text))
                 here.append(seconds(memory.search, text))
-        single = _throughput(daemon, questions, 1)
-        many = _throughput(daemon, questions, CLIENTS)
+        single = throughput(daemon, questions, 1)
+        many = throughput(daemon, questions, CLIENTS)
     p50, p95 = median(served), percentile(served, 0.95)
     measure = "served search on rfcs/, strict, over the same in this process: p50"
     at_once = f"{CLIENTS} clients at once, searches a second over one client's"
@@ -92,7 +92,7 @@ def while_indexing(data: Path, state: Path) -> list[Row]:
     return [ratio_row(measure, p95 / rest, 5, ms_over(p95, rest))]
 
 
-def _throughput(daemon: RunningDaemon, questions: Sequence[str], count: int) -> float:
+def throughput(daemon: RunningDaemon, questions: Sequence[str], count: int) -> float:
     """Return how many searches a second `count` clients get answered, each with questions of its own."""
     barrier = threading.Barrier(count + 1)
     searches = SEARCHES_A_CLIENT if count > 1 else SEARCHES_A_CLIENT * 4

@@ -35,6 +35,8 @@ Rows = Callable[[str, dict[str, Any]], Iterable[tuple[Any, ...]]]
 _K1, _B = 1.2, 0.75
 _CJK = 3
 _OFFSET_BITS = 22
+_KEY_MARK = "\x02"
+"""Begins a key among the counts of words as queries have them: the key of one word may be another word."""
 EXACT_POSTINGS = 400_000
 """Up to so many postings, every row with any of the words is scored exactly. Of more, those of the rarest words choose
 the candidates."""
@@ -65,14 +67,18 @@ def row_of(chunk: int, item: int = 0) -> int:
 class WordIndex:
     """The word index of one memory, in one transaction."""
 
-    def __init__(self, rows: Rows, totals: Totals) -> None:
+    def __init__(self, rows: Rows, totals: Totals, known_counts: dict[str, int]) -> None:
+        """Take the counts that earlier searches of this generation made; new ones are added to them."""
         self._rows = rows
         self._totals = totals
+        self._counts = known_counts
 
-    def counts(self, words: Sequence[str]) -> dict[str, int]:
+    def counts(self, keys: Sequence[str]) -> dict[str, int]:
         """Return how many rows have each single word, by its key; words that no row has are missing."""
-        rows = self._rows(queries.COUNTS_OF_WORDS, {"words": list(words)})
-        return {word: int(count) for word, count in rows}
+        if new := [key for key in keys if f"{_KEY_MARK}{key}" not in self._counts]:
+            found: dict[str, Any] = dict(self._rows(queries.COUNTS_OF_WORDS, {"words": new}))
+            self._counts.update((f"{_KEY_MARK}{key}", int(found.get(key, 0))) for key in new)
+        return {key: count for key in keys if (count := self._counts[f"{_KEY_MARK}{key}"])}
 
     def matches(self, phrase: Phrase) -> Matches:
         """Return the rows that have a phrase."""
@@ -84,11 +90,12 @@ class WordIndex:
         return self._in_sequence(keys, phrase)
 
     def score(
-        self, phrases: Sequence[Phrase], within: Whole | None, limit: int
+        self, phrases: Sequence[Phrase], within: Whole | None, limit: int, *, is_tested_later: bool = False
     ) -> tuple[Sequence[int], Sequence[float]]:
         """Return (rows, bm25) of the best rows that have at least one of the phrases, best first; higher is better.
 
-        `limit` is the number of rows that are needed at least; all are returned where that costs nothing more.
+        There are at least `limit` rows, if so many have the phrases. With `is_tested_later` all are returned that are
+        known, because nobody can tell yet how many of them pass a filter.
         """
         import numpy as np
 
@@ -114,6 +121,9 @@ class WordIndex:
             found |= {phrase: more.get(keys[phrase][0], _nothing()) for phrase in rest}
             narrowed = [(idfs[phrase], _among(found[phrase], best)) for phrase in phrases]
             rows, scores = self._sum(narrowed)
+        if limit < len(rows) and not is_tested_later:
+            is_best = scores >= np.partition(scores, -limit)[-limit]  # more rows than the limit, if scores are equal
+            rows, scores = rows[is_best], scores[is_best]
         order = np.lexsort((rows, -scores))
         return rows[order].tolist(), scores[order].tolist()
 
@@ -135,7 +145,7 @@ class WordIndex:
         import numpy as np
 
         every = [found.rows for _, found in matches]
-        rows = np.unique(np.concatenate(every)) if every else np.empty(0, np.int64)
+        rows = merged(every) if every else np.empty(0, np.int64)
         scores = np.zeros(len(rows))
         mean = self._totals.words / self._totals.rows if self._totals.rows else 1.0
         for idf, found in matches:
@@ -146,21 +156,16 @@ class WordIndex:
 
     def _lists(self, keys: Sequence[str], within: Whole | None, blocks: Whole | None = None) -> dict[str, Matches]:
         """Return the rows that have each word; only in some blocks, or in those of the chunks `within`."""
-        import numpy as np
-
         if within is not None and blocks is None:
             blocks = within >> BLOCK_BITS
-        lists: dict[str, list[bytes]] = {}
         if not keys:
             return {}
         if blocks is None:
             rows = self._rows(queries.POSTINGS, {"words": list(keys)})
         else:
-            numbers = np.unique(blocks).tolist()
+            numbers = merged([blocks]).tolist()
             rows = self._rows(queries.POSTINGS_OF_BLOCKS, {"words": list(keys), "blocks": numbers})
-        for key, postings in rows:
-            lists.setdefault(key, []).append(postings)
-        return {key: _matches(read_postings(parts)) for key, parts in lists.items()}
+        return {key: _matches(read_postings([postings])) for key, postings in rows}
 
     def _in_sequence(self, keys: Sequence[str], phrase: Phrase) -> Matches:
         """Return the rows that have the words one after the other in one column."""
@@ -175,7 +180,8 @@ class WordIndex:
                 return _nothing()
             places = np.concatenate([places for places, _ in known])
             places = places[(places & ((1 << _OFFSET_BITS) - 1)) >= shift] - shift
-            starts = np.unique(places) if starts is None else np.intersect1d(starts, places)
+            places = merged([places])
+            starts = places if starts is None else np.intersect1d(starts, places, assume_unique=True)
             if shift == 0:
                 first = np.concatenate([rows for _, rows in known])
         assert starts is not None
@@ -199,15 +205,10 @@ class WordIndex:
         """Return for each word its places, as (row, column, offset) in one number, and (row, length) of its rows."""
         import numpy as np
 
-        lists: dict[str, tuple[list[bytes], list[bytes]]] = {}
-        for key, postings, places in self._rows(queries.PLACES, {"words": list(keys)}):
-            known = lists.setdefault(key, ([], []))
-            known[0].append(postings)
-            known[1].append(places)
         result = {}
-        for key, (postings, places) in lists.items():
-            found = _matches(read_postings(postings))
-            posting, column, offset = read_places(places)
+        for key, postings, places in self._rows(queries.PLACES, {"words": list(keys)}):
+            found = _matches(read_postings([postings]))
+            posting, column, offset = read_places([places])
             position = column.astype(np.int64) << _OFFSET_BITS | offset
             result[key] = (
                 found.rows[posting] << (_OFFSET_BITS + 2) | position,
@@ -223,22 +224,43 @@ def _matches(postings: Any) -> Matches:
     return Matches(chunk << 8 | (packed & 255), packed >> 8, length)
 
 
-def _kept(found: Matches, within: Whole | None) -> Matches:
-    """Return the matches in the chunks `within`."""
+def merged(lists: Sequence[Whole]) -> Whole:
+    """Return the numbers of several ascending lists, ascending and each once.
+
+    np.unique would hash them, which takes 20 times as long.
+    """
     import numpy as np
 
+    rows = np.concatenate(lists)
+    rows.sort(kind="stable")
+    is_first = np.ones(len(rows), dtype=bool)
+    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+    return rows[is_first]
+
+
+def _kept(found: Matches, within: Whole | None) -> Matches:
+    """Return the matches in the chunks `within`."""
     if within is None:
         return found
-    is_kept = np.isin(found.rows >> 8, within)
+    is_kept = _are_in(found.rows >> 8, within)
     return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
 
 
 def _among(found: Matches, rows: Whole) -> Matches:
     """Return the matches among these rows."""
+    is_kept = _are_in(found.rows, rows)
+    return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
+
+
+def _are_in(numbers: Whole, ascending: Whole) -> NDArray[np.bool_]:
+    """Tell for each number whether it is in an ascending list."""
     import numpy as np
 
-    is_kept = np.isin(found.rows, rows)
-    return Matches(found.rows[is_kept], found.weights[is_kept], found.lengths[is_kept])
+    if not len(ascending):
+        return np.zeros(len(numbers), dtype=bool)
+    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    is_in: NDArray[np.bool_] = ascending[places] == numbers
+    return is_in
 
 
 def _nothing() -> Matches:

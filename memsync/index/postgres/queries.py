@@ -31,10 +31,8 @@ _WHERE = f"""
                        AND position(' ' || w.value || ' ' IN ' ' || f.value || ' ') > 0))))
 """
 
-# Which chunks pass the filters. :tags are the names in table tag that the filter names; :required and :excluded are ids
-# of chunks with the phrases and with excluded words. Windows have no words of their own; a group passes an exclusion,
-# because its entries are tested one by one.
-_CONDITIONS = f"""
+# Which notes pass the filters that are about notes.
+_NOTE_CONDITIONS = """
         (%(archived)s OR NOT n.archived)
     AND (%(kinds)s::text[] IS NULL OR n.kind = ANY (%(kinds)s))
     AND (%(tiers)s::text[] IS NULL OR n.tier = ANY (%(tiers)s))
@@ -42,6 +40,14 @@ _CONDITIONS = f"""
     AND (%(folders)s::text[] IS NULL OR EXISTS (
             SELECT FROM unnest(%(folders)s::text[]) folder WHERE starts_with(n.path, folder)))
     AND (%(path_patterns)s::text[] IS NULL OR n.path ~ ANY (%(path_patterns)s))
+"""
+# Which chunks pass the filters. :notes are the ids of the notes that pass, if they were listed: then the other
+# conditions about notes are not set, and the server knows how few chunks pass. :tags are the names in table tag that
+# the filter names; :required and :excluded are ids of chunks with the phrases and with excluded words. Windows have no
+# words of their own; a group passes an exclusion, because its entries are tested one by one.
+_CONDITIONS = f"""
+        (%(notes)s::bigint[] IS NULL OR c.note = ANY (%(notes)s))
+    AND {_NOTE_CONDITIONS}
     AND (%(roles)s::text[] IS NULL OR EXISTS (
             SELECT FROM unnest(%(roles)s::text[]) role WHERE c.role = role OR starts_with(c.role, role || ':')))
     AND (%(tags)s::text[] IS NULL OR EXISTS (
@@ -55,11 +61,17 @@ _CONDITIONS = f"""
 """
 _CHUNKS_OF_NOTES = "chunk c JOIN note n ON n.root = c.root AND n.id = c.note"
 
+# The ids of up to :enough notes that pass the filters that are about notes.
+PASSING_NOTES = f"SELECT n.id FROM note n WHERE n.root = %(root)s AND {_NOTE_CONDITIONS} LIMIT %(enough)s"
+
 # The ids of the chunks among :ids that pass the filters.
 PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.id = ANY (%(ids)s) AND {_CONDITIONS}"
 
-# The ids of up to :enough chunks that pass the filters.
-ALL_PASSING = f"SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS} LIMIT %(enough)s"
+# The ids of up to :enough chunks that pass the filters, as one array.
+ALL_PASSING = f"""
+SELECT coalesce(array_agg(id), '{{}}') FROM (
+    SELECT c.id FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS} LIMIT %(enough)s) passing
+"""
 
 TAGS = "SELECT DISTINCT name FROM tag WHERE root = %(root)s"
 
@@ -74,17 +86,20 @@ COUNTS_OF_WORDS = """
 SELECT word, sum(rows)::bigint FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
 
-# (word, postings) of each block that has one of :words, by word and block.
+# (word, postings) of each of :words that any row has; the lists of all blocks in one, in their order. A word of a large
+# memory is in thousands of blocks, and as many rows would take longer to read here than to find there.
 POSTINGS = """
-SELECT word, postings FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) ORDER BY word, block
+SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
 POSTINGS_OF_BLOCKS = """
-SELECT word, postings FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) AND block = ANY (%(blocks)s)
-ORDER BY word, block
+SELECT word, string_agg(postings, ''::bytea ORDER BY block) FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) AND block = ANY (%(blocks)s) GROUP BY word
 """
 # The same with the places.
 PLACES = """
-SELECT word, postings, places FROM posting WHERE root = %(root)s AND word = ANY (%(words)s) ORDER BY word, block
+SELECT word, string_agg(postings, ''::bytea ORDER BY block), string_agg(places, ''::bytea ORDER BY block) FROM posting
+WHERE root = %(root)s AND word = ANY (%(words)s) GROUP BY word
 """
 # The keys of the words that begin with :prefix, of which :after is the first text that does not.
 WORDS_WITH_PREFIX = """
@@ -117,7 +132,9 @@ WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NOT NULL AND e.
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = e.root AND c.passage = e.passage AND {_CONDITIONS})
 ORDER BY (e.value::halfvec({{dimension}})) <#> %(vector)s::halfvec({{dimension}}) LIMIT %(limit)s
 """
-# How many passages pass the filters, counted up to :enough.
+# How many passages there are, counted up to :enough.
+PASSAGES = "SELECT count(*) FROM (SELECT FROM passage WHERE root = %(root)s LIMIT %(enough)s) counted"
+# How many chunks with a passage pass the filters, counted up to :enough.
 PASSING_PASSAGES = f"""
 SELECT count(*) FROM (
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.passage IS NOT NULL AND {_CONDITIONS}

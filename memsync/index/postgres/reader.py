@@ -14,7 +14,7 @@ from memsync.errors import UsageError
 from memsync.index.fields import Phrase, is_single_word, phrases_of
 from memsync.index.postgres import dump, queries
 from memsync.index.postgres.halfvec import from_halfvec, halfvec_text
-from memsync.index.postgres.keyword import Totals, WordIndex, row_of
+from memsync.index.postgres.keyword import Totals, WordIndex, merged, row_of
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
 from memsync.index.postgres.text import glob_pattern, plain, plain_row, safe
@@ -48,6 +48,10 @@ EXACT_PASSAGES = 20_000
 so few; beyond that it uses the HNSW index."""
 MAX_PASSING = 50_000
 """List the chunks that pass a filter if there are no more; otherwise test only the best candidates."""
+MAX_NOTES = 10_000
+"""List the notes that pass the filters about notes if there are no more."""
+_ANY_NOTE = {"archived": True} | dict.fromkeys(("kinds", "tiers", "sessions", "folders", "path_patterns"))
+"""Parameters of the filters about notes by which every note passes."""
 NOT_SHARED = "is local-only: the shared index does not have it, and searches do not find it"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
@@ -131,8 +135,9 @@ class PostgresReader:
             return []
         narrows = self._narrows(query)
         within = self._within(query) if narrows else None
-        rows, scores = self._words.score(phrases, within, limit)
-        if narrows and within is None:
+        is_tested_later = narrows and within is None
+        rows, scores = self._words.score(phrases, within, limit, is_tested_later=is_tested_later)
+        if is_tested_later:
             rows, scores = self._first_passing(query, rows, scores, limit)
         # The sum of the words' idf, without phrases, although phrases add to a score.
         ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if rows else 1.0
@@ -180,41 +185,39 @@ class PostgresReader:
         if space is None:
             return []
         number, dimension = space
-        narrows = self._narrows(query)
+        filters = self._parameters(query) if self._narrows(query) else {}
         near = self._nearest(
-            query if narrows else None,
+            filters,
             {"space": number, "vector": halfvec_text(to_float16(vector, dimension)), "limit": limit + limit // 4},
             dimension,
         )
         scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
-        filters = self._parameters(query) if narrows else {}
-        statement = queries.CHUNKS_OF_PASSAGES_FILTERED if narrows else queries.CHUNKS_OF_PASSAGES
+        statement = queries.CHUNKS_OF_PASSAGES_FILTERED if filters else queries.CHUNKS_OF_PASSAGES
         chunks = self.rows(statement, {"passages": list(scores), **filters})
         return _ranked((chunk_id, 0, scores[passage]) for chunk_id, passage in chunks)[:limit]
 
-    def _nearest(self, query: Query | None, parameters: dict[str, Any], dimension: int) -> list[tuple[int, bytes]]:
-        """Return (passage, float16 vector) of the nearest passages; with `query`, only those that pass its filters."""
-        filters = self._parameters(query) if query is not None else {}
+    def _nearest(
+        self, filters: Mapping[str, Any], parameters: Mapping[str, Any], dimension: int
+    ) -> list[tuple[int, bytes]]:
+        """Return (passage, float16 vector) of the nearest passages; with `filters`, only those that pass them."""
         if self._is_indexed(dimension, filters):
             self._db.execute(f"SET LOCAL hnsw.ef_search = {self._outside.ef_search:d}")
             self._db.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
-            statement = queries.NEAREST_INDEXED_FILTERED if query is not None else queries.NEAREST_INDEXED
+            statement = queries.NEAREST_INDEXED_FILTERED if filters else queries.NEAREST_INDEXED
             statement = statement.format(dimension=dimension)
         else:
-            statement = queries.NEAREST_FILTERED if query is not None else queries.NEAREST
-        rows = self.rows(statement, parameters | filters)
+            statement = queries.NEAREST_FILTERED if filters else queries.NEAREST
+        rows = self.rows(statement, {**parameters, **filters})
         return [(passage, from_halfvec(value)) for passage, value in rows]
 
     def _is_indexed(self, dimension: int, filters: Mapping[str, Any]) -> bool:
         """Tell whether the HNSW index is to be used: there are many passages, and it exists."""
-        if filters:
-            enough = EXACT_PASSAGES + 1
-            if int(self.value(queries.PASSING_PASSAGES, {**filters, "enough": enough})) < enough:
-                return False
-        elif int(self.value("SELECT count(*) FROM passage WHERE root = %(root)s")) <= EXACT_PASSAGES:
-            return False
         name = queries.HNSW_INDEX.format(dimension=dimension)
-        return bool(self.value(queries.HAS_HNSW, {"name": name}))
+        if not self.value(queries.HAS_HNSW, {"name": name}):
+            return False
+        statement = queries.PASSING_PASSAGES if filters else queries.PASSAGES
+        enough = EXACT_PASSAGES + 1
+        return int(self.value(statement, {**filters, "enough": enough})) == enough
 
     def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
         """Return the chunks that pass the filters, latest first; their scores only give the order."""
@@ -397,14 +400,14 @@ class PostgresReader:
 
     @cached_property
     def _words(self) -> WordIndex:
-        return WordIndex(self.rows, self._totals)
+        return WordIndex(self.rows, self._totals, self._frequencies)
 
     def _any(self, phrases: Sequence[Phrase]) -> NDArray[np.int64]:
         """Return the rows that have at least one of the phrases, ascending."""
         import numpy as np
 
         found = [self._words.matches(phrase).rows for phrase in phrases]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        return merged(found) if found else np.empty(0, np.int64)
 
     def _required(self, query: Query) -> NDArray[np.int64] | None:
         """Return the rows that have every phrase of the query; None if it has none."""
@@ -414,7 +417,7 @@ class PostgresReader:
         for text in query.phrases:
             for phrase in phrases_of(text):
                 found = self._words.matches(phrase).rows
-                rows = found if rows is None else np.intersect1d(rows, found)
+                rows = found if rows is None else np.intersect1d(rows, found, assume_unique=True)
         return rows
 
     def _excluded(self, query: Query) -> NDArray[np.int64] | None:
@@ -426,10 +429,8 @@ class PostgresReader:
         """Return the ids of the chunks that pass the filters, ascending; None if they are too many to list."""
         import numpy as np
 
-        rows = list(self.rows(queries.ALL_PASSING, {**self._parameters(query), "enough": MAX_PASSING + 1}))
-        if len(rows) > MAX_PASSING:
-            return None
-        return np.sort(np.array([chunk_id for (chunk_id,) in rows], dtype=np.int64))
+        chunks = self.value(queries.ALL_PASSING, {**self._parameters(query), "enough": MAX_PASSING + 1})
+        return None if len(chunks) > MAX_PASSING else np.sort(np.array(chunks, dtype=np.int64))
 
     def _first_passing(
         self, query: Query, rows: Sequence[int], scores: Sequence[float], limit: int
@@ -455,15 +456,30 @@ class PostgresReader:
             names = [name for name in known if any(names_tag(tag, plain(name)) for tag in filters.tags)]
         required, excluded = self._required(query), self._excluded(query)
         return {
-            "archived": filters.archived,
-            "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
-            "folders": _texts(filters.folders), "roles": _texts(filters.roles), "tags": names,
-            "path_patterns": [safe(glob_pattern(glob)) for glob in filters.path_globs] or None,
+            **self._note_parameters(filters),
+            "roles": _texts(filters.roles), "tags": names,
             "after": safe(filters.after), "before": safe(filters.before), "zone": self._outside.zone,
             "required": None if required is None else _chunks_of(required),
             "excluded": None if excluded is None else _chunks_of(excluded),
             **_where(filters.where),
         }  # fmt: skip
+
+    def _note_parameters(self, filters: Filters) -> dict[str, Any]:
+        """Return the parameters of the filters about notes: the ids of the notes that pass, unless they are too many.
+
+        The server cannot guess how many notes a folder or a pattern leaves, and would read every chunk.
+        """
+        of_notes = {
+            "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
+            "folders": _texts(filters.folders),
+            "path_patterns": [safe(glob_pattern(glob)) for glob in filters.path_globs] or None,
+        }  # fmt: skip
+        parameters = {"archived": filters.archived, "notes": None, **of_notes}
+        if not any(of_notes.values()):
+            return parameters
+        rows = self.rows(queries.PASSING_NOTES, {**parameters, "enough": MAX_NOTES + 1})
+        notes = [note_id for (note_id,) in rows]
+        return parameters if len(notes) > MAX_NOTES else {**_ANY_NOTE, "notes": notes}
 
     def _narrows(self, query: Query) -> bool:
         """Tell whether the query excludes anything; a query without filters excludes only archived notes."""
@@ -493,9 +509,7 @@ def _texts(values: Sequence[str]) -> list[str] | None:
 
 
 def _chunks_of(rows: NDArray[np.int64]) -> list[int]:
-    import numpy as np
-
-    chunks: list[int] = np.unique(rows >> 8).tolist()
+    chunks: list[int] = merged([rows >> 8]).tolist()
     return chunks
 
 
