@@ -101,7 +101,9 @@ def _exact(reader: PostgresReader, vector: Any) -> set[int]:
     """Return the chunks of the ten nearest passages, by comparison with every vector and the same exact cosine."""
     space = reader.value("SELECT id FROM space WHERE root = %(root)s AND state = 'active'")
     text = halfvec_text(to_float16(vector, DIMENSION))
-    near = list(reader.rows(queries.NEAREST, {"space": space, "vector": text, "limit": CANDIDATES}))
+    near = list(
+        reader.rows(queries.NEAREST.format(extension="public"), {"space": space, "vector": text, "limit": CANDIDATES})
+    )
     scores = cosines([from_halfvec(value) for _, value in near], vector)
     best = sorted(zip(scores, (passage for passage, _ in near), strict=True), reverse=True)[:10]
     return {row[0] for row in reader.rows(queries.CHUNKS_OF_PASSAGES, {"passages": [passage for _, passage in best]})}

@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, suppress
@@ -33,7 +33,7 @@ from memsync.operation import Lazy, Operation
 from memsync.search.query_syntax import parse_query, without_roots
 from memsync.search.several import Answered, merged
 from memsync.settings.load import Settings, default_of, settings_of_root
-from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots, unknown_root
+from memsync.settings.roots import RegisteredRoot, chosen_roots, fault_of, is_root_name, registered_roots, unknown_root
 from memsync.wiring import connect_daemon, connect_here, connect_stored, make_token_counter
 
 if TYPE_CHECKING:
@@ -138,11 +138,14 @@ class StoredOpener:
         return str(default_of("embedder.model"))
 
     def close(self) -> None:
-        """Close the connections to the database."""
-        with self._lock:
-            if self._memory is not None:
-                self._memory.close()
-                self._memory = None
+        """Close the connections to the database, unless a call waits for it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._memory is not None:
+                    self._memory.close()
+                    self._memory = None
+            finally:
+                self._lock.release()
 
 
 class _Asked(NamedTuple):
@@ -464,6 +467,31 @@ class SharedQuestion:
                     del self._by_model[model]
             answer.set_result(embedded)
         return embedded
+
+
+def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECONDS) -> dict[str, str]:
+    """Return why each of these memories cannot be searched now, empty text if it can; asks all at the same time."""
+    finished: SimpleQueue[tuple[str, str]] = SimpleQueue()
+
+    def look(root: RegisteredRoot) -> None:
+        try:
+            if root.dsn:
+                connect_stored(root.dsn, root.memory or root.name).close()
+            finished.put((root.name, "" if root.dsn else fault_of(root)))
+        except MemsyncError as error:
+            finished.put((root.name, error.sentences()))
+        except Exception as error:  # noqa: BLE001 (because a fault of one memory must not hide the others)
+            finished.put((root.name, f"memsync failed ({type(error).__name__})"))
+
+    faults = {root.name: f"no answer within {patience:g} s" for root in roots}
+    for root in roots:
+        threading.Thread(target=look, args=(root,), name=f"memsync {root.name}", daemon=True).start()
+    limit = time.monotonic() + patience
+    with suppress(Empty):
+        for _ in range(len(faults)):
+            name, fault = finished.get(timeout=max(0.0, limit - time.monotonic()))
+            faults[name] = fault
+    return faults
 
 
 # ------------------------------------------------------------------------------------- what a request covers

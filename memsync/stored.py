@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 import numpy as np
 from msgspec.structs import replace
 
-from memsync.errors import EmbedderError, NoteError, UsageError
+from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, SearchResult
 from memsync.model.filters import Filters
+from memsync.model.json import from_json, to_json
 from memsync.model.note import FileStamp, Note
 from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
@@ -51,6 +51,8 @@ OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
 NO_TEXT = (
     "the database does not have the text of these notes: set store_text under [index] where the files are, and sync"
 )
+MAX_NOTE_BYTES = 64_000_000
+"""What NoteFiles reads of a file at most; more is not unpacked."""
 _ROOT = Path("/")
 """Stands for the memory root in messages and paths; nothing is read there."""
 
@@ -110,7 +112,6 @@ class StoredMemory(MemoryApi):
         self._counter = counter
         self._make_embedder = make_embedder
         self._make_reranker = make_reranker
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="memsync stored")
         self.files = cast("NoteFiles", StoredNotes(index))
         self.fresh_search = self
         self.editor = self
@@ -130,14 +131,18 @@ class StoredMemory(MemoryApi):
             )
         # This object has all that these operations use of a workspace.
         work: Callable[..., R] = operation.function
-        result = work(cast("Workspace", self), **operation.bind(args, kwargs))
-        if isinstance(result, Excerpt):
-            return cast(R, replace(result, verified=False))
-        return result
+        try:
+            result = work(cast("Workspace", self), **operation.bind(args, kwargs))
+            checked: R = from_json(operation.result, to_json(result))  # the types of what the database gave
+        except ODD_ERRORS as error:
+            raise IndexFailure(
+                f"the database has rows that memsync cannot read: {type(error).__name__}",
+                hint="Run memsync rebuild where the files are.",
+            ) from error
+        return cast(R, replace(checked, verified=False)) if isinstance(checked, Excerpt) else checked
 
     def close(self) -> None:
         """Release the model and the connections."""
-        self._pool.shutdown()
         for made in ("_embedder", "_reranker"):
             if made in self.__dict__:
                 self.__dict__.pop(made).close()
@@ -180,7 +185,7 @@ class StoredMemory(MemoryApi):
         started = time.perf_counter()
         await_near = None
         if query.mode is not Mode.KEYWORD and query.text:
-            await_near = self._await(self._pool.submit(self._near, query, embedded), warnings)
+            await_near = partial(self._near_or_warning, query, embedded, warnings)
         relevance = partial(self._relevance, query, warnings) if query.rerank and query.text else None
         result = self._searcher.search(query, await_near, relevance, tokens=tokens)
         freshness = self._freshness()
@@ -239,8 +244,8 @@ class StoredMemory(MemoryApi):
             raise EmbedderError("no vectors yet", hint="Run memsync sync where the files are.")
         if space != self._embedder.space:
             raise EmbedderError(
-                f"its vectors are of {space.model}, and your settings name {self._embedder.space.model}",
-                hint="Set embedder.model in your own config.toml.",
+                f"its vectors are of another model than {self._embedder.space.model}, which your settings name",
+                hint="Set embedder.model in your own config.toml to the model of that memory.",
             )
         return space
 
@@ -252,16 +257,12 @@ class StoredMemory(MemoryApi):
             vector = self._embedder.embed_query(without_times(query.text, query.times))
         return self._searcher.near(query, vector, space)
 
-    @staticmethod
-    def _await(near: Future[Near], warnings: list[str]) -> Callable[[], Near | None]:
-        def await_near() -> Near | None:
-            try:
-                return near.result()
-            except EmbedderError as error:
-                warnings.append(f"searched by words alone: {error.sentences()}")
-                return None
-
-        return await_near
+    def _near_or_warning(self, query: Query, embedded: EmbeddedQuestion | None, warnings: list[str]) -> Near | None:
+        try:
+            return self._near(query, embedded)
+        except EmbedderError as error:
+            warnings.append(f"searched by words alone: {error.sentences()}")
+            return None
 
     def _relevance(self, query: Query, warnings: list[str], texts: Sequence[str]) -> list[float] | None:
         try:
@@ -274,4 +275,12 @@ class StoredMemory(MemoryApi):
         with self._index.reading() as reader:
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
-            return Freshness(reader.meta("last_sync"), 0, pending, generation=reader.generation())
+            return Freshness(_moment(reader.meta("last_sync")), 0, pending, generation=reader.generation())
+
+
+def _moment(text: str) -> str:
+    """Return an ISO time, or nothing: any other text in the database is not memsync's, and is shown to nobody."""
+    try:
+        return datetime.fromisoformat(text).isoformat(timespec="seconds")
+    except ValueError:
+        return ""

@@ -104,9 +104,10 @@ def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
             return HeldByIndex(index.place, counts.notes, counts.passages)
         finally:
             index.close()
-    if not (dsn := default_of(DSN)):
+    dsn, memory = (roots[name].dsn, roots[name].memory or name) if name in roots else (default_of(DSN), name)
+    if not dsn:
         raise unknown_root(name, roots)
-    found: HeldByIndex = _load(FORGET)(dsn, name, apply=apply)
+    found: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
     return found
 
 

@@ -6,13 +6,13 @@ import click
 
 from memsync.cli.common import json_option
 from memsync.cli.output import say, say_json, say_table
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import UsageError
 from memsync.model.text import printable
 from memsync.settings.roots import (
     RegisteredRoot,
     add_database,
     add_root,
-    fault_of,
+    check_name,
     is_dsn,
     registered_roots,
     remove_root,
@@ -46,6 +46,7 @@ def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
     if is_dsn(place):
         from memsync.wiring import connect_stored
 
+        check_name(name)
         connect_stored(place, memory or name).close()
         added = add_database(name, place, memory or name)
     elif memory is not None:
@@ -62,24 +63,15 @@ def _described(root: RegisteredRoot) -> dict[str, str]:
     return {"name": root.name, **({"database": root.place} if root.dsn else {"path": root.path})}
 
 
-def _fault(root: RegisteredRoot) -> str:
-    """Return why a memory cannot be searched now; empty if it can."""
-    if not root.dsn:
-        return fault_of(root)
-    from memsync.wiring import connect_stored
-
-    try:
-        connect_stored(root.dsn, root.memory or root.name).close()
-    except MemsyncError as error:
-        return error.sentences()
-    return ""
-
-
 @roots.command("list")
 @json_option
 def list_(as_json: bool) -> None:
     """Print each registered memory: its name, its folder or database, and whether it can be reached."""
-    listed = [(root, _fault(root)) for root in registered_roots().values()]
+    from memsync.registered import unreachable
+
+    registered = list(registered_roots().values())
+    faults = unreachable(registered)
+    listed = [(root, faults[root.name]) for root in registered]
     if as_json:
         rows = [{**_described(root), "reachable": not fault, "fault": fault} for root, fault in listed]
         say_json({"path": roots_path(), "roots": rows})

@@ -366,6 +366,8 @@ def find_config(config: _AnyPath | None = None, root: _AnyPath | None = None) ->
 def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file that need the user's trust. Raises ConfigError for invalid settings."""
     in_file = _in_file(file)
+    if DSN in in_file and in_file[DSN].value:
+        raise _misplaced_secret(in_file[DSN].source)
     own = users_own([])
     return {name: in_file[name].value for name in _risky(file, in_file, _in_file(own) if own is not None else {})}
 
@@ -483,10 +485,14 @@ def _check_secret(files: _Files, given: Mapping[str, _Given]) -> None:
     if files.over is None or DSN not in given or given[DSN] != _in_file(files.over).get(DSN) or not given[DSN].value:
         return
     if not files.is_named or is_inside(realpath(files.over.path), realpath(root_of(files.over))):
-        raise ConfigError(
-            f"{given[DSN].source}: {DSN} may not be set in a file that comes with the notes",
-            hint=f"Set {_BY_NAME[DSN].variable}, or set it in {os.path.join(config_folder(), CONFIG_NAME)}",
-        )
+        raise _misplaced_secret(given[DSN].source)
+
+
+def _misplaced_secret(where: str) -> ConfigError:
+    return ConfigError(
+        f"{where}: {DSN} may not be set in a file that comes with the notes",
+        hint=f"Set {_BY_NAME[DSN].variable}, or set it in {os.path.join(config_folder(), CONFIG_NAME)}",
+    )
 
 
 def _risky(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping[str, _Given]) -> list[str]:
@@ -522,6 +528,13 @@ def _from_text(setting: Setting, text: str) -> Any:
     """Return text converted to the setting's type; unconverted if that fails, so that the type check reports it."""
     kind = type(setting.default)
     if kind is list:
+        if text.lstrip().startswith("["):  # as in config.toml
+            import tomllib  # here, because hardly any environment has such a list
+
+            try:
+                return tomllib.loads(f"list = {text}")["list"]
+            except tomllib.TOMLDecodeError:
+                return text
         return [part.strip() for part in text.split(",") if part.strip()]
     if kind is bool:
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)

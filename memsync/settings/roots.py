@@ -30,7 +30,8 @@ LOCK_POLL_SECONDS = 0.02
 _TABLE = "roots"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
-_PASSWORD = re.compile(r"(://[^:/@]*:)[^@]*@")
+_KEY_AND_VALUE = re.compile(r"\s*[a-z_]+\s*=")
+_PLACE = re.compile(r"(?<![a-z_])(host|port|dbname)\s*=\s*'?([\w.:/-]*)")
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
@@ -51,7 +52,10 @@ class RegisteredRoot(NamedTuple):
         """Where it is, without a password: a folder, or a server with the memory's name there."""
         if not self.dsn:
             return self.path
-        return f"{without_password(self.dsn)}, memory {self.memory or self.name}"
+        return f"{server_in(self.dsn)}, memory {self.memory or self.name}"
+
+    def __repr__(self) -> str:
+        return f"RegisteredRoot({self.name!r}, {self.place!r})"
 
 
 _KEYS = RegisteredRoot._fields[1:]
@@ -148,21 +152,22 @@ def add_root(name: str, folder: str) -> RegisteredRoot:
     Raises UsageError for a name that is not allowed or taken and for a folder that is registered already, RootError for
     a folder that is not a memory root, ConfigError, FilesystemError.
     """
-    _check_name(name)
+    check_name(name)
     path = _memory_root(folder)
     added = RegisteredRoot(name, path)
     _add(added)
     return added
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise UsageError unless a text may be the name of a registered memory."""
     if not is_root_name(name):
         raise UsageError(f"{name[:100]!r} is not a name for a memory", hint=_HOW_TO_NAME)
 
 
 def _add(added: RegisteredRoot) -> None:
     """Write an entry after all others. Raises UsageError if its name is taken, or its memory has another name."""
-    _check_name(added.name)
+    check_name(added.name)
     with _locked():
         roots = registered_roots()
         if added.name in roots:
@@ -177,12 +182,25 @@ def _add(added: RegisteredRoot) -> None:
 
 def is_dsn(text: str) -> bool:
     """Tell whether a text is the connection string of a database, and no path."""
-    return text.startswith(("postgresql://", "postgres://"))
+    return text.startswith(("postgresql://", "postgres://")) or _KEY_AND_VALUE.match(text) is not None
 
 
-def without_password(dsn: str) -> str:
-    """Return a connection string without its password."""
-    return _PASSWORD.sub(r"\1***@", dsn)
+def server_in(dsn: str) -> str:
+    """Return the server and database of a connection string, without anything that may be a secret."""
+    values = {"host": "", "port": "", "dbname": ""}
+    if _KEY_AND_VALUE.match(dsn):
+        values |= {match[1]: match[2] for match in _PLACE.finditer(dsn)}
+    else:
+        from urllib.parse import parse_qs, urlsplit  # here, because only databases need them
+
+        try:
+            parts = urlsplit(dsn)
+            values = {"host": parts.hostname or "", "port": str(parts.port or ""), "dbname": parts.path.strip("/")}
+            values |= {name: texts[0] for name, texts in parse_qs(parts.query).items() if name in values}
+        except ValueError:
+            return "a database"
+    port = f":{values['port']}" if values["port"] else ""
+    return f"postgresql://{values['host']}{port}/{values['dbname']}"
 
 
 def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:

@@ -96,7 +96,8 @@ def test_role_sees_the_memories_granted_to_it_and_no_others(
         theirs.require()
     assert access.revoke(connections, "ours", reader)
     assert not access.revoke(connections, "ours", reader)
-    assert execute(mine, "SELECT name FROM memory") == []
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        execute(mine, "SELECT name FROM memsync.memory")
     for index in (ours, theirs, connections):
         index.close()
 
@@ -212,3 +213,61 @@ def test_unknown_names_are_usage_errors(database: str, opened: Callable[..., Mem
         access.grant(connections, "ours", 'nobody"; DROP TABLE note; --')
     connections.close()
     assert execute(database, "SELECT count(*) FROM note") == [(1,)]
+
+
+def test_role_that_may_make_functions_beside_pgvector_does_not_run_them_as_the_owner(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """Operators and functions in the extension's schema that fit better than PostgreSQL's own are never called."""
+    mallory, _ = roles
+    execute(database, f"GRANT CREATE ON SCHEMA public TO {mallory}")
+    trap = "BEGIN EXECUTE 'ALTER ROLE memsync_reader SUPERUSER'; RETURN true; END"
+    for left, right in (("text", "text"), ("integer", "integer"), ("bigint", "bigint"), ("bigint", "integer")):
+        name = f"trap_{left}_{right}"
+        body = f"CREATE FUNCTION public.{name}({left}, {right}) RETURNS boolean LANGUAGE plpgsql AS $${trap}$$"
+        execute(as_role(database, mallory), body)
+        for operator in ("=", "<>", ">=", "~"):
+            make = f"CREATE OPERATOR public.{operator} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = public.{name})"
+            execute(as_role(database, mallory), make)
+    for signature, result in (
+        ("to_timestamp(bigint)", "now()"),
+        ("length(text)", "1"),
+        ("starts_with(text, text)", "true"),
+    ):
+        kind = {"now()": "timestamptz", "1": "integer", "true": "boolean"}[result]
+        body = trap.replace("RETURN true", f"RETURN {result}")
+        make = f"CREATE FUNCTION public.{signature} RETURNS {kind} LANGUAGE plpgsql AS $${body}$$"
+        execute(as_role(database, mallory), make)
+    write("a.md", TEXT)
+    write("threads/t.md", THREAD)
+    memory = opened("ours")
+    memory.sync()
+    connections = Connections(database)
+    access.grant(connections, "ours", mallory)
+    for query in ("heron", "heron after:2020", "in:threads/ heron", "where:mood=calm", "role:user", "path:a* heron"):
+        memory.search(query)
+    memory.rebuild()
+    memory.verify()
+    access.revoke(connections, "ours", mallory)
+    access.forget(connections, "ours", apply=True)
+    connections.close()
+    assert execute(database, "SELECT rolsuper FROM pg_roles WHERE rolname = %s", mallory) == [(False,)]
+
+
+def test_member_of_a_granted_group_reads_with_its_rights(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """A grant to a group is one to its members; taking the last one back leaves the role without any right."""
+    group, member = roles
+    execute(database, f"GRANT {group} TO {member}")
+    write("a.md", TEXT)
+    opened("ours").sync()
+    connections = Connections(database)
+    access.grant(connections, "ours", group)
+    assert execute(as_role(database, member), "SELECT name FROM memsync.memory") == [("ours",)]
+    assert access.revoke(connections, "ours", group)
+    connections.close()
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        execute(as_role(database, member), "SELECT name FROM memsync.memory")
+    execute(database, f"DROP ROLE {group}")
+    execute(database, f"CREATE ROLE {group}")

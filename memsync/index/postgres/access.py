@@ -31,7 +31,7 @@ ORDER BY 1, 2
 """
 
 
-class StoredMemory(NamedTuple):
+class KnownMemory(NamedTuple):
     """One memory of a database: its name, who writes it, its size, and the roles that may read it."""
 
     name: str
@@ -50,7 +50,7 @@ class DatabaseStatus(NamedTuple):
     pgvector: str
     tables: int
     latest: int
-    memories: tuple[StoredMemory, ...]
+    memories: tuple[KnownMemory, ...]
 
 
 def status(connections: Connections) -> DatabaseStatus:
@@ -68,14 +68,14 @@ def status(connections: Connections) -> DatabaseStatus:
         )
 
 
-def _memories(connection: Connection) -> tuple[StoredMemory, ...]:
+def _memories(connection: Connection) -> tuple[KnownMemory, ...]:
     readers: dict[str, list[str]] = {}
     if connection.execute(b"SELECT has_table_privilege('memsync.grantee', 'SELECT')").fetchone() == (True,):
         for name, role in connection.execute(_GRANTEES.encode()):
             readers.setdefault(name, []).append(role)
     rows = connection.execute(_MEMORIES.encode())
     return tuple(
-        StoredMemory(name, writer, notes, passages, last_sync, tuple(readers.get(name, ())))
+        KnownMemory(name, writer, notes, passages, last_sync, tuple(readers.get(name, ())))
         for name, writer, notes, passages, last_sync in rows
     )
 
@@ -97,10 +97,15 @@ def revoke(connections: Connections, memory: str, role: str) -> bool:
     """Take back what `grant` gave; return whether the role could read the memory."""
     with connections.writing() as connection:
         root, oid = _root_and_role(connection, connections.server, memory, role)
-        return connection.execute(b"DELETE FROM grantee WHERE root = %s AND role = %s", (root, oid)).rowcount > 0
+        revoked = connection.execute(b"DELETE FROM grantee WHERE root = %s AND role = %s", (root, oid)).rowcount > 0
+        if connection.execute(b"SELECT 1 FROM grantee WHERE role = %s", (oid,)).fetchone() is None:
+            name, schema = sql.Identifier(role), sql.Identifier(SCHEMA)
+            connection.execute(sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schema, name))
+            connection.execute(sql.SQL("REVOKE ALL ON SCHEMA {} FROM {}").format(schema, name))
+        return revoked
 
 
-def forget(connections: Connections, memory: str, *, apply: bool) -> StoredMemory | None:
+def forget(connections: Connections, memory: str, *, apply: bool) -> KnownMemory | None:
     """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none."""
     with connections.writing() as connection:
         require_version(version_of(connection), connections.server)
@@ -129,5 +134,5 @@ def _root_and_role(connection: Connection, server: str, memory: str, role: str) 
         raise UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")
     found = connection.execute(b"SELECT oid FROM pg_catalog.pg_roles WHERE rolname = %s", (role,)).fetchone()
     if found is None:
-        raise UsageError(f"{server} has no role {role!r}", hint=f"Create it: CREATE ROLE {role} LOGIN PASSWORD '…'")
+        raise UsageError(f"{server} has no role {role!r}", hint="Create it with CREATE ROLE, or see \\du in psql.")
     return int(row[0]), int(found[0])

@@ -19,6 +19,8 @@ from memsync.errors import IndexBusy, IndexFailure
 from memsync.index.postgres.refusals import UNCHANGED, is_lost, refusal_of, without_passwords
 
 SCHEMA = "memsync"
+SEARCH_PATH = f"{SCHEMA}, pg_catalog, pg_temp"
+"""Only schemas in which nobody but the owner of the tables makes anything; pgvector's types are named with its own."""
 MAX_CONNECTIONS = 10
 """Eight threads that search, one that writes and one that embeds."""
 EXTRA_FACTOR = 4
@@ -39,15 +41,18 @@ _EXTENSION = """
 SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e
 JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
 """
-_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
-_WRITE = f"BEGIN; SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}; "
+_LIMITS = f"SET LOCAL lock_timeout = {LOCK_TIMEOUT_MS}; SET LOCAL search_path = {SEARCH_PATH}"
+_READ_ONLY = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_LIMITS}"
+_WRITE = f"BEGIN; {_LIMITS}"
 
 
 class Connections:
     """Connections to one database. Safe to use from several threads."""
 
-    def __init__(self, dsn: str, *, size: int = MAX_CONNECTIONS) -> None:
+    def __init__(self, dsn: str, *, size: int = MAX_CONNECTIONS, statement_ms: int = 0) -> None:
+        """With `statement_ms` the server cancels longer statements."""
         self._dsn = dsn
+        self._limit = f"; SET LOCAL statement_timeout = {statement_ms:d}" if statement_ms else ""
         self.server = server_of(dsn)
         self._guard = threading.Condition()
         self._idle: list[Connection] = []
@@ -55,7 +60,8 @@ class Connections:
         self._used = 0
         self._is_closed = False
         self._failure: tuple[float, psycopg.Error] | None = None
-        self._extension = ""
+        self.extension = ""
+        """The schema of pgvector, quoted; known once a transaction has begun."""
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -111,7 +117,7 @@ class Connections:
             if is_lost(error):
                 _close(connection)
                 self._forget_idle()
-            self._extension = ""  # it may have been moved or installed anew
+            self.extension = ""  # it may have been moved or installed anew
             raise refusal_of(error, self.server) from error
         finally:
             self._give_back(connection)
@@ -136,17 +142,13 @@ class Connections:
                     raise refusal_of(error, self.server) from error
 
     def _beginning(self, connection: Connection, begin: str) -> bytes:
-        """Return the statements that begin a transaction; without `begin` an empty one, to see if the server answers.
-
-        They make memsync's tables and pgvector's types known.
-        """
+        """Return the statements that begin a transaction; without `begin` an empty one, which tries the connection."""
         if not begin:
             return b""
-        if not self._extension:
+        if not self.extension:
             row = connection.execute(_EXTENSION).fetchone()
-            self._extension = str(row[0]) if row else ""
-        path = filter(None, (SCHEMA, self._extension, "pg_catalog", "pg_temp"))
-        return f"{begin}SET LOCAL search_path = {', '.join(path)}".encode()
+            self.extension = str(row[0]) if row else ""
+        return f"{begin}{self._limit}".encode()
 
     def _idle_one(self) -> Connection | None:
         """Return an idle connection, or None if a new one may be opened; wait while neither is possible."""

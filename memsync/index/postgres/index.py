@@ -60,9 +60,17 @@ class PostgresIndex:
     """One memory of a database. It connects when it is first used, so that a database that is away blocks no start."""
 
     def __init__(
-        self, dsn: str, name: str, folder: Path, claim: Claim, *, ef_search: int = 800, stores_text: bool = False
+        self,
+        dsn: str,
+        name: str,
+        folder: Path,
+        claim: Claim,
+        *,
+        ef_search: int = 800,
+        stores_text: bool = False,
+        statement_ms: int = 0,
     ) -> None:
-        self._connections = Connections(dsn)
+        self._connections = Connections(dsn, statement_ms=statement_ms)
         self.name = name
         self._folder = folder
         self._claim = claim
@@ -99,7 +107,8 @@ class PostgresIndex:
             self._require_tables(connection)
             row = self._find(connection)
             root = row[0] if row else 0
-            self._thread.reader = PostgresReader(connection, root, self._outside, self._frequencies)
+            outside = self._outside._replace(extension=self._connections.extension)
+            self._thread.reader = PostgresReader(connection, root, outside, self._frequencies)
             try:
                 yield self._thread.reader
             finally:
@@ -111,7 +120,8 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
-            writer = PostgresWriter(connection, root, self._outside)
+            outside = self._outside._replace(extension=self._connections.extension)
+            writer = PostgresWriter(connection, root, outside)
             yield writer
             writer.finish()
 
@@ -214,11 +224,12 @@ class PostgresIndex:
             if connection.execute(queries.HAS_HNSW.encode(), {"name": name}).fetchone() is not None:
                 return
             connection.execute(b"SELECT pg_advisory_xact_lock(%s)", (HNSW_LOCK,))
+            extension = self._connections.extension
             connection.execute(f"SET LOCAL maintenance_work_mem = '{INDEX_BUILD_MEMORY}'".encode())
             connection.execute(b"SET LOCAL statement_timeout = 0")
             connection.execute(
                 f"CREATE INDEX IF NOT EXISTS {name} ON embedding"
-                f" USING hnsw ((value::halfvec({dimension:d})) halfvec_ip_ops)"
+                f" USING hnsw ((value::{extension}.halfvec({dimension:d})) {extension}.halfvec_ip_ops)"
                 f" WITH (m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION})"
                 f" WHERE dimension = {dimension:d} AND passage IS NOT NULL".encode()
             )

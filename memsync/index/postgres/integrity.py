@@ -55,7 +55,10 @@ def find_damage(reader: PostgresReader) -> str:
     for name, statement in _FAULTS.items():
         if count := int(reader.value(statement)):
             return f"{name}: {count}"
-    return _fault_of_words(reader)
+    try:
+        return _fault_of_words(reader)
+    except (ValueError, IndexError) as error:  # a list whose length no list has
+        return f"lists of words that cannot be read: {error}"
 
 
 def _fault_of_words(reader: PostgresReader) -> str:

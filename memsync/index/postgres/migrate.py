@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors
 
 from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
-from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.connections import SCHEMA, SEARCH_PATH, Connection, Connections
 from memsync.index.postgres.refusals import reason_of
 
 MIN_SERVER = 150_000
@@ -127,8 +127,16 @@ def prepare_database(connection: Connection, server: str) -> None:
                 hint="Install pgvector 0.8 or later there; then let an administrator run: CREATE EXTENSION vector",
             ) from error
     check_pgvector(connection, server)
-    if not _value(connection, f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL"):
+    owner = _value(
+        connection, f"SELECT nspowner::regrole::text FROM pg_catalog.pg_namespace WHERE nspname = '{SCHEMA}'"
+    )
+    if owner is None:
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    elif owner != _value(connection, "SELECT current_user::regrole::text"):
+        # Its owner could put functions there that run with the rights of this role.
+        raise IndexFailure(
+            f"the schema {SCHEMA} on {server} belongs to {owner}", hint="Connect as that role, or drop the schema."
+        )
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migration"
         " (number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
@@ -177,9 +185,9 @@ def _locked(connections: Connections) -> Iterator[Connection]:
 
 def _run(connection: Connection, statements: str) -> None:
     """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
-    schemas = map(psycopg.sql.Identifier, (SCHEMA, extension_schema(connection)))
-    connection.execute(psycopg.sql.SQL("SET LOCAL search_path = {}, {}, pg_catalog, pg_temp").format(*schemas))
-    connection.execute(statements.encode())
+    connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
+    extension = psycopg.sql.Identifier(extension_schema(connection)).as_string(connection)
+    connection.execute(statements.replace("@extension@", extension).encode())
 
 
 def _value(connection: Connection, statement: str) -> Any:

@@ -6,6 +6,7 @@ import getpass
 import os
 import secrets
 import socket
+import threading
 from contextlib import suppress
 
 from memsync.errors import ConfigError, FilesystemError
@@ -59,16 +60,18 @@ def name_of(settings: Settings) -> str:
 
 def machine_id() -> str:
     """Return a random id of this user's account on this machine, made at its first use. Raises FilesystemError."""
-    path = os.path.join(state_folder(), "machine", "id")
-    for _ in range(2):
-        with suppress(FileNotFoundError, UnicodeDecodeError), open(path, encoding="ascii") as stream:
-            if text := stream.read(64).strip():
-                return text
-        try:
-            write_own_file(path, secrets.token_hex(16).encode())
-        except OSError as error:
-            raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
-    raise FilesystemError(f"{path} cannot be read", hint="Check its permissions.")
+    folder = os.path.join(state_folder(), "machine")
+    path, own = os.path.join(folder, "id"), os.path.join(folder, f"id.{os.getpid()}.{threading.get_ident()}")
+    try:
+        if not os.path.exists(path):
+            write_own_file(own, secrets.token_hex(16).encode())
+            with suppress(FileExistsError):  # another process was faster: its id counts
+                os.link(own, path)
+            os.unlink(own)
+        with open(path, encoding="ascii") as stream:
+            return stream.read(64).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FilesystemError(f"{path} cannot be read or written: {error}", hint="Check its permissions.") from error
 
 
 def _person() -> str:

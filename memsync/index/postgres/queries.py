@@ -107,30 +107,33 @@ SELECT DISTINCT word FROM posting WHERE root = %(root)s AND word >= %(prefix)s A
 """
 
 # (passage, float16 vector) of the :limit nearest passages of one space, nearest first, compared with every vector.
+# {extension} is the schema of pgvector.
 NEAREST = """
 SELECT e.passage, e.value FROM embedding e
 WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NOT NULL
-ORDER BY e.value <#> %(vector)s::halfvec LIMIT %(limit)s
+ORDER BY e.value OPERATOR({extension}.<#>) %(vector)s::{extension}.halfvec LIMIT %(limit)s
 """
 # The same, only passages of chunks that pass the filters.
 NEAREST_FILTERED = f"""
 SELECT e.passage, e.value FROM embedding e
 WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IN (
     SELECT c.passage FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND {_CONDITIONS})
-ORDER BY e.value <#> %(vector)s::halfvec LIMIT %(limit)s
+ORDER BY e.value OPERATOR({{extension}}.<#>) %(vector)s::{{extension}}.halfvec LIMIT %(limit)s
 """
 # The same as the two above by the HNSW index of a dimension, which nearly always returns the nearest.
 NEAREST_INDEXED = """
 SELECT e.passage, e.value FROM embedding e
 WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NOT NULL AND e.dimension = {dimension}
-ORDER BY (e.value::halfvec({dimension})) <#> %(vector)s::halfvec({dimension}) LIMIT %(limit)s
+ORDER BY (e.value::{extension}.halfvec({dimension}))
+    OPERATOR({extension}.<#>) %(vector)s::{extension}.halfvec({dimension}) LIMIT %(limit)s
 """
 NEAREST_INDEXED_FILTERED = f"""
 SELECT e.passage, e.value FROM embedding e
 WHERE e.root = %(root)s AND e.space = %(space)s AND e.passage IS NOT NULL AND e.dimension = {{dimension}}
   AND EXISTS (
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = e.root AND c.passage = e.passage AND {_CONDITIONS})
-ORDER BY (e.value::halfvec({{dimension}})) <#> %(vector)s::halfvec({{dimension}}) LIMIT %(limit)s
+ORDER BY (e.value::{{extension}}.halfvec({{dimension}}))
+    OPERATOR({{extension}}.<#>) %(vector)s::{{extension}}.halfvec({{dimension}}) LIMIT %(limit)s
 """
 # How many passages there are, counted up to :enough.
 PASSAGES = "SELECT count(*) FROM (SELECT FROM passage WHERE root = %(root)s LIMIT %(enough)s) counted"

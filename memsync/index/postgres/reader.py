@@ -60,7 +60,8 @@ class Outside(NamedTuple):
     """What a transaction needs besides the database.
 
     `zone` is the local time zone, `ef_search` how many vectors an HNSW search visits, `texts` those that wait for their
-    vector in this process; `stores_text` whether the notes' text is to be in the database.
+    vector in this process; `stores_text` whether the notes' text is to be in the database. `extension` is the schema of
+    pgvector, quoted.
     """
 
     local: LocalState
@@ -68,6 +69,7 @@ class Outside(NamedTuple):
     ef_search: int
     texts: WaitingTexts
     stores_text: bool
+    extension: str = ""
 
 
 class PostgresReader:
@@ -204,9 +206,9 @@ class PostgresReader:
             self._db.execute(f"SET LOCAL hnsw.ef_search = {self._outside.ef_search:d}")
             self._db.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             statement = queries.NEAREST_INDEXED_FILTERED if filters else queries.NEAREST_INDEXED
-            statement = statement.format(dimension=dimension)
         else:
             statement = queries.NEAREST_FILTERED if filters else queries.NEAREST
+        statement = statement.format(dimension=dimension, extension=self._outside.extension)
         rows = self.rows(statement, {**parameters, **filters})
         return [(passage, from_halfvec(value)) for passage, value in rows]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
@@ -12,8 +10,9 @@ from psycopg import errors
 from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexReadOnly, MemsyncError, UsageError
 
 UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@|(\bpassword\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 # libpq's words before the reason why it cannot connect: they name the server, as our messages do.
+MAX_REASON = 200
 _QUOTED = re.compile(r'".*"')
 """libpq quotes the part of a connection string that it cannot read, which may be a password."""
 _NOT_CONNECTED = re.compile(r"^connection failed: connection to server (?:at|on) .*? failed: (?:FATAL:\s*)?")
@@ -78,18 +77,6 @@ _REFUSALS: dict[str, tuple[type[MemsyncError], str, str]] = {
 }
 
 
-@contextmanager
-def translate_errors(server: str) -> Iterator[None]:
-    """Turn the errors of psycopg into memsync's. `server` names host, port and database, without a password.
-
-    Raises IndexFailure, IndexBusy.
-    """
-    try:
-        yield
-    except psycopg.Error as error:
-        raise refusal_of(error, server) from error
-
-
 def refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
     """Return the error to raise instead of one of psycopg's."""
     reason = reason_of(error)
@@ -117,9 +104,10 @@ def _state_in_words(reason: str) -> str:
 
 
 def reason_of(error: psycopg.Error) -> str:
-    """Return the first line of an error, without passwords."""
+    """Return the first line of an error, shortened, without passwords and control characters."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return without_passwords(_NOT_CONNECTED.sub("", lines[0].strip()))
+    reason = without_passwords(_NOT_CONNECTED.sub("", lines[0].strip()))
+    return "".join(character for character in reason if character.isprintable())[:MAX_REASON]
 
 
 def without_passwords(text: str) -> str:

@@ -11,12 +11,17 @@ from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder
 
+STATEMENT_MS = 8_000
+"""The server is asked to cancel longer statements of a search. One that does not is left behind by its caller."""
+
 
 class StoredIndex(PostgresIndex):
     """A memory that is only read."""
 
     def __init__(self, dsn: str, name: str, ef_search: int) -> None:
-        super().__init__(dsn, name, Path(state_folder()) / "stored", Claim("", ""), ef_search=ef_search)
+        super().__init__(
+            dsn, name, Path(state_folder()) / "stored", Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS
+        )
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
