@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 import numpy as np
 from msgspec.structs import replace
 
-from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
+from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoSuchNote, NoteError, UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, SearchResult
 from memsync.model.filters import Filters
@@ -129,6 +129,8 @@ class StoredMemory(MemoryApi):
                 f"{operation.name} needs the files of the memory, which are not on this machine",
                 hint="Run it on the machine that has them.",
             )
+        if operation.name in ("get", "neighbours") and self._index.lacks_text():
+            raise NoSuchNote(NO_TEXT)
         # This object has all that these operations use of a workspace.
         work: Callable[..., R] = operation.function
         try:

@@ -50,18 +50,33 @@ def _database(context: click.Context) -> Iterator[tuple[Settings, Database]]:
 
 @index.command()
 @click.option("--to", type=click.IntRange(min=0), metavar="N", help="Stop at version N; 0 removes all tables.")
+@click.option("--apply", "is_applied", is_flag=True, help="With --to: remove tables even if they hold memories.")
 @json_option
 @click.pass_context
-def migrate(context: click.Context, to: int | None, as_json: bool) -> None:
+def migrate(context: click.Context, to: int | None, is_applied: bool, as_json: bool) -> None:
     """Make the tables, or bring them to the version that this memsync uses.
 
-    A version below the present one undoes migrations: what they made is gone, and a sync fills it again.
+    A version below the present one undoes migrations, for all memories of the database: what they made is gone. A sync
+    of each memory fills it again, but not the rights that were granted.
     """
     with _database(context) as (_, database):
+        if to is not None and not is_applied:
+            _refuse_loss(database, to)
         steps = database.migrate(to)
     lines = [f"{direction}  {name}" for direction, name in steps] or ["the tables are up to date"]
     done = [{"direction": direction, "migration": name} for direction, name in steps]
     say_answer({"steps": done}, lines, as_json=as_json)
+
+
+def _refuse_loss(database: Database, to: int) -> None:
+    """Raise UsageError if going to version `to` would remove tables that hold memories."""
+    found = database.status()
+    if to < found.tables and found.memories:
+        names = ", ".join(f"{printable(memory.name)} ({printable(memory.writer)})" for memory in found.memories)
+        raise UsageError(
+            f"version {to} of the tables removes what the database has of these memories: {names}",
+            hint=f"The notes stay. To go on, run: memsync index migrate --to {to} --apply",
+        )
 
 
 @index.command()
@@ -79,7 +94,7 @@ def status(context: click.Context, as_json: bool) -> None:
     ]
     for memory in found.memories:
         readers = f"; read by {', '.join(map(printable, memory.readers))}" if memory.readers else ""
-        synced = f", synced {memory.last_sync}" if memory.last_sync else ", never synced"
+        synced = f", synced {printable(memory.last_sync)}" if memory.last_sync else ", never synced"
         size = f"{count(memory.notes, 'note', 'notes')}, {count(memory.passages, 'passage', 'passages')}"
         lines.append(
             f"memory    {printable(memory.name)}: {size}{synced}; written by {printable(memory.writer)}{readers}"

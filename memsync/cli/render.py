@@ -312,7 +312,7 @@ def _status(status: Status, _: Command) -> None:
         f"vectors       {status.vectors:,} ({status.pending_vectors:,} pending{time_left})\n"
         f"{_local_only(status.local_only)}"
         f"space         {space}\n"
-        f"index         {printable(status.index_path)} ({status.index_bytes / 1e6:,.1f} MB)\n"
+        f"index         {printable(status.index_path)}{_size(status.index_bytes)}\n"
         f"last sync     {local_time(status.last_sync) or 'never'}"
     )
     if status.dated_by or status.undated:
@@ -324,6 +324,11 @@ def _status(status: Status, _: Command) -> None:
             say(f"{title}      {len(items)}")
             for item in items:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
+
+
+def _size(index_bytes: int) -> str:
+    """Return the size of an index in brackets; nothing if it is in a database, which has no figure for one memory."""
+    return f" ({index_bytes / 1e6:,.1f} MB)" if index_bytes else ""
 
 
 def _local_only(passages: int) -> str:
