@@ -24,7 +24,7 @@ from benchmarks.memories import opened, own_user_folders, running
 from benchmarks.postgres_server import NO_SERVER, database, server
 from benchmarks.served import CLIENTS, throughput
 from memsync.features.evaluation.measures import percentile
-from memsync.index.postgres.index import HNSW_EF_CONSTRUCTION, HNSW_M, INDEX_BUILD_MEMORY
+from memsync.index.postgres.index import HNSW_EF_CONSTRUCTION, HNSW_M
 
 PAIRS = 5
 ROUNDS = 3
@@ -119,7 +119,7 @@ def _build_times(dsn: str) -> list[float]:
     """Build the HNSW index of the vectors as memsync does, again and again."""
     times = []
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(f"SET maintenance_work_mem = '{INDEX_BUILD_MEMORY}'".encode())
+        connection.execute(b"SET maintenance_work_mem = '1GB'")
         for _ in range(PAIRS):
             connection.execute(_DROP_INDEX.encode())
             times.append(seconds(connection.execute, _BUILD_INDEX.encode()))

@@ -1,0 +1,125 @@
+"""The HNSW index of a large memory: made by a sync, used by searches, and no filter empties an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsync.errors import IndexReadOnly
+from memsync.index.postgres import index as index_module
+from memsync.index.postgres import reader as reader_module
+from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.memory import Memory
+from memsync.settings.load import Settings
+from tests.conftest import COUNTER, FakeEmbedder
+from tests.support.index_checks import check_sound
+from tests.support.postgres_server import execute, own_database
+
+Write = Callable[[str, str | bytes], Path]
+NOTES = 150
+MANY = 50
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """Make a database of its own, because all memories of one share the HNSW index."""
+    with own_database("vectors") as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def memory(
+    database: str, settings: Settings, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Memory]:
+    """Open a memory that counts as large from 50 passages."""
+    for module in (index_module, reader_module):
+        monkeypatch.setattr(module, "EXACT_PASSAGES", MANY)
+    for number in range(NOTES):
+        write(
+            f"notes/n{number:03}.md", f"The heron number {number} nests in alder {number % 7} at pond {number % 11}.\n"
+        )
+    write("rare/r.md", "The stork nests on chimney 3.\n")
+    embedder = FakeEmbedder(dimension=32)
+    (tmp_path / "index").mkdir()
+    index = PostgresIndex(database, "large", tmp_path / "index", Claim("mine", "me"), ef_search=200)
+    with Memory(settings, index, COUNTER, lambda: embedder, lambda space: embedder) as opened:
+        yield opened
+
+
+def indexes(dsn: str) -> list[str]:
+    return [str(name) for (name,) in execute(dsn, "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")]
+
+
+def nearest(memory: Memory, text: str) -> list[tuple[str, float]]:
+    """Return (path, cosine) of the 20 nearest notes."""
+    query = memory.parse(text)
+    vector = FakeEmbedder(dimension=32).embed_query(query.text)
+    with memory.index.reading() as reader:
+        candidates = reader.vector_candidates(query, vector, 20)
+        chunks = reader.chunks([candidate.chunk_id for candidate in candidates])
+    return [(chunks[candidate.chunk_id].path, candidate.score) for candidate in candidates]
+
+
+def test_sync_makes_the_index_and_searches_use_it(
+    memory: Memory, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nearest are those of a comparison with every vector, which a small memory gets."""
+    memory.sync()
+    assert indexes(database) == ["embedding_hnsw_32"]
+    by_index = nearest(memory, "heron at pond 3")
+    monkeypatch.setattr(reader_module, "EXACT_PASSAGES", 10_000)
+    assert [score for _, score in by_index] == [score for _, score in nearest(memory, "heron at pond 3")]
+    execute(database, "DROP INDEX embedding_hnsw_32")
+    monkeypatch.setattr(reader_module, "EXACT_PASSAGES", MANY)
+    assert nearest(memory, "heron at pond 3") == nearest(memory, "heron at pond 3")
+    check_sound(memory)
+
+
+@pytest.mark.parametrize("question", ["heron in:rare/", "heron path:rare/*", "heron in:notes/ path:*n007*"])
+def test_no_filter_empties_an_answer(memory: Memory, question: str) -> None:
+    """Also one that leaves a single note, far from the question."""
+    memory.sync()
+    assert len(nearest(memory, question)) == 1
+
+
+def test_filter_that_leaves_many_goes_on_until_there_are_enough(memory: Memory, database: str, write: Write) -> None:
+    """The index is visited further if its first vectors do not pass."""
+    for number in range(MANY + 20):
+        write(f"other/o{number:03}.md", f"The eel {number} swims under keel {number % 5}.\n")
+    memory.sync()
+    found = nearest(memory, "heron nests in alder in:other/")
+    assert len(found) == 20
+    assert all(path.startswith("other/") for path, _ in found)
+
+
+def test_deleted_and_changed_notes_leave_the_index(memory: Memory, root: Path, write: Write) -> None:
+    """Vectors follow the text at each sync."""
+    memory.sync()
+    (root / "rare" / "r.md").unlink()
+    write("notes/n003.md", "The stork nests on chimney 3 again.\n")
+    memory.sync()
+    paths = [path for path, _ in nearest(memory, "stork chimney 3")]
+    assert paths[0] == "notes/n003.md"
+    assert "rare/r.md" not in paths
+    check_sound(memory)
+
+
+def test_index_is_made_without_help_if_shared_memory_is_short(
+    memory: Memory, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container has little of it: the second attempt uses one process."""
+    attempts: list[int | None] = []
+    make = PostgresIndex._make_index
+
+    def make_or_fail(index: PostgresIndex, name: str, dimension: int, count: int, *, workers: int | None) -> None:
+        attempts.append(workers)
+        if workers is None:
+            raise IndexReadOnly("could not resize shared memory segment: No space left on device")
+        make(index, name, dimension, count, workers=workers)
+
+    monkeypatch.setattr(PostgresIndex, "_make_index", make_or_fail)
+    memory.sync()
+    assert attempts == [None, 0]
+    assert indexes(database) == ["embedding_hnsw_32"]
