@@ -91,18 +91,15 @@ class Stored:
 
     def rows(self, statement: str, parameters: dict[str, object]) -> list[tuple[object, ...]]:
         """Answer the statements of queries.py that read lists."""
-        lists = [
-            (word, block, b"".join(postings), b"".join(places))
-            for block, known in sorted(self.blocks.items())
-            for word, (postings, places) in known.lists.items()
-            if word in parameters["words"]  # type: ignore[operator]  # because it is a list
-        ]
+        lists: dict[str, tuple[bytes, bytes]] = {}
+        for _, known in sorted(self.blocks.items()):
+            for word, (postings, places) in known.lists.items():
+                if word in parameters["words"]:  # type: ignore[operator]  # because it is a list
+                    before = lists.get(word, (b"", b""))
+                    lists[word] = (before[0] + b"".join(postings), before[1] + b"".join(places))
         if "sum(rows)" in statement:
-            counts: dict[str, int] = {}
-            for word, _, postings, _ in lists:
-                counts[word] = counts.get(word, 0) + len(postings) // 12
-            return list(counts.items())
-        return [(w, p, q) if "places" in statement else (w, p) for w, _, p, q in lists]
+            return [(word, len(postings) // 12) for word, (postings, _) in lists.items()]
+        return [(w, p, q) if "places" in statement else (w, p) for w, (p, q) in lists.items()]
 
 
 COLUMN = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)

@@ -149,7 +149,8 @@ def test_lock_of_another_writer(
     dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, write: Write
 ) -> None:
     """A sync gives up after a while; a search answers without the changes; a server's own limits say so."""
-    monkeypatch.setattr(connections, "_WRITE", "BEGIN; SET LOCAL lock_timeout = 100; ")
+    begin = connections._WRITE.replace(f"lock_timeout = {connections.LOCK_TIMEOUT_MS}", "lock_timeout = 100")
+    monkeypatch.setattr(connections, "_WRITE", begin)
     memory = open_memory(dsn)
     memory.sync()
     impatient = make_conninfo(dsn, options="-c statement_timeout=50")
