@@ -116,7 +116,7 @@ def test_bm25_is_that_of_fts5(rows: list[list[Columns]], asked: list[str]) -> No
     statement = "SELECT rowid, -bm25(f, 1.0, 1.0, 0.5, 1.0) FROM f WHERE f MATCH ? ORDER BY 2 DESC, 1"
     expected = list(stored.database.execute(statement, (match,)))
     index = WordIndex(stored.rows, stored.totals, {})
-    found, scores = index.score([Phrase(text) for text in dict.fromkeys(asked)], None, 10)
+    found, scores = index.score([Phrase(text) for text in dict.fromkeys(asked)], None, 1_000)
     assert list(zip(found, scores, strict=True)) == expected
 
 
