@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
 import stat
@@ -13,7 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from memsync.errors import IndexDamaged, MemsyncError
-from memsync.settings.load import Settings
+from memsync.settings.config_file import NAME as CONFIG_NAME
+from memsync.settings.load import DSN, Settings
+from memsync.settings.roots import registered_roots, roots_path
+from memsync.system.user_folders import config_folder
 from memsync.wiring import backend_versions, check_built_in_files, make_embedder, make_index
 
 MIN_FREE_BYTES = 200_000_000
@@ -88,8 +92,19 @@ def _index(settings: Settings) -> tuple[bool, str, str]:
 
 def _permissions(settings: Settings) -> tuple[bool, str, str]:
     mode = stat.S_IMODE(os.stat(settings.index_dir).st_mode)
-    ok = mode & 0o077 == 0
-    return ok, f"index folder {mode:04o}", "" if ok else f"Run: chmod 700 {settings.index_dir}"
+    if mode & 0o077:
+        return False, f"index folder {mode:04o}", f"Run: chmod 700 {settings.index_dir}"
+    if readable := [path for path in _files_with_passwords(settings) if os.stat(path).st_mode & 0o077]:
+        names = " ".join(map(shlex.quote, readable))
+        return False, f"other users can read the connection string in {names}", f"Run: chmod 600 {names}"
+    return True, f"index folder {mode:04o}", ""
+
+
+def _files_with_passwords(settings: Settings) -> list[str]:
+    """Return the user's own files that have the connection string of a database, which may have a password."""
+    own = os.path.join(config_folder(), CONFIG_NAME)
+    files = [own] if settings.sources[DSN].startswith(f"{own}:") else []
+    return [*files, roots_path()] if any(root.dsn for root in registered_roots().values()) else files
 
 
 def _disk(settings: Settings) -> tuple[bool, str, str]:
