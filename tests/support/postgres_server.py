@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import tempfile
@@ -23,6 +24,14 @@ NAMED = os.environ.get("MEMSYNC_TEST_POSTGRES", "")
 """The connection string of another server, whose user may create databases and roles."""
 
 
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Let one process at a time begin a server: the first one creates the account under which root runs it."""
+    with (Path(tempfile.gettempdir()) / "memsync-test-postgres.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @cache
 def server() -> str:
     """Return the connection string of a server; start one at the first call of a process."""
@@ -35,7 +44,8 @@ def server() -> str:
     except ImportError:  # there is no wheel for this platform
         pytest.skip("no PostgreSQL server: set MEMSYNC_TEST_POSTGRES to the connection string of one")
     folder = Path(tempfile.mkdtemp(prefix="memsync-pg-"))
-    started = get_server(folder, cleanup_mode="stop")
+    with one_at_a_time():
+        started = get_server(folder, cleanup_mode="stop")
     atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True))
     atexit.register(started.cleanup)
     dsn = str(started.get_uri())
