@@ -62,7 +62,7 @@ RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")
 }
 BY_NAME = {"million": million.searches}
-"""Measurements that take so long that only their name starts them; they also take a number of chunks."""
+"""Slow measurements: a run of everything leaves them out. Each takes a number of chunks."""
 WITHOUT_DATA: dict[str, Callable[[Path], list[Row]]] = {
     "unchanged": indexing.unchanged,
     "start": start.imports,

@@ -61,6 +61,13 @@ def forget(
         raise UsageError("forget requires --user NAME", hint="Write: memsync forget --user NAME")
     if user is not None and not user.strip():
         raise UsageError("a user needs a name", hint="Write: memsync forget --user NAME")
+    _forget_user(context, user, is_applied=is_applied, undo=undo, purge=purge, as_json=as_json)
+
+
+def _forget_user(
+    context: click.Context, user: str | None, *, is_applied: bool, undo: bool, purge: bool, as_json: bool
+) -> None:
+    """Show, delete, put back or purge what the notes have of a user; without `user`, of everyone."""
     arguments = {} if user is None else {"user": user}
     with opened_here(context) as memory:
         if undo:

@@ -87,7 +87,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         return None
     if any(may_name_roots(rest[0], argument) for argument in rest):  # a daemon serves one memory
         return None
-    from memsync.cli.terminal import show, terminal_width, wants_colour
+    from memsync.cli.terminal import show
     from memsync.errors import AnswerLost, DaemonUnavailable, MemsyncError, UsageError
     from memsync.settings.load import load_settings
     from memsync.wiring import connect_to_daemon
@@ -100,14 +100,7 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
         if settings.warnings or not settings["daemon.use"]:
             return None
         with connect_to_daemon(settings) as daemon:
-            command = {
-                "arguments": rest,
-                "folder": os.getcwd(),
-                "is_terminal": sys.stdout.isatty(),
-                "has_colour": wants_colour(options.get("--color", "auto")),
-                "width": terminal_width(),
-                "open_with": settings["cli.open_with"],
-            }
+            command = _command(rest, options.get("--color", "auto"), settings["cli.open_with"])
             has_asked = True
             printed = daemon.call("command", command)
     except (MemsyncError, OSError) as error:
@@ -128,6 +121,20 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     except OSError as error:
         return after_failed_output(error)
     return int(printed["code"])
+
+
+def _command(arguments: Sequence[str], colour: str, open_with: str) -> dict[str, object]:
+    """Return what the daemon needs to run a command as if it ran here."""
+    from memsync.cli.terminal import terminal_width, wants_colour
+
+    return {
+        "arguments": arguments,
+        "folder": os.getcwd(),
+        "is_terminal": sys.stdout.isatty(),
+        "has_colour": wants_colour(colour),
+        "width": terminal_width(),
+        "open_with": open_with,
+    }
 
 
 def split_global_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:

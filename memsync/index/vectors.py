@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memsync.model.status import PendingPassage
+
     Vector = NDArray[np.float32]
 
 _CLIPPED_DEVIATIONS = 5.0
@@ -41,6 +43,19 @@ def to_float16(vector: Vector, dimension: int) -> bytes:
     if not math.isfinite(norm) or norm < 1e-6:
         raise EmbedderError("the model gave a vector that is zero or not a number")
     return bytes((vector / norm).astype("<f2").tobytes())
+
+
+def usable(
+    vectors: Sequence[tuple[PendingPassage, Vector]], dimension: int
+) -> tuple[dict[tuple[int, bytes], bytes], list[EmbedderError]]:
+    """Return float16 vectors by (passage id, content hash), and an error for each vector that cannot be stored."""
+    values, errors = dict[tuple[int, bytes], bytes](), list[EmbedderError]()
+    for passage, vector in vectors:
+        try:
+            values[passage.passage_id, passage.content_hash] = to_float16(vector, dimension)
+        except EmbedderError as error:
+            errors.append(error)
+    return values, errors
 
 
 def to_matrix(values: Sequence[bytes]) -> NDArray[np.float32]:

@@ -296,11 +296,17 @@ def load_settings(
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
     values[UNITED], sources[UNITED] = _united(files, resolved_root, environ)
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
-    options = ["--config", files.over.path] if files.over is not None and files.is_named else []
-    if not options or root is not None or sources["memsync.root"] == "MEMSYNC_ROOT":
-        options += ["--root", resolved_root]
+    options = _same_anywhere(files, resolved_root, is_root_named=root is not None, root_source=sources["memsync.root"])
     warnings = [*files.warnings, *_unknown_variables(environ)]
     return Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
+
+
+def _same_anywhere(files: _Files, root: str, *, is_root_named: bool, root_source: str) -> list[str]:
+    """Return the global options that yield the same settings in any folder."""
+    options = ["--config", files.over.path] if files.over is not None and files.is_named else []
+    if not options or is_root_named or root_source == "MEMSYNC_ROOT":
+        options += ["--root", root]
+    return options
 
 
 def _no_root(files: _Files) -> ConfigError:

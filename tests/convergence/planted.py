@@ -163,7 +163,7 @@ PLANTED: Mapping[str, Plant] = {
     "vectors of a forgotten passage are left": _without_statement("DELETE FROM vec_"),
     "tags of a forgotten chunk are left": _without_statement("DELETE FROM tag"),
     "links of the old text are left": _without_statement("DELETE FROM link"),
-    "any vector will do": lambda: mock.patch("memsync.index.sqlite.writer.to_float16", _convert),
+    "any vector will do": lambda: mock.patch("memsync.index.vectors.to_float16", _convert),
     "a lost root counts as an empty one": _lost_root_is_empty,
     "reports are relied on for good": _never_compared_again,
     "a strict search does not look at the files": instead(
@@ -187,7 +187,7 @@ PLANTED_IN_POSTGRES: Mapping[str, Plant] = {
     "words are not written": instead(PostgresWriter, "flush_words", _nothing),
     "facts of the old text are left": lambda: mock.patch.object(PostgresWriter, "_run", _without_facts),
     "a chunk that moved keeps its old place": instead(PostgresWriter, "_move_chunk", _nothing),
-    "any vector will do": lambda: mock.patch("memsync.index.postgres.writer.to_float16", _convert),
+    "any vector will do": lambda: mock.patch("memsync.index.vectors.to_float16", _convert),
     "history is not kept": instead(PostgresWriter, "_write_local_state", _nothing),
 }
 """The same for an index in PostgreSQL."""

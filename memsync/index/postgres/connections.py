@@ -20,18 +20,18 @@ from memsync.index.postgres.refusals import UNCHANGED, is_lost, refusal_of, with
 
 SCHEMA = "memsync"
 SEARCH_PATH = f"{SCHEMA}, pg_catalog, pg_temp"
-"""Only schemas in which nobody but the owner of the tables makes anything; pgvector's types are named with its own."""
+"""Only the owner of the tables can create anything in these schemas. Statements name pgvector's schema."""
 MAX_CONNECTIONS = 10
 """Eight threads that search, one that writes and one that embeds."""
 EXTRA_FACTOR = 4
 EXTRA_SECONDS = 0.2
-"""After waiting so long, a thread may open a connection beyond the maximum, up to so many times the maximum. Otherwise
-many searches at once could wait for each other: each holds one connection while a second thread looks up its vector."""
+"""A thread that has waited EXTRA_SECONDS may open a connection beyond the maximum, up to EXTRA_FACTOR times as many.
+Otherwise many searches at once could wait for each other: each holds a connection while it waits for a second one."""
 WAIT_SECONDS = 10.0
 """How long a thread waits for a free connection."""
 CONNECT_SECONDS = 5
 REST_SECONDS = 1.0
-"""After a failed attempt, raise the same error for so long instead of trying to connect again."""
+"""For this time after a failed attempt, raise the same error again instead of trying to connect."""
 LOCK_TIMEOUT_MS = 10_000
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -165,7 +165,7 @@ class PostgresIndex:
         return int(root)
 
     def claim(self, *, take_over: bool) -> str:
-        """Make this machine and folder the writer of the memory; return who was it before, empty if nobody.
+        """Make this machine and folder the writer of the memory; return who wrote it before, empty if nobody did.
 
         Raises IndexFailure if another one is and `take_over` is not set.
         """

@@ -96,7 +96,7 @@ def key_of(word: str) -> str:
 
 
 def is_hashed(key: str) -> bool:
-    """Tell whether a key stands for a long word."""
+    """Tell whether a key is the hash of a long word."""
     return key.startswith(_HASH_MARK)
 
 

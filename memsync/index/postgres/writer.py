@@ -13,7 +13,7 @@ from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hash
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts
 from memsync.index.postgres.text import safe, safe_row
-from memsync.index.vectors import to_float16
+from memsync.index.vectors import usable
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import IndexedFile, PendingPassage, PutResult
@@ -485,13 +485,7 @@ class PostgresWriter(PostgresReader):
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
-        unusable = []
-        values: dict[tuple[int, bytes], bytes] = {}
-        for passage, vector in vectors:
-            try:
-                values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
-            except EmbedderError as error:
-                unusable.append(error)
+        values, unusable = usable(vectors, space.dimension)
         self._put_values(number, values)
         return unusable
 

@@ -12,7 +12,7 @@ _ZONEINFO = "/zoneinfo/"
 def local_zone() -> str:
     """Return the name of the local time zone; if it has none, today's offset from UTC."""
     for name in (os.environ.get("TZ", "").removeprefix(":"), _of_system()):
-        if name in _known():
+        if _is_known(name):
             return name
     offset = time.localtime().tm_gmtoff // 60
     sign = "-" if offset > 0 else "+"  # as POSIX writes it: positive means west of Greenwich
@@ -25,5 +25,9 @@ def _of_system() -> str:
     return path.partition(_ZONEINFO)[2]
 
 
-def _known() -> set[str]:
-    return zoneinfo.available_timezones()
+def _is_known(name: str) -> bool:
+    """Tell whether a zone has this name; listing all zones would take longer than a search."""
+    try:
+        return bool(zoneinfo.ZoneInfo(name).key)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False

@@ -12,7 +12,7 @@ from memsync.index.rows import ChunkRows, NoteRows, to_json
 from memsync.index.sqlite.queries import GROUP_ROWS, IS_PUBLIC, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.salvage import SPACE_KEY
-from memsync.index.vectors import to_float16, to_int8
+from memsync.index.vectors import to_int8, usable
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import PendingPassage, PutResult
@@ -361,13 +361,7 @@ class SqliteWriter(SqliteReader):
         number = self._space_number(space)
         if number is None:  # another process has rebuilt the index meanwhile; the next sync computes the vectors
             return []
-        unusable = []
-        values: dict[tuple[int, bytes], bytes] = {}
-        for passage, vector in vectors:
-            try:
-                values[passage.passage_id, passage.content_hash] = to_float16(vector, space.dimension)
-            except EmbedderError as error:
-                unusable.append(error)
+        values, unusable = usable(vectors, space.dimension)
         self._db.executemany(
             "INSERT OR IGNORE INTO vector VALUES (?, ?, ?)",
             ((digest, number, value) for (_, digest), value in values.items()),
