@@ -75,6 +75,9 @@ SELECT coalesce(array_agg(id), '{{}}') FROM (
 
 TAGS = "SELECT DISTINCT name FROM tag WHERE root = %(root)s"
 
+# One row if any note is archived.
+SOME_ARCHIVED = "SELECT 1 FROM note WHERE root = %(root)s AND archived LIMIT 1"
+
 NOTES_WHERE = f"""
 SELECT DISTINCT n.path FROM {_CHUNKS_OF_NOTES}
 WHERE n.root = %(root)s AND NOT n.archived AND {_WHERE}
@@ -218,6 +221,15 @@ SELECT EXISTS (SELECT FROM note WHERE root = %(root)s)
    AND NOT EXISTS (SELECT FROM note WHERE root = %(root)s AND content IS NOT NULL)
 """
 
+# (description) of every space, oldest first.
+SPACES = "SELECT description FROM space WHERE root = %(root)s ORDER BY id"
+# (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
+SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE root = %(root)s AND state = %(state)s"
+SPACE_NUMBER = "SELECT id FROM space WHERE root = %(root)s AND name = %(name)s"
+PASSAGE_COUNT = "SELECT count(*) FROM passage WHERE root = %(root)s"
+# How many passages wait for a vector in :space.
+PENDING_COUNT = "SELECT count(*) FROM pending WHERE root = %(root)s AND space = %(space)s"
+
 # (passage, hash, path of a note that has it) of those of :passages that wait for a vector in :space, in their order.
 PENDING = f"""
 SELECT p.id, p.hash, (
@@ -271,10 +283,11 @@ WARNINGS = "SELECT path, warnings FROM note WHERE root = %(root)s AND warnings <
 # The number of notes that have their date from a commit.
 COMMITTED = "SELECT count(*) FROM note WHERE root = %(root)s AND committed > 0 AND date = ''"
 
-# (path, title, session, fields of the front matter, archived, last time, messages, tokens in, tokens out, nanos) of
+# (path, title, session, user, project, status, archived, last time, source, messages, tokens in, tokens out, nanos) of
 # each thread, by path. Messages without a time are counted, too.
 THREADS = """
-SELECT n.path, n.title, n.session, n.fields, n.archived, coalesce(max(m.time), ''),
+SELECT n.path, n.title, n.session, n.fields[1], n.fields[2], n.fields[3], n.archived, coalesce(max(m.time), ''),
+       n.fields[4],
        count(m.note), coalesce(sum(m.tokens_in), 0)::bigint, coalesce(sum(m.tokens_out), 0)::bigint,
        coalesce(sum(m.cost_nanos), 0)::bigint
 FROM note n LEFT JOIN message m ON m.root = n.root AND m.note = n.id

@@ -31,9 +31,9 @@ def safe_row(values: Iterable[Any]) -> list[Any]:
     return [safe(value) if isinstance(value, str) else value for value in values]
 
 
-def plain_row(values: Iterable[Any]) -> list[Any]:
+def plain_row(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return a row with each text as it was before `safe_row`."""
-    return [plain(value) if isinstance(value, str) else value for value in values]
+    return tuple(plain(value) if isinstance(value, str) else value for value in values)
 
 
 def glob_pattern(glob: str) -> str:

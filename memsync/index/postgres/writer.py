@@ -544,11 +544,11 @@ class PostgresWriter(PostgresReader):
         self._put_meta("last_removal", str(self.generation() + 1))
 
     def _put_meta(self, key: str, value: str) -> None:
-        self._run(_PUT_META, {"key": key, "value": safe(value)})
+        self._run(_PUT_META, {"key": key, "value": value})
         self._meta[key] = value
 
     def _run(self, statement: str, parameters: Mapping[str, Any]) -> None:
-        self._db.execute(statement.encode(), {"root": self._root, **parameters})
+        self._db.execute(statement.encode(), self._named(parameters))
 
 
 def _without_doubles(tags: Iterable[str]) -> list[str]:

@@ -102,6 +102,9 @@ WHERE chunk_fts MATCH :match AND {chunk_of("+rowid")} IN (SELECT value FROM json
 
 TAGS = "SELECT DISTINCT name FROM tag"
 
+# One row if any note is archived.
+SOME_ARCHIVED = "SELECT 1 FROM note WHERE archived LIMIT 1"
+
 NOTES_WHERE = f"""
 SELECT DISTINCT n.path FROM chunk c JOIN note n ON n.id = c.note
 WHERE NOT n.archived AND NOT EXISTS (SELECT 1 FROM json_each(:where) w WHERE NOT ({_WHERE_PAIR}))
@@ -206,6 +209,15 @@ WHERE p.id IN (SELECT value FROM json_each(:passages)) ORDER BY p.hash
 
 # (path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by) of every note, in no order.
 STAMPS = "SELECT path, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, parsed_by FROM note"
+
+# (description) of every space, oldest first.
+SPACES = "SELECT description FROM space ORDER BY id"
+# (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
+SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE state = :state"
+SPACE_NUMBER = "SELECT id FROM space WHERE name = :name"
+PASSAGE_COUNT = "SELECT count(*) FROM passage"
+# How many passages wait for a vector in :space.
+PENDING_COUNT = "SELECT count(*) FROM pending WHERE space = :space"
 
 # (id, hash, compressed text or NULL, path of a note that has it, best one that is not local-only) of those of :passages
 # that wait for a vector in :space, in the order of :passages. CROSS JOIN, because otherwise SQLite reads all waiting

@@ -149,7 +149,7 @@ class SqliteWriter(SqliteReader):
         note_id = self._put_note_row(note, stamp, parsed_by)
         self._put_messages(note_id, note.messages)
         old: dict[tuple[bytes, bytes], list[tuple[Any, ...]]] = {}
-        for row in list(self._rows(_OLD_CHUNKS, (note_id,))):
+        for row in list(self.rows(_OLD_CHUNKS, (note_id,))):
             old.setdefault((row[1], row[-1]), []).append(row)
         if old:
             self._note_removal()
@@ -175,12 +175,12 @@ class SqliteWriter(SqliteReader):
         return PutResult(queued, reused)
 
     def _passages_of(self, note_id: int) -> set[int]:
-        rows = self._rows("SELECT DISTINCT passage FROM chunk WHERE note = ? AND passage IS NOT NULL", (note_id,))
+        rows = self.rows("SELECT DISTINCT passage FROM chunk WHERE note = ? AND passage IS NOT NULL", (note_id,))
         return {passage for (passage,) in rows}
 
     def _remote_spaces(self) -> list[int]:
         """Return the numbers of the spaces in use whose model may run on another machine."""
-        rows = self._rows("SELECT id, description FROM space WHERE state <> 'retired'")
+        rows = self.rows("SELECT id, description FROM space WHERE state <> 'retired'")
         return [number for number, description in rows if EmbeddingSpace.described(description).is_remote]
 
     def _keep_local(self, passages: set[int]) -> PutResult:
@@ -191,11 +191,11 @@ class SqliteWriter(SqliteReader):
         queued = reused = 0
         active, ids = self._space_row("active"), to_json(sorted(passages))
         for number in self._remote_spaces():
-            for passage, digest in list(self._rows(_LOCAL_ONLY, (ids,))):
+            for passage, digest in list(self.rows(_LOCAL_ONLY, (ids,))):
                 self._db.execute("DELETE FROM pending WHERE space = ? AND passage = ?", (number, passage))
                 self._db.execute(f"DELETE FROM vec_{number} WHERE rowid = ?", (passage,))
                 self._db.execute("DELETE FROM vector WHERE space = ? AND hash = ?", (number, digest))
-            public = list(self._rows(_PUBLIC_WITHOUT_VECTOR.format(space=number), (number, number, ids)))
+            public = list(self.rows(_PUBLIC_WITHOUT_VECTOR.format(space=number), (number, number, ids)))
             self._insert_nearest(number, ((passage, value) for passage, value in public if value is not None))
             waiting = [(number, passage) for passage, value in public if value is None]
             self._db.executemany("INSERT INTO pending VALUES (?, ?, NULL)", waiting)
@@ -205,7 +205,7 @@ class SqliteWriter(SqliteReader):
 
     def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]]) -> None:
         """Replace a note's message rows from the first one that differs."""
-        old = list(self._rows(_OLD_MESSAGES, (note_id,)))
+        old = list(self.rows(_OLD_MESSAGES, (note_id,)))
         same = next((i for i, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), min(len(old), len(rows)))
         if same < len(old):
             self._db.execute("DELETE FROM message WHERE note = ? AND ordinal >= ?", (note_id, same))
@@ -264,14 +264,14 @@ class SqliteWriter(SqliteReader):
     def delete_note(self, path: NotePath, pause: Callable[[], None] = lambda: None) -> None:
         """Delete a note and everything that only it used; `pause` is as in `put_note`."""
         self.notes_changed = True
-        note_id = self._value("SELECT id FROM note WHERE path = ?", (path,))
+        note_id = self.value("SELECT id FROM note WHERE path = ?", (path,))
         if note_id is None:
             return
         self._note_removal()
         passages = self._passages_of(note_id) if self._remote_spaces() else set()
         self._db.execute("DELETE FROM link WHERE note = ?", (note_id,))
         self._db.execute("DELETE FROM message WHERE note = ?", (note_id,))
-        self._forget_chunks([row[0] for row in self._rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
+        self._forget_chunks([row[0] for row in self.rows("SELECT id FROM chunk WHERE note = ?", (note_id,))], pause)
         self._db.execute("DELETE FROM note WHERE id = ?", (note_id,))
         if passages:
             self._keep_local(passages)
@@ -290,14 +290,14 @@ class SqliteWriter(SqliteReader):
         """Insert the new passages; each gets its vectors from the cache or waits for them."""
         first = self._next_id("passage")
         self._db.executemany(_INSERT_PASSAGE, enumerate(texts, first))
-        new = dict(self._rows(_NEW_PASSAGES, (first,)))
+        new = dict(self.rows(_NEW_PASSAGES, (first,)))
         queued = reused = 0
-        spaces = list(self._rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else []
+        spaces = list(self.rows("SELECT id, state FROM space WHERE state <> 'retired'")) if new else []
         remote = self._remote_spaces()  # `put_note` queues for these, when it knows which passages are local-only
         for space, state in spaces:
             if space in remote:
                 continue
-            cached = dict(self._rows(_CACHED, (space, first)))
+            cached = dict(self.rows(_CACHED, (space, first)))
             self._insert_nearest(space, cached.items())
             waiting = [
                 (space, number, _packed(texts[digest])) for number, digest in new.items() if number not in cached
@@ -307,7 +307,7 @@ class SqliteWriter(SqliteReader):
         return PutResult(queued, reused)
 
     def _next_id(self, table: str) -> int:
-        return int(self._value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
+        return int(self.value(f"SELECT coalesce(max(id), 0) + 1 FROM {table}"))
 
     def _forget_chunks(self, chunk_ids: Sequence[int], pause: Callable[[], None]) -> None:
         if not chunk_ids:
@@ -315,15 +315,15 @@ class SqliteWriter(SqliteReader):
         passages = set()
         for chunk_id in chunk_ids:
             pause()
-            passage, form, count = self._value("SELECT passage, form, word_rows FROM chunk WHERE id = ?", (chunk_id,))
+            passage, form, count = self.value("SELECT passage, form, word_rows FROM chunk WHERE id = ?", (chunk_id,))
             if passage is not None:
                 passages.add(passage)
             rows = [(row,) for row in word_rows(chunk_id, form, count)]
             self._db.executemany("DELETE FROM chunk_fts WHERE rowid = ?", rows)
             self._db.execute("DELETE FROM tag WHERE chunk = ?", (chunk_id,))
             self._db.execute("DELETE FROM chunk WHERE id = ?", (chunk_id,))
-        orphans = [row[0] for row in self._rows(_ORPHANS, (to_json(sorted(passages)),))]
-        spaces = [row[0] for row in self._rows("SELECT id FROM space WHERE state <> 'retired'")]
+        orphans = [row[0] for row in self.rows(_ORPHANS, (to_json(sorted(passages)),))]
+        spaces = [row[0] for row in self.rows("SELECT id FROM space WHERE state <> 'retired'")]
         for passage_id in orphans:
             pause()
             for space in spaces:
@@ -339,7 +339,7 @@ class SqliteWriter(SqliteReader):
 
     def prepare_space(self, space: EmbeddingSpace) -> int:
         """Begin to build `space` unless it is there; return how many passages got a cached vector."""
-        state = self._value("SELECT state FROM space WHERE name = ?", (space.name,))
+        state = self.value("SELECT state FROM space WHERE name = ?", (space.name,))
         if state != "building":
             self._retire("building")
         if state in ("active", "building"):
@@ -386,7 +386,7 @@ class SqliteWriter(SqliteReader):
         It compares hashes, because a new passage may have the id of a deleted one and wait for a different vector.
         """
         passages = json.dumps([passage_id for passage_id, _ in values])
-        rows = self._rows(_WAITING, {"space": number, "passages": passages})
+        rows = self.rows(_WAITING, {"space": number, "passages": passages})
         waiting = [(passage_id, digest) for passage_id, digest in rows if (passage_id, digest) in values]
         done = [(number, passage_id) for passage_id, _ in waiting]
         self._db.executemany("DELETE FROM pending WHERE space = ? AND passage = ?", done)
@@ -406,9 +406,9 @@ class SqliteWriter(SqliteReader):
 
     def compact_vectors(self, chunk_rows: int) -> None:
         """Rebuild each vec0 table in which less than half of the allocated rows are live."""
-        for number, dimension in list(self._rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
-            live = self._value(f"SELECT count(*) FROM vec_{number}_rowids")
-            allocated = self._value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
+        for number, dimension in list(self.rows("SELECT id, dimension FROM space WHERE state <> 'retired'")):
+            live = self.value(f"SELECT count(*) FROM vec_{number}_rowids")
+            allocated = self.value(f"SELECT count(*) FROM vec_{number}_chunks") * chunk_rows
             if allocated > 2 * live + chunk_rows:
                 self._db.execute(f"DROP TABLE vec_{number}")
                 self._create_nearest(number, dimension)
@@ -416,9 +416,9 @@ class SqliteWriter(SqliteReader):
 
     def trim_cache(self, spare: int) -> None:
         """Delete the oldest cached vectors of deleted texts, down to the number of passages or `spare`, if larger."""
-        live = int(self._value("SELECT count(*) FROM passage"))
-        for number in [row[0] for row in self._rows("SELECT id FROM space")]:
-            cached = int(self._value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
+        live = int(self.value("SELECT count(*) FROM passage"))
+        for number in [row[0] for row in self.rows("SELECT id FROM space")]:
+            cached = int(self.value("SELECT count(*) FROM vector WHERE space = ?", (number,)))
             surplus = cached - live - max(live, spare)
             if surplus > 0:
                 self._db.execute(_TRIM, (number, surplus))
@@ -441,7 +441,7 @@ class SqliteWriter(SqliteReader):
         """
         may_have = IS_PUBLIC if number in self._remote_spaces() else "true"
         cached = "SELECT p.id, v.value FROM passage p JOIN vector v ON v.hash = p.hash AND v.space = ?"
-        rows = list(self._rows(f"{cached} WHERE {may_have} ORDER BY p.id", (number,)))
+        rows = list(self.rows(f"{cached} WHERE {may_have} ORDER BY p.id", (number,)))
         self._insert_nearest(number, rows)
         self._db.execute("DELETE FROM pending WHERE space = ?", (number,))
         self._db.execute(

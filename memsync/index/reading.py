@@ -1,0 +1,388 @@
+"""Read an index with SQL: what the readers of every backend do in the same way.
+
+A backend has its own statements, which return the same columns in the same order, and its own way to run them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from memsync.errors import UsageError
+from memsync.index.fields import is_single_word
+from memsync.index.rows import NANOS
+from memsync.index.similar import similar_passages
+from memsync.index.vectors import cosines, to_float16
+from memsync.model.conversation import Cost, Thread, ThreadMessage, Usage
+from memsync.model.filters import Filters
+from memsync.model.note import Entry
+from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, IndexedNote, Query, names_tag
+from memsync.model.status import IndexCounts, WaitingNote
+from memsync.model.upkeep import Place
+from memsync.model.vocabulary import Form, Kind, NotePath, Tier
+
+if TYPE_CHECKING:
+    from memsync.index.vectors import Vector
+    from memsync.ports import Progress
+
+TELLING_TOKENS = 20
+"""Fewest tokens of a passage that can show what its note is about: a title alone cannot."""
+TELLING_CHUNKS = 8
+"""Look for such a passage in so many first chunks of a note."""
+
+
+class Statements(Protocol):
+    """The statements that SqlReader runs. The `queries` module of each backend says what they return."""
+
+    ACTIVE_VECTORS: str
+    CHUNKS: str
+    CHUNKS_OF_PASSAGES: str
+    CHUNKS_OF_PASSAGES_FILTERED: str
+    COMMITTED: str
+    COSTS: str
+    COST_KEYS: dict[str, tuple[str, str]]
+    COUNTS: str
+    LATEST: str
+    MESSAGES: str
+    NOTES: str
+    NOTES_WHERE: str
+    PASSAGE_COUNT: str
+    PENDING_COUNT: str
+    PENDING_HASHES: str
+    SINGLE_ENTRIES: str
+    SOME_ARCHIVED: str
+    SPACES: str
+    SPACE_IN_STATE: str
+    SPACE_NUMBER: str
+    TAGS: str
+    THREADS: str
+    VECTORS: str
+    WAITING: str
+    WAITING_NOTES: str
+
+
+class SqlReader(ABC):
+    """The reading half of the Index port, over one connection in a transaction."""
+
+    statements: ClassVar[Statements]
+    """The backend's statements."""
+    _frequencies: dict[str, int]
+    """The number of rows in the word index that have a word, for the words that were counted."""
+
+    # ------------------------------------------------------------------------------ what a backend must say
+
+    @abstractmethod
+    def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
+        """Run a statement and return its rows."""
+
+    @abstractmethod
+    def value(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """Return the first value of the first row of a statement; None without rows."""
+
+    @abstractmethod
+    def meta(self, key: str) -> str:
+        """Return the value stored under a key, or an empty string."""
+
+    @abstractmethod
+    def _listed(self, values: Sequence[Any]) -> Any:
+        """Return a list as a parameter."""
+
+    @abstractmethod
+    def _where(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+        """Return the parameters of the condition for pairs of key and value."""
+
+    @abstractmethod
+    def _parameters(self, query: Query) -> dict[str, Any]:
+        """Return the parameters of the filter conditions; None for a filter that is not set."""
+
+    @abstractmethod
+    def _nearest(
+        self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]
+    ) -> Collection[tuple[int, bytes]]:
+        """Return (passage, float16 vector) of the nearest passages; with `filters`, only of those that pass them."""
+
+    @abstractmethod
+    def _word_row_count(self) -> int:
+        """Return the number of rows in the word index."""
+
+    @abstractmethod
+    def _count_rows(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return how many rows of the word index have each word."""
+
+    @abstractmethod
+    def _matching_entries(
+        self, query: Query, groups: Sequence[int]
+    ) -> tuple[set[tuple[int, int]] | None, set[tuple[int, int]]]:
+        """Return (chunk, number) of the groups' entries with every phrase, and of those with an excluded word.
+
+        The first is None if the query has no phrases.
+        """
+
+    def _plain(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row with its texts as the notes have them."""
+        return row
+
+    def _float16(self, value: bytes) -> bytes:
+        """Return a stored vector as float16 numbers, lowest byte first."""
+        return value
+
+    def _local_only(self, space: EmbeddingSpace | None) -> int:  # noqa: ARG002 - for a backend that has such passages
+        """Return how many passages may have no vector in `space`, because they must stay on this machine."""
+        return 0
+
+    def _index_bytes(self) -> int:
+        """Return the size of the index; 0 if it is not counted."""
+        return 0
+
+    # -------------------------------------------------------------------------------------- candidates
+
+    def generation(self) -> int:
+        """Return a number that grows with every committed write."""
+        return int(self.meta("generation") or 0)
+
+    def notes_generation(self) -> int:
+        """Return the generation of the last write that changed more than vectors."""
+        return int(self.meta("notes_generation") or 0)
+
+    def last_removal(self) -> int:
+        """Return the generation of the last write that deleted a note or replaced its text."""
+        return int(self.meta("last_removal") or 0)
+
+    def committed_notes(self) -> int:
+        """Return the number of notes that have their date from a commit."""
+        return int(self.value(self.statements.COMMITTED))
+
+    def word_weights(self, words: Sequence[str]) -> dict[str, float]:
+        """Return FTS5's idf of each single word: the rarer a word, the higher."""
+        total = self._word_row_count()
+        wanted = list(filter(is_single_word, words))
+        self._frequencies.update(self._count_rows([word for word in wanted if word not in self._frequencies]))
+        weights = {}
+        for word in wanted:
+            count = self._frequencies[word]
+            weights[word] = max(1e-6, math.log((total - count + 0.5) / (count + 0.5)))
+        return weights
+
+    def entries_allowed(self, query: Query, chunk_ids: Sequence[int]) -> set[tuple[int, int]] | None:
+        """Return (chunk id, number from 1) of the groups' entries with every phrase and no excluded word; None: all."""
+        if not query.phrases and not query.exclusions:
+            return None
+        groups = [chunk for chunk in self.chunks(chunk_ids).values() if chunk.form == Form.GROUP]
+        required, excluded = self._matching_entries(query, [chunk.chunk_id for chunk in groups])
+        entries = {(chunk.chunk_id, number) for chunk in groups for number in range(1, len(chunk.entries) + 1)}
+        return (entries if required is None else entries & required) - excluded
+
+    def vector_candidates(self, query: Query, vector: Vector, limit: int) -> list[Candidate]:
+        """Return the chunks nearest to `vector`; the score is the exact cosine of the stored float16 vectors.
+
+        The index, which may be inexact, selects a quarter more than `limit`; exact cosines then rank these.
+        """
+        space = self._space_row("active")
+        if space is None:
+            return []
+        number, dimension = space
+        filters = self._parameters(query) if self._narrows(query) else {}
+        near = self._nearest(number, to_float16(vector, dimension), limit + limit // 4, filters)
+        scores = dict(zip((row[0] for row in near), cosines([row[1] for row in near], vector), strict=True))
+        of_passages = self.statements.CHUNKS_OF_PASSAGES_FILTERED if filters else self.statements.CHUNKS_OF_PASSAGES
+        chunks = self.rows(of_passages, {"passages": self._listed(list(scores)), **filters})
+        return ranked((chunk_id, 0, scores[passage]) for chunk_id, passage in chunks)[:limit]
+
+    def latest_candidates(self, query: Query, limit: int) -> list[Candidate]:
+        """Return the chunks that pass the filters, latest first; their scores only give the order."""
+        rows = self.rows(self.statements.LATEST, {"limit": limit, **self._parameters(query)})
+        return [Candidate(chunk_id, rank, 1.0 / rank) for rank, (chunk_id,) in enumerate(rows, 1)]
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
+        """Return the chunks with these ids."""
+        found = self.rows(self.statements.CHUNKS, {"ids": self._listed(list(chunk_ids))})
+        rows = [self._plain(row) for row in found]
+        # One call of the JSON parser for all rows is four times faster than one per row.
+        headings = json.loads(f"[{','.join(row[8] for row in rows)}]")
+        entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
+        return {row[0]: _chunk(row, *decoded) for row, *decoded in zip(rows, headings, entries, strict=True)}
+
+    # ------------------------------------------------------------------------------------ whole notes
+
+    def notes(self) -> list[IndexedNote]:
+        """Return every note, by path."""
+        return [_note(self._plain(row)) for row in self.rows(self.statements.NOTES)]
+
+    def notes_where(self, key: str, value: str) -> list[NotePath]:
+        """Return the notes, by path, that have this front matter or a chunk with this attribute; no archived ones."""
+        return [NotePath(path) for (path,) in self.rows(self.statements.NOTES_WHERE, self._where([(key, value)]))]
+
+    def repetitions(
+        self, min_score: float, min_tokens: int, max_pairs: int, max_compared: int, progress: Progress
+    ) -> tuple[list[tuple[float, Sequence[Place]]], int]:
+        """Return groups of equal or similar passages of several notes, and how many passages were not compared."""
+        places: dict[int, list[Place]] = {}
+        lengths: dict[int, int] = {}
+        for passage, tokens, *place in self.rows(self.statements.SINGLE_ENTRIES, {"tokens": min_tokens}):
+            places.setdefault(passage, []).append(Place(*place))
+            lengths[passage] = tokens
+        compared = sorted(places, key=lambda passage: -lengths[passage])[:max_compared]
+        rows = self.rows(self.statements.ACTIVE_VECTORS, {"passages": self._listed(compared)})
+        vectors = {passage: self._float16(value) for passage, value in rows}
+        groups = similar_passages(places, vectors, min_score, max_pairs, progress)
+        return groups, len(places) - len(compared)
+
+    def threads(self, path: NotePath | None = None) -> list[Thread]:
+        """Return every thread, or one, by path."""
+        threads = []
+        for row in self.rows(self.statements.THREADS, {"path": path}):
+            name, title, session, user, project, status, archived, last, source, *usage = self._plain(row)
+            about = (title, session, user, project, status, bool(archived), last)
+            threads.append(Thread(NotePath(name), *about, _usage(usage), source))
+        return threads
+
+    def messages(self, role: str, session: str = "") -> list[ThreadMessage]:
+        """Return the messages of a role, without their text, newest first."""
+        try:
+            (role + session).encode()
+        except UnicodeEncodeError:  # lone surrogates, which no note has and no database accepts
+            return []
+        messages = []
+        for row in self.rows(self.statements.MESSAGES, {"role": role, "session": session}):
+            path, of_session, start, end, name, time, attributes = self._plain(row)
+            messages.append(ThreadMessage(NotePath(path), of_session, start, end, name, time, json.loads(attributes)))
+        return messages
+
+    def costs(self, by: str, since: str) -> list[Cost]:
+        """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""
+        keys = self.statements.COST_KEYS
+        if by not in keys:
+            raise UsageError(f"cannot sum costs by {by!r}", hint=f"Use one of: {', '.join(keys)}.")
+        key, order = keys[by]
+        rows = self.rows(self.statements.COSTS.format(key=key, order=order), {"since": since})
+        return [Cost(name, _usage(usage)) for name, *usage in map(self._plain, rows)]
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def active_space(self) -> EmbeddingSpace | None:
+        """Return the space that searches use, or None."""
+        return self._space("active")
+
+    def pending(self, space: EmbeddingSpace) -> int:
+        """Return how many passages wait for their vector in `space`; if the space is unknown, all that may get one."""
+        number = self._space_number(space)
+        if number is None:
+            return int(self.value(self.statements.PASSAGE_COUNT)) - self._local_only(space)
+        return int(self.value(self.statements.PENDING_COUNT, {"space": number}))
+
+    def waiting_notes(self, space: EmbeddingSpace) -> list[WaitingNote]:
+        """Return the notes with passages that wait for a vector, in no order.
+
+        Waiting passages that belong to no note come under a WaitingNote with an empty path.
+        """
+        number = self._space_number(space)
+        passages: dict[int | None, list[int]] = {}
+        for passage_id, note_id in self.rows(self.statements.WAITING, {"space": number}):
+            passages.setdefault(note_id, []).append(passage_id)
+        limits = {"space": number, "beginning": TELLING_CHUNKS, "enough": TELLING_TOKENS}
+        rows = self.rows(self.statements.WAITING_NOTES, limits)
+        notes = [
+            WaitingNote(NotePath(path), bool(pinned), importance, changed_ns, telling, passages[note_id])
+            for note_id, path, pinned, importance, changed_ns, telling in rows
+        ]
+        without_note = passages.get(None, [])
+        return [*notes, WaitingNote(NotePath(""), False, 0.0, 0, 0, without_note)] if without_note else notes
+
+    def pending_hashes(self, space: EmbeddingSpace, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return (id, content hash) of the waiting passages with a higher id than `after`, by id."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        return [(number, digest) for number, digest in self.rows(self.statements.PENDING_HASHES, parameters)]
+
+    def spaces(self) -> list[EmbeddingSpace]:
+        """Return every space, including retired ones."""
+        return [EmbeddingSpace.described(description) for (description,) in self.rows(self.statements.SPACES)]
+
+    def vectors(self, space: EmbeddingSpace, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return (content hash, float16 vector) of a space's vectors with a higher hash than `after`, by hash."""
+        parameters = {"space": self._space_number(space), "after": after, "limit": limit}
+        return [(digest, self._float16(value)) for digest, value in self.rows(self.statements.VECTORS, parameters)]
+
+    # ------------------------------------------------------------------------------------------ status
+
+    def counts(self) -> IndexCounts:
+        """Return the numbers of notes, chunks, passages and vectors, the spaces and the size of the index."""
+        notes, chunks, passages = next(iter(self.rows(self.statements.COUNTS)))
+        active, building = self._space("active"), self._space("building")
+        pending = self.pending(active) if active else passages
+        return IndexCounts(
+            notes=notes,
+            chunks=chunks,
+            passages=passages,
+            vectors=passages - pending - self._local_only(active),
+            pending=pending,
+            active_space=active.name if active else "",
+            building_space=building.name if building else "",
+            building_pending=self.pending(building) if building else 0,
+            index_bytes=self._index_bytes(),
+            local_only=max(self._local_only(active), self._local_only(building)),
+        )
+
+    # ----------------------------------------------------------------------------------------- private
+
+    def _narrows(self, query: Query) -> bool:
+        """Tell whether the query excludes anything; a query without filters excludes only archived notes."""
+        if query.phrases or query.exclusions or query.filters != Filters(archived=query.filters.archived):
+            return True
+        return not query.filters.archived and bool(self.value(self.statements.SOME_ARCHIVED))
+
+    def _named_tags(self, filters: Filters) -> list[str]:
+        """Return the stored tags that the filter names, as they are stored."""
+        known = [name for (name,) in self.rows(self.statements.TAGS)]
+        return [name for name in known if any(names_tag(tag, self._plain((name,))[0]) for tag in filters.tags)]
+
+    def _space_row(self, state: str) -> tuple[int, int] | None:
+        """Return (number, dimension) of the space that is active or being built."""
+        space = self._in_state(state)
+        return (space[0], space[1]) if space else None
+
+    def _space(self, state: str) -> EmbeddingSpace | None:
+        space = self._in_state(state)
+        return EmbeddingSpace.described(space[2]) if space else None
+
+    def _in_state(self, state: str) -> tuple[int, int, str] | None:
+        rows = list(self.rows(self.statements.SPACE_IN_STATE, {"state": state}))
+        return rows[0] if rows else None
+
+    def _space_number(self, space: EmbeddingSpace) -> int | None:
+        number: int | None = self.value(self.statements.SPACE_NUMBER, {"name": space.name})
+        return number
+
+
+def ranked(scored: Iterable[tuple[int, int, float]]) -> list[Candidate]:
+    """Return candidates from (chunk, item, score), best first.
+
+    Equal scores share a rank, because ids depend on history and must not decide it. Of these, whole chunks come before
+    items.
+    """
+    ordered = sorted(scored, key=lambda row: (-row[2], row[1] > 0, row[0], row[1]))
+    ranks: dict[float, int] = {}
+    candidates = []
+    for rank, (chunk_id, item, score) in enumerate(ordered, 1):
+        candidates.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
+    return candidates
+
+
+def _chunk(row: tuple[Any, ...], heading_path: list[str], entries: list[list[Any]]) -> IndexedChunk:
+    read_entries = [Entry(*entry) for entry in entries]
+    opening = struct.unpack(f"<{len(row[23]) // 2}H", row[23])
+    return IndexedChunk._make((*row[:8], heading_path, row[9], read_entries, *row[11:18], row[18:22], row[22], opening))
+
+
+def _note(row: tuple[Any, ...]) -> IndexedNote:
+    path, kind, tier, title, date, last_time, pinned, archived, head, *changed = row
+    times = (date, last_time, bool(pinned), bool(archived))
+    return IndexedNote(path, Kind(kind), Tier(tier), title, *times, json.loads(head), *changed)
+
+
+def _usage(row: Sequence[int]) -> Usage:
+    messages, tokens_in, tokens_out, nanos = row
+    return Usage(messages, tokens_in, tokens_out, nanos / NANOS)
