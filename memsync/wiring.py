@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
-from memsync.model.status import HeldByIndex
+from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memsync.index.postgres.database import Database
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
+    from memsync.model.status import HeldByIndex
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
     from memsync.stored import StoredMemory
 
@@ -88,27 +89,46 @@ def shared_database(settings: Settings) -> Database:
 def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
     """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
 
-    Raises UsageError if there is no such memory, IndexFailure.
+    A daemon that serves the memory is stopped first. Raises UsageError if there is no such memory, IndexBusy if a
+    daemon or a sync does not end, IndexFailure.
     """
     from memsync.settings.load import DSN, default_of, settings_of_root
     from memsync.settings.roots import registered_roots, unknown_root
 
     roots = registered_roots()
     if name in roots and roots[name].path:
-        index = make_index(settings_of_root(roots[name].path)[0])
-        try:
-            with index.reading() as reader:
-                counts = reader.counts()
-            if apply:
-                index.forget()
-            return HeldByIndex(index.place, counts.notes, counts.passages)
-        finally:
-            index.close()
+        held = _forget_index(settings_of_root(roots[name].path)[0], apply=apply)
+        return held._replace(folder=roots[name].path, is_registered=True)
     dsn, memory = (roots[name].dsn, roots[name].memory or name) if name in roots else (default_of(DSN), name)
     if not dsn:
         raise unknown_root(name, roots)
-    found: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
-    return found
+    stored: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
+    return stored._replace(is_registered=name in roots)
+
+
+def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
+    """Return what the index of a memory root has, and delete it if `apply`, while no daemon and no sync uses it."""
+    import shlex
+
+    from memsync.model.status import HeldByIndex
+    from memsync.sync.syncer import sync_lock
+    from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
+
+    def busy() -> IndexBusy:
+        root = shlex.quote(settings.root_name)
+        return IndexBusy(f"the daemon of {settings.root_name} does not end", hint=f"Run: memsync --root {root} stop")
+
+    index = make_index(settings)
+    with closing(index), ExitStack() as locks:
+        was_served = False
+        if apply:
+            was_served = locks.enter_context(without_daemon(settings.index_name, busy, create=True))
+            locks.enter_context(sync_lock(settings.index_dir, WAIT_SECONDS))
+        with index.reading() as reader:
+            counts = reader.counts()
+        if apply:
+            index.forget()
+        return HeldByIndex(index.place, counts.notes, counts.passages, daemon_stopped=was_served)
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
