@@ -16,7 +16,7 @@ from memsync.memory import Memory, MemoryApi
 from memsync.model.json import to_json
 from memsync.registered import Memories
 from memsync.settings.load import Settings
-from memsync.settings.roots import RegisteredRoot, add_database, registered_roots, roots_path, server_in
+from memsync.settings.roots import add_database, registered_roots, roots_path
 from memsync.stored import StoredMemory
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.postgres_server import execute, own_database
@@ -206,14 +206,6 @@ def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -
     assert Path(roots_path()).stat().st_mode & 0o777 == 0o600
     assert registered_roots()["team"].dsn == dsn
     assert "s3cret" not in added.place
-    assert server_in(dsn) == "postgresql://db.example.org:5432/memories"
-    for other in (
-        "postgresql://me@/memories?host=db&password=s3cret",
-        "host=db port=5432 dbname=memories user=me password=s3cret sslpassword='s3cret'",
-        "password='s3cret' host=db",
-        "postgresql://[s3cret",
-    ):
-        assert "s3cret" not in server_in(other) + repr(RegisteredRoot("a", "", other))
     with pytest.raises(UsageError) as caught:
         add_database("again", dsn, "team")
     assert "s3cret" not in str(caught.value)

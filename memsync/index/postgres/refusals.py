@@ -8,9 +8,11 @@ import psycopg
 from psycopg import errors
 
 from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexReadOnly, MemsyncError, UsageError
+from memsync.settings.connection_string import without_passwords
+
+__all__ = ["UNCHANGED", "is_lost", "reason_of", "refusal_of", "without_passwords"]
 
 UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 # libpq's words before the reason why it cannot connect: they name the server, as our messages do.
 MAX_REASON = 200
 _QUOTED = re.compile(r'".*"')
@@ -108,11 +110,6 @@ def reason_of(error: psycopg.Error) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     reason = without_passwords(_NOT_CONNECTED.sub("", lines[0].strip()))
     return "".join(character for character in reason if character.isprintable())[:MAX_REASON]
-
-
-def without_passwords(text: str) -> str:
-    """Replace the passwords of connection strings in a text by stars."""
-    return _PASSWORD.sub(lambda match: f"{match[1] or match[2]}***{'@' if match[1] else ''}", text)
 
 
 def is_lost(error: psycopg.Error) -> bool:
