@@ -53,6 +53,11 @@ class RegisteredRoot(NamedTuple):
             return self.path
         return f"{server_in(self.dsn)}, memory {self.memory or self.name}"
 
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Its folder, or connection string and name in the database; `place` may be the same for two databases."""
+        return self.path, self.dsn, self.dsn and (self.memory or self.name)
+
     def __repr__(self) -> str:
         return f"RegisteredRoot({self.name!r}, {self.place!r})"
 
@@ -173,7 +178,7 @@ def _add(added: RegisteredRoot) -> None:
             hint = f"Choose another name, or run first: memsync roots remove {added.name}"
             raise UsageError(f"{added.name} is registered already, for {roots[added.name].place}", hint=hint)
         for other in roots.values():
-            if other.place == added.place:
+            if other.identity == added.identity:
                 hint = f"Use that name, or run first: memsync roots remove {other.name}"
                 raise UsageError(f"{added.place} is registered already, as {other.name}", hint=hint)
         _write({**roots, added.name: added})

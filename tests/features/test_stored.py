@@ -211,6 +211,18 @@ def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -
     assert "s3cret" not in str(caught.value)
 
 
+def test_two_databases_may_look_the_same() -> None:
+    """Connection strings decide whether a memory is registered already, not the text that is shown of them."""
+    dsn = "postgresql:///memories?service={}"
+    first, second = add_database("a", dsn.format("x"), "team"), add_database("b", dsn.format("y"), "team")
+    assert first.place == second.place
+    for name, memory in (("c", "team"), ("team", "team")):
+        with pytest.raises(UsageError, match="registered already, as b"):
+            add_database(name, dsn.format("y"), memory)
+    assert list(registered_roots()) == ["a", "b"]
+    add_database("c", dsn.format("y"), "other")
+
+
 def test_memory_that_is_not_there_is_refused(database: str) -> None:
     """With what to ask for."""
     index = StoredIndex(database, "nobody's", 100)
