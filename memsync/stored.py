@@ -17,7 +17,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
-import numpy as np
 from msgspec.structs import replace
 
 from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoSuchNote, NoteError, UsageError
@@ -33,6 +32,7 @@ from memsync.notes.naming import titled
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import Operation
+from memsync.search.freshness import checked_vector
 from memsync.search.query_syntax import parse_query
 from memsync.search.searcher import Near, Ranking, Searcher
 from memsync.search.time_hints import without_times
@@ -182,7 +182,11 @@ class StoredMemory(MemoryApi):
         generation: int,  # noqa: ARG002 (because FreshSearch has it)
         embedded: EmbeddedQuestion | None = None,
     ) -> SearchResult:
-        """Answer a query from the database as it is; `fresh` cannot be met without the files. Raises IndexFailure."""
+        """Answer a query from the database as it is; `fresh` cannot be met without the files.
+
+        If `embedded` is from the space that this memory searches, the question is not embedded again. Raises UsageError
+        if it is not a vector of that space, IndexFailure.
+        """
         warnings = [*query.warnings]
         started = time.perf_counter()
         await_near = None
@@ -253,8 +257,8 @@ class StoredMemory(MemoryApi):
 
     def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near:
         space = self._space()
-        if embedded is not None and embedded.space == space.name and len(embedded.vector) == space.dimension:
-            vector = np.array(embedded.vector, dtype=np.float32)
+        if embedded is not None and embedded.space == space.name:
+            vector = checked_vector(embedded, space)
         else:
             vector = self._embedder.embed_query(without_times(query.text, query.times))
         return self._searcher.near(query, vector, space)

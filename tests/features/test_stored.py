@@ -157,6 +157,27 @@ def test_database_does_not_choose_the_model_that_gets_a_question(
     assert embedder.asked == []
 
 
+def test_shared_vector_is_used_if_it_can_be_one_of_the_space(away: StoredMemory, embedder: Questions) -> None:
+    """The question is not embedded again; a vector of another dimension or length is refused, as in any memory."""
+    question = "where does the heron nest"
+    shared = away.embed_question(question)
+    embedder.asked.clear()
+    assert away.search(question, vector=shared.vector, space=shared.space).hits[0].path == "garden.md"
+    assert embedder.asked == []
+    zeros = [0.0] * len(shared.vector)
+    for vector in (
+        shared.vector[:-1],
+        [*shared.vector, 0.0],
+        zeros,
+        [2 * x for x in shared.vector],
+        [1e39, *zeros[1:]],
+    ):
+        with pytest.raises(UsageError, match="not a question's vector"):
+            away.search(question, vector=tuple(vector), space=shared.space)
+    assert away.search(question, vector=tuple(zeros), space="another space").hits
+    assert embedder.asked == [question]
+
+
 def test_without_stored_text_the_answer_says_why_it_is_empty(database: str, sync: Sync, embedder: Questions) -> None:
     """Text comes and goes with the setting, at the next sync."""
     sync(stores_text=False)
