@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from memsync import registered, stored
-from memsync.errors import IndexFailure, MemsyncError, NoSuchNote, UsageError
+from memsync.errors import IndexFailure, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory, MemoryApi
@@ -192,12 +194,29 @@ def test_without_stored_text_the_answer_says_why_it_is_empty(database: str, sync
     memory.close()
 
 
-def test_damaged_text_is_left_out(away: StoredMemory, database: str) -> None:
-    """A hit whose text cannot be read is not shown; `get` says what to do."""
-    execute(database, "UPDATE note SET content = 'x' WHERE path = 'garden.md'")
+@pytest.mark.parametrize("content", [b"x", b"", zlib.compress(TEXT.encode())[:-1], zlib.compress(TEXT.encode()) + b"x"])
+def test_damaged_text_is_left_out(away: StoredMemory, database: str, content: bytes) -> None:
+    """A hit whose text cannot be read is not shown; `get` says what to do. Half a text counts as damaged, too."""
+    execute(database, "UPDATE note SET content = %s WHERE path = 'garden.md'", content)
     assert {hit.path for hit in away.search("heron").hits} == {"threads/t.md"}
-    with pytest.raises(MemsyncError, match="damaged"):
+    with pytest.raises(NoteError, match="damaged"):
         away.get("garden.md")
+
+
+def test_text_is_not_unpacked_beyond_the_size_of_a_note(
+    away: StoredMemory, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few bytes of a hostile database could fill the memory of this process."""
+    megabyte = 1_000_000
+    monkeypatch.setattr(stored, "MAX_NOTE_BYTES", megabyte)
+    execute(database, "UPDATE note SET content = %s WHERE path = 'garden.md'", zlib.compress(b"x" * 50 * megabyte))
+    tracemalloc.start()
+    try:
+        with pytest.raises(NoteError, match="larger than 1 MB"):
+            away.get("garden.md")
+        assert tracemalloc.get_traced_memory()[1] < 10 * megabyte
+    finally:
+        tracemalloc.stop()
 
 
 def test_registered_database_is_searched_with_the_others(
