@@ -18,12 +18,14 @@ _PLAIN_DATABASE = re.compile(r"[\w. ~+-]*")
 UNKNOWN = "a database"
 _HOST_AND_PORT = re.compile(r"(\[[^]\[]*\]|[^]\[:]*)(?::(\d*))?")
 _SECRETS = re.compile(
-    r"(?P<user>[a-z]*://[^:/@\s]*:)\S*@"
-    r"|[a-z]*://[^:/@\s]*@"
+    r"(?P<user>(?<![a-z])[a-z]*://[^:/@\s]*:)\S*@"
+    r"|(?<![a-z])[a-z]*://[^:/@\s]*@"
     r"|(?P<key>(?:password|secret|client_key|server_key)\s*=\s*)(?:'(?:[^'\\]|\\.)*'?|(?:\\.|[^\s\\])+)"
-    r"|(?P<before>[\"'(]?)[^\s\"'()]+@(?=[^\s@])",
+    r"|(?<![^\s\"'()])(?P<before>(?:(?![a-z]+://)[^\s\"'()])+)@(?=[^\s@])",
     re.IGNORECASE | re.DOTALL,
 )
+_MAX_CHARS = 2_000
+"""A longer text is cut: a server may send one that takes long to search."""
 
 
 def is_dsn(text: str) -> bool:
@@ -96,8 +98,11 @@ def _of_uri(dsn: str) -> dict[str, str] | None:
 
 
 def without_passwords(text: str) -> str:
-    """Replace the passwords in a text by stars, and all else in front of an @, which may be a part of one."""
-    return _SECRETS.sub(_starred, text)
+    """Replace the passwords in a text by stars, and all else in front of an @, which may be a part of one.
+
+    Returns at most 2,000 characters.
+    """
+    return _SECRETS.sub(_starred, text[:_MAX_CHARS])
 
 
 def _starred(secret: re.Match[str]) -> str:
@@ -106,5 +111,5 @@ def _starred(secret: re.Match[str]) -> str:
     if secret["key"] is not None:
         return f"{secret['key']}***"
     if secret["before"] is not None:
-        return f"{secret['before']}***@"
+        return "***@"
     return secret[0]  # a user without a password

@@ -84,6 +84,8 @@ def test_entry_of_the_list_shows_no_password(dsn: str) -> None:
         ("sslpassword=s3cret oauth_client_secret=s3cret", "sslpassword=*** oauth_client_secret=***"),
         ("failed to resolve host 's3cret@db': no", "failed to resolve host '***@db': no"),
         ("PostgreSQL at s3cret@db:5432/x", "PostgreSQL at ***@db:5432/x"),
+        ("at db:5/postgresql://me:s3cret@db/x", "at db:5/postgresql://me:***@db/x"),
+        ("at me:s3cret/x@db/x", "at ***@db/x"),
         ("nothing to hide at 5 @ night", "nothing to hide at 5 @ night"),
     ],
 )
