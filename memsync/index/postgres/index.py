@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsync.errors import IndexBusy, IndexDamaged, IndexFailure, IndexReadOnly
+from memsync.errors import IndexBusy, IndexDamaged, IndexFailure
 from memsync.index.frequencies import FrequencyCache
-from memsync.index.postgres import queries
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.integrity import find_damage
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from memsync.model.note import Chunk, Note
     from memsync.ports import Index, PreparedNote
 
-HNSW_M, HNSW_EF_CONSTRUCTION = 16, 64
-BYTES_PER_NODE = 800
-"""Memory that the build of an HNSW index needs for each vector, besides the vector. Without it the rest is inserted on
-disk, 200 vectors a second instead of 1,500."""
-MIN_BUILD_BYTES, MAX_BUILD_BYTES = 64_000_000, 8_000_000_000
-HNSW_LOCK = 0x6D656D68
 _BESIDE = " (being rebuilt)"
 _REPLACED = " (replaced)"
 
@@ -69,7 +63,7 @@ class PostgresIndex:
         folder: Path,
         claim: Claim,
         *,
-        ef_search: int = 800,
+        ef_search: int = 500,
         stores_text: bool = False,
         statement_ms: int = 0,
     ) -> None:
@@ -214,39 +208,11 @@ class PostgresIndex:
             passages = reader.counts().passages
         if space is not None and passages > EXACT_PASSAGES:
             with suppress(IndexBusy):  # another memory is written to: the next sync tries again
-                self._index_vectors(space.dimension, passages)
+                make_hnsw(self._connections, space.dimension, passages)
         if bulk:
             with self._connections.alone() as connection:
                 for table in _TABLES_OF_SEARCH:
                     connection.execute(f"ANALYZE {SCHEMA}.{table}".encode())
-
-    def _index_vectors(self, dimension: int, count: int) -> None:
-        """Make the HNSW index of a dimension unless it exists. Other writers wait meanwhile, searches do not."""
-        name = queries.HNSW_INDEX.format(dimension=dimension)
-        with self._connections.reading() as connection:
-            if connection.execute(queries.HAS_HNSW.encode(), {"name": name}).fetchone() is not None:
-                return
-        try:
-            self._make_index(name, dimension, count, workers=None)
-        except IndexReadOnly:  # processes that share the work need shared memory, of which a container has little
-            self._make_index(name, dimension, count, workers=0)
-
-    def _make_index(self, name: str, dimension: int, count: int, *, workers: int | None) -> None:
-        """Make an HNSW index; `workers` is the number of additional processes, None as the server decides."""
-        memory = min(max(count * (2 * dimension + BYTES_PER_NODE), MIN_BUILD_BYTES), MAX_BUILD_BYTES) // 1024
-        with self._connections.writing() as connection:
-            extension = self._connections.extension
-            connection.execute(b"SELECT pg_advisory_xact_lock(%s)", (HNSW_LOCK,))
-            connection.execute(f"SET LOCAL maintenance_work_mem = {memory:d}".encode())
-            connection.execute(b"SET LOCAL statement_timeout = 0")
-            if workers is not None:
-                connection.execute(f"SET LOCAL max_parallel_maintenance_workers = {workers:d}".encode())
-            connection.execute(
-                f"CREATE INDEX IF NOT EXISTS {name} ON embedding"
-                f" USING hnsw ((value::{extension}.halfvec({dimension:d})) {extension}.halfvec_ip_ops)"
-                f" WITH (m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION})"
-                f" WHERE dimension = {dimension:d} AND passage IS NOT NULL".encode()
-            )
 
     def beside(self, *, keep_vectors: bool) -> PostgresIndex:
         """Return an empty memory next to this one, with a copy of the vectors if `keep_vectors`.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from memsync.index.fields import Phrase, phrases_of
 from memsync.index.postgres import dump, queries
 from memsync.index.postgres.halfvec import from_halfvec, halfvec_text
+from memsync.index.postgres.hnsw import index_name
 from memsync.index.postgres.keyword import Totals, WordIndex, merged
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
@@ -143,21 +144,22 @@ class PostgresReader(SqlReader):
         return required, excluded or set()
 
     def _nearest(self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-        dimension = len(vector) // 2
+        dimension, extension = len(vector) // 2, self._outside.extension
+        parameters = {"space": space, "vector": halfvec_text(vector), "limit": limit, **filters}
+        near = list[tuple[int, bytes]]()
         if self._is_indexed(dimension, filters):
             self._db.execute(f"SET LOCAL hnsw.ef_search = {self._outside.ef_search:d}")
             self._db.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             statement = queries.NEAREST_INDEXED_FILTERED if filters else queries.NEAREST_INDEXED
-        else:
+            near = list(self.rows(statement.format(dimension=dimension, extension=extension), parameters))
+        if len(near) < limit:  # few vectors, or the index gave up before it found enough that pass the filters
             statement = queries.NEAREST_FILTERED if filters else queries.NEAREST
-        statement = statement.format(dimension=dimension, extension=self._outside.extension)
-        parameters = {"space": space, "vector": halfvec_text(vector), "limit": limit}
-        return [(passage, from_halfvec(value)) for passage, value in self.rows(statement, {**parameters, **filters})]
+            near = list(self.rows(statement.format(extension=extension), parameters))
+        return [(passage, from_halfvec(value)) for passage, value in near]
 
     def _is_indexed(self, dimension: int, filters: Mapping[str, Any]) -> bool:
         """Tell whether the HNSW index is to be used: there are many passages, and it exists."""
-        name = queries.HNSW_INDEX.format(dimension=dimension)
-        if not self.value(queries.HAS_HNSW, {"name": name}):
+        if not list(self.rows(queries.HNSW_STATE, {"name": index_name(dimension)})):
             return False
         statement = queries.PASSING_PASSAGES if filters else queries.PASSAGES
         enough = EXACT_PASSAGES + 1
