@@ -78,6 +78,7 @@ class PostgresIndex:
         self._write_lock = threading.RLock()
         self._is_ready = False
         self._damage = ""
+        self._warnings: list[str] = []
 
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
@@ -104,7 +105,7 @@ class PostgresIndex:
             self._require_tables(connection)
             row = self._find(connection)
             root = row[0] if row else 0
-            outside = self._outside._replace(extension=self._connections.extension)
+            outside = self._outside._replace(extension=connection.extension)
             self._thread.reader = PostgresReader(connection, root, outside, self._frequencies)
             try:
                 yield self._thread.reader
@@ -117,7 +118,7 @@ class PostgresIndex:
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
-            outside = self._outside._replace(extension=self._connections.extension)
+            outside = self._outside._replace(extension=connection.extension)
             writer = PostgresWriter(connection, root, outside)
             yield writer
             writer.finish()
@@ -185,6 +186,7 @@ class PostgresIndex:
         if finding:
             self._empty()
             self._damage = f"the memory {self.name!r} on {self.server} was damaged: {finding}; it is rebuilt"
+            self._warnings.append(self._damage)
             raise IndexDamaged(self._damage, hint="Run the command again. memsync sync indexes all notes.")
 
     def _empty(self) -> None:
@@ -199,7 +201,8 @@ class PostgresIndex:
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
-        return [damage] if (damage := self.take_damage()) else []
+        warnings, self._warnings, self._damage = self._warnings, [], ""
+        return warnings
 
     def compact(self, *, bulk: bool) -> None:
         """Make the HNSW index of the active space if it is worth it; after a bulk load, renew statistics."""
@@ -225,7 +228,7 @@ class PostgresIndex:
         other._outside = self._outside._replace(local=LocalState(self._folder / "local.beside.json"))
         other._outside.local.remove()
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
-        other._frequencies = FrequencyCache()
+        other._frequencies, other._warnings = FrequencyCache(), []
         with self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
@@ -245,6 +248,20 @@ class PostgresIndex:
                     parameters,
                 )
         return other
+
+    def discard_leftovers(self) -> None:
+        """Delete what a killed rebuild left: it may have text of notes that are local-only now.
+
+        The caller must hold the sync lock. Raises IndexFailure.
+        """
+        names = [f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
+        with self._connections.reading() as connection:
+            self._require_tables(connection)
+            if connection.execute(b"SELECT 1 FROM memory WHERE name = ANY (%s)", (names,)).fetchone() is None:
+                return
+        with self._write_lock, self._connections.writing() as connection:
+            self._own_root(connection)
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
 
     def take_over(self, other: Index) -> None:
         """Give the name of this memory to `other` in one step, then delete the rows of the old one.
@@ -267,7 +284,7 @@ class PostgresIndex:
     def discard(self) -> None:
         """Delete a memory that `beside` made, if possible; otherwise the next `beside` does it."""
         with suppress(IndexFailure), self._connections.writing() as connection:
-            connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
+            connection.execute(b"DELETE FROM memory WHERE name = %s AND writer = %s", (self.name, self._claim.writer))
         self._outside.local.remove()
 
     def forget(self) -> None:

@@ -213,7 +213,7 @@ FROM note WHERE root = %(root)s
 # (text, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob) of one note whose text is stored.
 STORED_NOTE = """
 SELECT content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob
-FROM note WHERE root = %(root)s AND path = %(path)s AND content IS NOT NULL
+FROM note WHERE root = %(root)s AND path_key = %(key)s AND content IS NOT NULL
 """
 
 STORED_PATHS = "SELECT path FROM note WHERE root = %(root)s AND content IS NOT NULL ORDER BY path"

@@ -7,6 +7,7 @@ from pathlib import Path
 from memsync.errors import IndexFailure
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.rows import path_key
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder
@@ -25,10 +26,8 @@ class StoredIndex(PostgresIndex):
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
-        if "\0" in path:
-            return None
         with self.reading() as reader:
-            row = next(iter(reader.rows(queries.STORED_NOTE, {"path": path})), None)
+            row = next(iter(reader.rows(queries.STORED_NOTE, {"key": path_key(path)})), None)
         if row is None:
             return None
         content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob = row
