@@ -16,9 +16,10 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
 from memsync.settings.load import load_settings
+from memsync.wiring import connect_here
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
-from tests.support.postgres_server import own_database
+from tests.support.postgres_server import execute, own_database
 
 Write = Callable[[str, str | bytes], Path]
 SECRET = "zanzibar"
@@ -175,6 +176,37 @@ def test_name_of_a_private_note_is_not_sent_to_the_server(
     memory.status()
     assert len(sent) > 50
     assert [statement for statement in sent if SECRET in statement] == []
+
+
+def test_note_that_becomes_private_after_a_move_of_its_root_leaves_no_trace(
+    database: str, root: Path, write: Write
+) -> None:
+    """The moved root keeps its memory, under its name; one whose name is set anew is renamed in the database."""
+    text = f"The {SECRET} sleeps.\n"
+    write("a.md", text)
+    write("b.md", "The heron nests.\n")
+
+    def synced(folder: Path, name: str = "") -> list[tuple[object, ...]]:
+        environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": database, "MEMSYNC_INDEX_NAME": name}
+        settings = load_settings(root=folder, environ={**environ, "MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}, cwd=folder)
+        embedder = FakeEmbedder()
+        with connect_here(settings, lambda model, threads: embedder) as memory:
+            assert memory.sync().failed == ()
+            check_sound(memory)
+        return execute(database, "SELECT name FROM memory")
+
+    assert synced(root) == [(root.name,)]
+    assert traces(database, SECRET)
+    moved = root.with_name("elsewhere")
+    root.rename(moved)
+    (moved / "a.md").write_text(f"---\nlocal-only: true\n---\n{text}")
+    assert synced(moved) == [(root.name,)]
+    assert traces(database, SECRET) == []
+    assert synced(moved, "ours") == [("ours",)]
+    assert synced(moved) == [("ours",)]
+    root.mkdir()
+    (root / "c.md").write_text("The stork.\n")
+    assert sorted(synced(root)) == sorted([("ours",), (root.name,)])
 
 
 def dump_of_vectors(dsn: str) -> list[object]:

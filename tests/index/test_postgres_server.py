@@ -226,7 +226,7 @@ def test_unreadable_connection_string_is_not_repeated(dsn: str) -> None:
 
 @pytest.mark.parametrize("password", ["abc@SECRET", "top/SECRET", "p@ss:SECRET", "a@b/SECRET", "SECRET/@1"])
 def test_password_that_is_not_escaped_is_not_taken_for_a_server(password: str) -> None:
-    """libpq would look for a server with a part of it as its name, and every message would show that."""
+    """Otherwise libpq would look for a server with a part of it as its name, and every message would show that."""
     with pytest.raises(ConfigError, match="part of a password") as raised:
         Connections(f"postgresql://me:{password}@127.0.0.1/team")
     assert "SECRET" not in raised.value.sentences()

@@ -211,7 +211,8 @@ class Connections:
             # A role that was granted a memory reads it, so searches answer from the index as it is.
             refusal = IndexFailure if is_superuser else IndexReadOnly
             raise refusal(
-                f"this role lacks a right to the tables on {self.server}: they belong to {owner!r}, and only their owner writes",
+                f"this role lacks a right to the tables on {self.server}:"
+                f" they belong to {owner!r}, and only their owner writes",
                 hint="Connect as that role; another one can only read what memsync index grant gave it."
                 f" If the schema {SCHEMA} is not memsync's, drop it.",
             )
@@ -303,7 +304,7 @@ def server_of(dsn: str) -> str:
     host, port = values["host"] or values["hostaddr"] or "localhost", values["port"]
     database = values["dbname"] or values["user"]
     is_uri = dsn.startswith(("postgresql://", "postgres://"))
-    if (is_uri and "@" in f"{host}{database}") or not port.replace(",", "").isdigit():
+    if (is_uri and "@" in f"{host}{database}") or not str(port).replace(",", "").isdigit():
         raise ConfigError(
             "the connection string cannot be read: its server, port or database look like part of a password",
             hint="In a connection string that begins with postgresql://, write @ as %40, : as %3A and / as %2F in the"

@@ -14,6 +14,7 @@ from memsync.index.frequencies import FrequencyCache
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.integrity import find_damage
+from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
@@ -37,6 +38,11 @@ SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM migrati
 _LOCKED = "FOR UPDATE"
 _CREATE = """
 INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING root
+"""
+# Give a memory of this writer another name, unless one has it already.
+_RENAME = """
+UPDATE memory SET name = %(new)s WHERE name = %(old)s AND writer = %(writer)s
+AND NOT EXISTS (SELECT FROM memory WHERE name = %(new)s)
 """
 # Of the copied vectors, some may be of texts that have become local-only since.
 _FORGET_VECTORS_WITHOUT_TEXT = """
@@ -63,11 +69,14 @@ class PostgresIndex:
         folder: Path,
         claim: Claim,
         *,
+        former_name: str = "",
         ef_search: int = 500,
         stores_text: bool = False,
         statement_ms: int = 0,
     ) -> None:
+        """`former_name` is the name under which the same folder wrote before: its memory gets the new name."""
         self._connections = Connections(dsn, statement_ms=statement_ms)
+        self._former_name = former_name
         self.name = name
         self._folder = folder
         self._claim = claim
@@ -117,11 +126,18 @@ class PostgresIndex:
         """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
+            if self._former_name not in ("", self.name):
+                connection.execute(
+                    _RENAME.encode(), {"old": self._former_name, "new": self.name, "writer": self._claim.writer}
+                )
             root = self._own_root(connection)
             outside = self._outside._replace(extension=connection.extension)
             writer = PostgresWriter(connection, root, outside)
             yield writer
             writer.finish()
+            if self._former_name != self.name:
+                write_claim(self._folder, KeptClaim(self.name, self._claim.writer))
+        self._former_name = self.name
 
     def _require_tables(self, connection: Connection) -> None:
         if not self._is_ready:
@@ -224,7 +240,7 @@ class PostgresIndex:
         """
         other = PostgresIndex.__new__(PostgresIndex)
         other.__dict__.update(self.__dict__)
-        other.name = f"{self.name}{_BESIDE}"
+        other.name = other._former_name = f"{self.name}{_BESIDE}"
         other._outside = self._outside._replace(local=LocalState(self._folder / "local.beside.json"))
         other._outside.local.remove()
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
