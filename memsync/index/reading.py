@@ -58,6 +58,7 @@ class Statements(Protocol):
     SPACES: str
     SPACE_IN_STATE: str
     SPACE_NUMBER: str
+    SPACE_STATE: str
     TAGS: str
     THREADS: str
     VECTORS: str

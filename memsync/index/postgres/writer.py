@@ -14,6 +14,7 @@ from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hash
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts, path_key
 from memsync.index.vectors import usable
+from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import IndexedFile, PendingPassage, PutResult
@@ -95,13 +96,8 @@ WHERE n.root = %(root)s AND n.path = d.path AND n.committed <> d.committed
 """
 
 
-class PostgresWriter(PostgresReader):
+class PostgresWriter(PostgresReader, SqlWriter):
     """The writing half of the Index port."""
-
-    quiet = False
-    """True if this transaction wrote nothing that a reader may have cached."""
-    notes_changed = False
-    """True if this transaction changed more than vectors."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -116,16 +112,11 @@ class PostgresWriter(PostgresReader):
         self._word_rows = self._word_total = 0
 
     def finish(self) -> None:
-        """Write what was collected and raise the generation; a quiet transaction leaves the generation as it is."""
+        """Write what was collected, and raise the generation unless the transaction is quiet."""
         self.flush_words()
         if self._local_meta or self._new_history is not None or self._private != self._state.private:
             self._write_local_state()
-        if self.quiet:
-            return
-        generation = str(self.generation() + 1)
-        self._put_meta("generation", generation)
-        if self.notes_changed:
-            self._put_meta("notes_generation", generation)
+        super().finish()
 
     def _write_local_state(self) -> None:
         state = self._state
@@ -133,19 +124,6 @@ class PostgresWriter(PostgresReader):
         new = State({**state.meta, **self._local_meta}, history, self._private)
         token = self._outside.local.write(self._meta.get(TOKEN_KEY, ""), new)
         self._put_meta(TOKEN_KEY, token)
-
-    def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. The generation stays the same if nothing else is written."""
-        self.quiet = True
-        self._put_meta("last_sync", moment)
-
-    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
-        self.quiet, self.notes_changed = quiet, not quiet
-        if key in KEPT_KEYS:
-            self._local_meta[key] = value
-        else:
-            self._put_meta(key, value)
 
     def private_stamps(self) -> Mapping[NotePath, IndexedFile]:
         """Return the stamps of the local-only notes, as this transaction has changed them."""
@@ -459,23 +437,15 @@ class PostgresWriter(PostgresReader):
 
     # ------------------------------------------------------------------------------------------ spaces
 
-    def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
-        statement = "SELECT state FROM space WHERE root = %(root)s AND name = %(name)s"
-        state = self.value(statement, {"name": space.name})
-        if state != "building":
-            self._retire("building")
-        if state in ("active", "building"):
-            return 0
-        state = "active" if self._space_row("active") is None else "building"
-        number = self.value(
+    def _add_space(self, space: EmbeddingSpace, state: str) -> int:
+        number: int = self.value(
             "INSERT INTO space (root, id, name, description, dimension, state) VALUES (%(root)s,"
             " (SELECT coalesce(max(id), 0) + 1 FROM space WHERE root = %(root)s),"
             " %(name)s, %(description)s, %(dimension)s, %(state)s)"
             " ON CONFLICT (root, name) DO UPDATE SET state = excluded.state RETURNING id",
             {"name": space.name, "description": space.description, "dimension": space.dimension, "state": state},
         )
-        return self._fill_space(int(number))
+        return number
 
     def _fill_space(self, number: int) -> int:
         """Give every passage its earlier vector in a space, or queue the passage; return how many had one."""
@@ -530,33 +500,23 @@ class PostgresWriter(PostgresReader):
         self._outside.texts.discard(digest for _, digest in waiting)
         return waiting
 
-    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
-        active = self._space("active")
-        if active == space:
-            return True
-        if self.pending(space):
-            return False
-        self._retire("active")
+    def _activate(self, space: EmbeddingSpace) -> None:
         self._run("UPDATE space SET state = 'active' WHERE root = %(root)s AND name = %(name)s", {"name": space.name})
-        return True
 
-    def _retire(self, state: str) -> None:
-        row = self._space_row(state)
-        if row is not None:
-            for statement in (
-                "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND space = %(space)s",
-                "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s",
-                "UPDATE space SET state = 'retired' WHERE root = %(root)s AND id = %(space)s",
-            ):
-                self._run(statement, {"space": row[0]})
+    def _retire(self, number: int) -> None:
+        for statement in (
+            "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND space = %(space)s",
+            "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s",
+            "UPDATE space SET state = 'retired' WHERE root = %(root)s AND id = %(space)s",
+        ):
+            self._run(statement, {"space": number})
 
     # ------------------------------------------------------------------------------------------ private
 
-    def _note_removal(self) -> None:
-        self._put_meta("last_removal", str(self.generation() + 1))
-
     def _put_meta(self, key: str, value: str) -> None:
+        if key in KEPT_KEYS:
+            self._local_meta[key] = value
+            return
         self._run(_PUT_META, {"key": key, "value": value})
         self._meta[key] = value
 
