@@ -24,7 +24,8 @@ from benchmarks.memories import opened, own_user_folders, running
 from benchmarks.postgres_server import NO_SERVER, database, server
 from benchmarks.served import CLIENTS, throughput
 from memsync.features.evaluation.measures import percentile
-from memsync.index.postgres.index import HNSW_EF_CONSTRUCTION, HNSW_M
+from memsync.index.postgres.connections import Connections
+from memsync.index.postgres.hnsw import index_name, make_hnsw
 
 PAIRS = 5
 ROUNDS = 3
@@ -32,11 +33,6 @@ PASSAGES = 10_000
 DIMENSION = 1_536
 MODEL = "openai:text-embedding-3-small"
 CACHE = {"index_vector_cache_mb": "512"}
-_DROP_INDEX = "DROP INDEX IF EXISTS memsync.embedding_hnsw_1536"
-_BUILD_INDEX = f"""
-CREATE INDEX embedding_hnsw_1536 ON memsync.embedding USING hnsw ((value::halfvec({DIMENSION})) halfvec_ip_ops)
-WITH (m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION}) WHERE dimension = {DIMENSION} AND passage IS NOT NULL
-"""
 
 
 def syncs(data: Path, state: Path) -> list[Row]:
@@ -118,11 +114,12 @@ def wide(data: Path, state: Path) -> list[Row]:
 def _build_times(dsn: str) -> list[float]:
     """Build the HNSW index of the vectors as memsync does, again and again."""
     times = []
+    connections = Connections(dsn)
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(b"SET maintenance_work_mem = '1GB'")
         for _ in range(PAIRS):
-            connection.execute(_DROP_INDEX.encode())
-            times.append(seconds(connection.execute, _BUILD_INDEX.encode()))
+            connection.execute(f"DROP INDEX IF EXISTS memsync.{index_name(DIMENSION)}".encode())
+            times.append(seconds(make_hnsw, connections, DIMENSION, PASSAGES))
+    connections.close()
     return times
 
 

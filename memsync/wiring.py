@@ -29,6 +29,7 @@ INDEXES = {
 }
 DATABASE = "memsync.index.postgres.database:Database"
 FORGET = "memsync.index.postgres.database:forget_memory"
+MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
@@ -244,7 +245,8 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     is_placed = settings["index.dir"] != ""
     opened, file = _index_backend(settings)
     if not file:
-        return
+        target, file = MOVED_DATABASE
+        opened = lambda path: _load(target)(settings, path)  # noqa: E731 (imports psycopg only if the root was moved)
     moved = recognise(settings.root_name, settings.index_name, file, opened, is_placed=is_placed)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""

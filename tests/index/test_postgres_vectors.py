@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from memsync.errors import IndexReadOnly
+from memsync.index.postgres import hnsw
 from memsync.index.postgres import index as index_module
 from memsync.index.postgres import reader as reader_module
+from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings
@@ -24,9 +26,22 @@ MANY = 50
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    """Make a database of its own, because all memories of one share the HNSW index."""
+    """Make a database of its own, because all memories of one share the HNSW index; it uses the index when it can."""
     with own_database("vectors") as dsn:
+        for setting in ("enable_seqscan = off", "enable_sort = off", "enable_bitmapscan = off"):
+            _alter(dsn, setting)
         yield dsn
+
+
+def _alter(dsn: str, setting: str) -> None:
+    name = execute(dsn, "SELECT current_database()")[0][0]
+    execute(dsn, f"ALTER DATABASE {name} SET {setting}")
+
+
+def scans(dsn: str) -> int:
+    """Return how often the HNSW index was used."""
+    execute(dsn, "SELECT pg_stat_force_next_flush()")
+    return int(str(execute(dsn, "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname LIKE '%hnsw%'")[0][0]))
 
 
 @pytest.fixture
@@ -52,6 +67,10 @@ def indexes(dsn: str) -> list[str]:
     return [str(name) for (name,) in execute(dsn, "SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")]
 
 
+def definitions(dsn: str) -> str:
+    return str(execute(dsn, "SELECT string_agg(indexdef, ';') FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")[0][0])
+
+
 def nearest(memory: Memory, text: str) -> list[tuple[str, float]]:
     """Return (path, cosine) of the 20 nearest notes."""
     query = memory.parse(text)
@@ -69,6 +88,9 @@ def test_sync_makes_the_index_and_searches_use_it(
     memory.sync()
     assert indexes(database) == ["embedding_hnsw_32"]
     by_index = nearest(memory, "heron at pond 3")
+    assert isinstance(memory.index, PostgresIndex)
+    memory.index._connections._forget_idle()  # a connection that ends tells the server what it used
+    assert scans(database) > 0
     monkeypatch.setattr(reader_module, "EXACT_PASSAGES", 10_000)
     assert [score for _, score in by_index] == [score for _, score in nearest(memory, "heron at pond 3")]
     execute(database, "DROP INDEX embedding_hnsw_32")
@@ -94,6 +116,38 @@ def test_filter_that_leaves_many_goes_on_until_there_are_enough(memory: Memory, 
     assert all(path.startswith("other/") for path, _ in found)
 
 
+def test_filter_is_answered_although_the_index_gives_up(memory: Memory, database: str, write: Write) -> None:
+    """The server visits a limited number of vectors; memsync then compares all that pass."""
+    for number in range(MANY + 20):
+        write(f"other/o{number:03}.md", f"The eel {number} swims under keel {number % 5}.\n")
+    memory.sync()
+    _alter(database, "hnsw.max_scan_tuples = 1")
+    execute(
+        database,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )  # new connections have the setting
+    assert isinstance(memory.index, PostgresIndex)
+    memory.index._outside = memory.index._outside._replace(ef_search=10)
+    found = nearest(memory, "heron nests in alder in:other/")
+    assert len(found) == 20
+    assert all(path.startswith("other/") for path, _ in found)
+
+
+def test_index_is_made_again_with_more_care_when_there_are_many_vectors(
+    memory: Memory, database: str, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searches need no setting to find the nearest among many."""
+    memory.sync()
+    assert "ef_construction='64'" in definitions(database)
+    monkeypatch.setattr(hnsw, "MANY_VECTORS", MANY)
+    write("rare/more.md", "One more stork.\n")
+    memory.sync()
+    assert "ef_construction='200'" in definitions(database)
+    assert indexes(database) == ["embedding_hnsw_32"]
+    check_sound(memory)
+
+
 def test_deleted_and_changed_notes_leave_the_index(memory: Memory, root: Path, write: Write) -> None:
     """Vectors follow the text at each sync."""
     memory.sync()
@@ -111,15 +165,15 @@ def test_index_is_made_without_help_if_shared_memory_is_short(
 ) -> None:
     """A container has little of it: the second attempt uses one process."""
     attempts: list[int | None] = []
-    make = PostgresIndex._make_index
+    make = hnsw._make
 
-    def make_or_fail(index: PostgresIndex, name: str, dimension: int, count: int, *, workers: int | None) -> None:
+    def make_or_fail(connections: Connections, dimension: int, count: int, *, workers: int | None) -> None:
         attempts.append(workers)
         if workers is None:
             raise IndexReadOnly("could not resize shared memory segment: No space left on device")
-        make(index, name, dimension, count, workers=workers)
+        make(connections, dimension, count, workers=workers)
 
-    monkeypatch.setattr(PostgresIndex, "_make_index", make_or_fail)
+    monkeypatch.setattr(hnsw, "_make", make_or_fail)
     memory.sync()
     assert attempts == [None, 0]
     assert indexes(database) == ["embedding_hnsw_32"]

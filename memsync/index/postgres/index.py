@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsync.errors import IndexBusy, IndexDamaged, IndexFailure, IndexReadOnly
+from memsync.errors import IndexBusy, IndexDamaged, IndexFailure
 from memsync.index.frequencies import FrequencyCache
-from memsync.index.postgres import queries
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
+from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.integrity import find_damage
+from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
@@ -26,12 +27,6 @@ if TYPE_CHECKING:
     from memsync.model.note import Chunk, Note
     from memsync.ports import Index, PreparedNote
 
-HNSW_M, HNSW_EF_CONSTRUCTION = 16, 64
-BYTES_PER_NODE = 800
-"""Memory that the build of an HNSW index needs for each vector, besides the vector. Without it the rest is inserted on
-disk, 200 vectors a second instead of 1,500."""
-MIN_BUILD_BYTES, MAX_BUILD_BYTES = 64_000_000, 8_000_000_000
-HNSW_LOCK = 0x6D656D68
 _BESIDE = " (being rebuilt)"
 _REPLACED = " (replaced)"
 
@@ -43,6 +38,11 @@ SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM migrati
 _LOCKED = "FOR UPDATE"
 _CREATE = """
 INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING root
+"""
+# Give a memory of this writer another name, unless one has it already.
+_RENAME = """
+UPDATE memory SET name = %(new)s WHERE name = %(old)s AND writer = %(writer)s
+AND NOT EXISTS (SELECT FROM memory WHERE name = %(new)s)
 """
 # Of the copied vectors, some may be of texts that have become local-only since.
 _FORGET_VECTORS_WITHOUT_TEXT = """
@@ -69,11 +69,14 @@ class PostgresIndex:
         folder: Path,
         claim: Claim,
         *,
-        ef_search: int = 800,
+        former_name: str = "",
+        ef_search: int = 500,
         stores_text: bool = False,
         statement_ms: int = 0,
     ) -> None:
+        """`former_name` is the name under which the same folder wrote before: its memory gets the new name."""
         self._connections = Connections(dsn, statement_ms=statement_ms)
+        self._former_name = former_name
         self.name = name
         self._folder = folder
         self._claim = claim
@@ -84,6 +87,7 @@ class PostgresIndex:
         self._write_lock = threading.RLock()
         self._is_ready = False
         self._damage = ""
+        self._warnings: list[str] = []
 
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
@@ -110,7 +114,7 @@ class PostgresIndex:
             self._require_tables(connection)
             row = self._find(connection)
             root = row[0] if row else 0
-            outside = self._outside._replace(extension=self._connections.extension)
+            outside = self._outside._replace(extension=connection.extension)
             self._thread.reader = PostgresReader(connection, root, outside, self._frequencies)
             try:
                 yield self._thread.reader
@@ -122,11 +126,18 @@ class PostgresIndex:
         """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
+            if self._former_name not in ("", self.name):
+                connection.execute(
+                    _RENAME.encode(), {"old": self._former_name, "new": self.name, "writer": self._claim.writer}
+                )
             root = self._own_root(connection)
-            outside = self._outside._replace(extension=self._connections.extension)
+            outside = self._outside._replace(extension=connection.extension)
             writer = PostgresWriter(connection, root, outside)
             yield writer
             writer.finish()
+            if self._former_name != self.name:
+                write_claim(self._folder, KeptClaim(self.name, self._claim.writer))
+        self._former_name = self.name
 
     def _require_tables(self, connection: Connection) -> None:
         if not self._is_ready:
@@ -191,6 +202,7 @@ class PostgresIndex:
         if finding:
             self._empty()
             self._damage = f"the memory {self.name!r} on {self.server} was damaged: {finding}; it is rebuilt"
+            self._warnings.append(self._damage)
             raise IndexDamaged(self._damage, hint="Run the command again. memsync sync indexes all notes.")
 
     def _empty(self) -> None:
@@ -205,7 +217,8 @@ class PostgresIndex:
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
-        return [damage] if (damage := self.take_damage()) else []
+        warnings, self._warnings, self._damage = self._warnings, [], ""
+        return warnings
 
     def compact(self, *, bulk: bool) -> None:
         """Make the HNSW index of the active space if it is worth it; after a bulk load, renew statistics."""
@@ -214,39 +227,11 @@ class PostgresIndex:
             passages = reader.counts().passages
         if space is not None and passages > EXACT_PASSAGES:
             with suppress(IndexBusy):  # another memory is written to: the next sync tries again
-                self._index_vectors(space.dimension, passages)
+                make_hnsw(self._connections, space.dimension, passages)
         if bulk:
             with self._connections.alone() as connection:
                 for table in _TABLES_OF_SEARCH:
                     connection.execute(f"ANALYZE {SCHEMA}.{table}".encode())
-
-    def _index_vectors(self, dimension: int, count: int) -> None:
-        """Make the HNSW index of a dimension unless it exists. Other writers wait meanwhile, searches do not."""
-        name = queries.HNSW_INDEX.format(dimension=dimension)
-        with self._connections.reading() as connection:
-            if connection.execute(queries.HAS_HNSW.encode(), {"name": name}).fetchone() is not None:
-                return
-        try:
-            self._make_index(name, dimension, count, workers=None)
-        except IndexReadOnly:  # processes that share the work need shared memory, of which a container has little
-            self._make_index(name, dimension, count, workers=0)
-
-    def _make_index(self, name: str, dimension: int, count: int, *, workers: int | None) -> None:
-        """Make an HNSW index; `workers` is the number of additional processes, None as the server decides."""
-        memory = min(max(count * (2 * dimension + BYTES_PER_NODE), MIN_BUILD_BYTES), MAX_BUILD_BYTES) // 1024
-        with self._connections.writing() as connection:
-            extension = self._connections.extension
-            connection.execute(b"SELECT pg_advisory_xact_lock(%s)", (HNSW_LOCK,))
-            connection.execute(f"SET LOCAL maintenance_work_mem = {memory:d}".encode())
-            connection.execute(b"SET LOCAL statement_timeout = 0")
-            if workers is not None:
-                connection.execute(f"SET LOCAL max_parallel_maintenance_workers = {workers:d}".encode())
-            connection.execute(
-                f"CREATE INDEX IF NOT EXISTS {name} ON embedding"
-                f" USING hnsw ((value::{extension}.halfvec({dimension:d})) {extension}.halfvec_ip_ops)"
-                f" WITH (m = {HNSW_M}, ef_construction = {HNSW_EF_CONSTRUCTION})"
-                f" WHERE dimension = {dimension:d} AND passage IS NOT NULL".encode()
-            )
 
     def beside(self, *, keep_vectors: bool) -> PostgresIndex:
         """Return an empty memory next to this one, with a copy of the vectors if `keep_vectors`.
@@ -255,11 +240,11 @@ class PostgresIndex:
         """
         other = PostgresIndex.__new__(PostgresIndex)
         other.__dict__.update(self.__dict__)
-        other.name = f"{self.name}{_BESIDE}"
+        other.name = other._former_name = f"{self.name}{_BESIDE}"
         other._outside = self._outside._replace(local=LocalState(self._folder / "local.beside.json"))
         other._outside.local.remove()
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
-        other._frequencies = FrequencyCache()
+        other._frequencies, other._warnings = FrequencyCache(), []
         with self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
@@ -279,6 +264,20 @@ class PostgresIndex:
                     parameters,
                 )
         return other
+
+    def discard_leftovers(self) -> None:
+        """Delete what a killed rebuild left: it may have text of notes that are local-only now.
+
+        The caller must hold the sync lock. Raises IndexFailure.
+        """
+        names = [f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
+        with self._connections.reading() as connection:
+            self._require_tables(connection)
+            if connection.execute(b"SELECT 1 FROM memory WHERE name = ANY (%s)", (names,)).fetchone() is None:
+                return
+        with self._write_lock, self._connections.writing() as connection:
+            self._own_root(connection)
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
 
     def take_over(self, other: Index) -> None:
         """Give the name of this memory to `other` in one step, then delete the rows of the old one.
@@ -301,7 +300,7 @@ class PostgresIndex:
     def discard(self) -> None:
         """Delete a memory that `beside` made, if possible; otherwise the next `beside` does it."""
         with suppress(IndexFailure), self._connections.writing() as connection:
-            connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
+            connection.execute(b"DELETE FROM memory WHERE name = %s AND writer = %s", (self.name, self._claim.writer))
         self._outside.local.remove()
 
     def forget(self) -> None:

@@ -146,10 +146,12 @@ SELECT count(*) FROM (
     SELECT FROM {_CHUNKS_OF_NOTES} WHERE c.root = %(root)s AND c.passage IS NOT NULL AND {_CONDITIONS}
     LIMIT %(enough)s) passing
 """
-HNSW_INDEX = "embedding_hnsw_{dimension}"
-# Whether the HNSW index of a dimension can be used.
-HAS_HNSW = """
-SELECT i.indisvalid FROM pg_catalog.pg_index i WHERE i.indexrelid = to_regclass(%(name)s)
+# (ef_construction, number of vectors when it was last counted) of the HNSW index :name; no row if it cannot be used.
+HNSW_STATE = """
+SELECT (SELECT o.option_value::int FROM pg_catalog.pg_options_to_table(c.reloptions) o
+        WHERE o.option_name = 'ef_construction'), c.reltuples::bigint
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+WHERE i.indexrelid = to_regclass(%(name)s) AND i.indisvalid
 """
 
 # (chunk, passage) of every chunk with one of :passages.
@@ -211,7 +213,7 @@ FROM note WHERE root = %(root)s
 # (text, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob) of one note whose text is stored.
 STORED_NOTE = """
 SELECT content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob
-FROM note WHERE root = %(root)s AND path = %(path)s AND content IS NOT NULL
+FROM note WHERE root = %(root)s AND path_key = %(key)s AND content IS NOT NULL
 """
 
 STORED_PATHS = "SELECT path FROM note WHERE root = %(root)s AND content IS NOT NULL ORDER BY path"
@@ -226,6 +228,7 @@ SPACES = "SELECT description FROM space WHERE root = %(root)s ORDER BY id"
 # (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
 SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE root = %(root)s AND state = %(state)s"
 SPACE_NUMBER = "SELECT id FROM space WHERE root = %(root)s AND name = %(name)s"
+SPACE_STATE = "SELECT state FROM space WHERE root = %(root)s AND name = %(name)s"
 PASSAGE_COUNT = "SELECT count(*) FROM passage WHERE root = %(root)s"
 # How many passages wait for a vector in :space.
 PENDING_COUNT = "SELECT count(*) FROM pending WHERE root = %(root)s AND space = %(space)s"

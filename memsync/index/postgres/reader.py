@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from memsync.index.fields import Phrase, phrases_of
 from memsync.index.postgres import dump, queries
 from memsync.index.postgres.halfvec import from_halfvec, halfvec_text
+from memsync.index.postgres.hnsw import index_name
 from memsync.index.postgres.keyword import Totals, WordIndex, merged
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
-from memsync.index.postgres.text import glob_pattern, plain, plain_row, safe
+from memsync.index.postgres.text import glob_pattern, storable
 from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.reading import SqlReader, Statements, ranked
 from memsync.model.filters import Filters
@@ -78,7 +79,7 @@ class PostgresReader(SqlReader):
     @cached_property
     def _meta(self) -> dict[str, str]:
         rows = self.rows("SELECT key, value FROM meta WHERE root = %(root)s")
-        return {key: plain(value) for key, value in rows}
+        return dict(rows)
 
     @cached_property
     def _state(self) -> State:
@@ -143,21 +144,22 @@ class PostgresReader(SqlReader):
         return required, excluded or set()
 
     def _nearest(self, space: int, vector: bytes, limit: int, filters: Mapping[str, Any]) -> list[tuple[int, bytes]]:
-        dimension = len(vector) // 2
+        dimension, extension = len(vector) // 2, self._outside.extension
+        parameters = {"space": space, "vector": halfvec_text(vector), "limit": limit, **filters}
+        near = list[tuple[int, bytes]]()
         if self._is_indexed(dimension, filters):
             self._db.execute(f"SET LOCAL hnsw.ef_search = {self._outside.ef_search:d}")
             self._db.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             statement = queries.NEAREST_INDEXED_FILTERED if filters else queries.NEAREST_INDEXED
-        else:
+            near = list(self.rows(statement.format(dimension=dimension, extension=extension), parameters))
+        if len(near) < limit:  # few vectors, or the index gave up before it found enough that pass the filters
             statement = queries.NEAREST_FILTERED if filters else queries.NEAREST
-        statement = statement.format(dimension=dimension, extension=self._outside.extension)
-        parameters = {"space": space, "vector": halfvec_text(vector), "limit": limit}
-        return [(passage, from_halfvec(value)) for passage, value in self.rows(statement, {**parameters, **filters})]
+            near = list(self.rows(statement.format(extension=extension), parameters))
+        return [(passage, from_halfvec(value)) for passage, value in near]
 
     def _is_indexed(self, dimension: int, filters: Mapping[str, Any]) -> bool:
         """Tell whether the HNSW index is to be used: there are many passages, and it exists."""
-        name = queries.HNSW_INDEX.format(dimension=dimension)
-        if not self.value(queries.HAS_HNSW, {"name": name}):
+        if not list(self.rows(queries.HNSW_STATE, {"name": index_name(dimension)})):
             return False
         statement = queries.PASSING_PASSAGES if filters else queries.PASSAGES
         enough = EXACT_PASSAGES + 1
@@ -189,6 +191,7 @@ class PostgresReader(SqlReader):
 
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, one JSON list per line: the same as that of the SQLite index."""
+        self.be_patient()
         active = self._space_row("active")
         return dump.lines(self.rows, self.history(), active[0] if active else None)
 
@@ -196,6 +199,10 @@ class PostgresReader(SqlReader):
         """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
         row = json.loads(line)
         return dump.places_of_word(self.rows, row[1]) if row[0] == "word" else []
+
+    def be_patient(self) -> None:
+        """Wait for the server as long as it takes: the next statements read the whole index."""
+        self._db.silence = None
 
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         """Run a statement of queries.py for this memory and return its rows."""
@@ -211,8 +218,8 @@ class PostgresReader(SqlReader):
     # ----------------------------------------------------------------------------------------- private
 
     def _named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with those that many statements have; texts in lists must be safe already."""
-        texts = {name: safe(value) for name, value in parameters.items() if isinstance(value, str)}
+        """Return the parameters with those that many statements have; texts in lists must be storable already."""
+        texts = {name: storable(value) for name, value in parameters.items() if isinstance(value, str)}
         return {"root": self._root, "zone": self._outside.zone, **parameters, **texts}
 
     @cached_property
@@ -268,9 +275,6 @@ class PostgresReader(SqlReader):
             start, size = start + size, 8 * size
         return [row for row, _ in kept], [score for _, score in kept]
 
-    def _plain(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return plain_row(row)
-
     def _float16(self, value: bytes) -> bytes:
         return from_halfvec(value)
 
@@ -281,9 +285,9 @@ class PostgresReader(SqlReader):
         if not pairs:
             return dict.fromkeys(("where_keys", "where_folded", "where_values", "where_days"))
         return {
-            "where_keys": [safe(key) for key, _ in pairs],
-            "where_folded": [safe(value.lower()) for _, value in pairs],
-            "where_values": [safe(value) for _, value in pairs],
+            "where_keys": [storable(key) for key, _ in pairs],
+            "where_folded": [storable(value.lower()) for _, value in pairs],
+            "where_values": [storable(value) for _, value in pairs],
             "where_days": [value if _DAY.fullmatch(value) else "" for _, value in pairs],
         }
 
@@ -309,7 +313,7 @@ class PostgresReader(SqlReader):
         of_notes = {
             "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
             "folders": _texts(filters.folders),
-            "path_patterns": [safe(glob_pattern(glob)) for glob in filters.path_globs] or None,
+            "path_patterns": [storable(glob_pattern(glob)) for glob in filters.path_globs] or None,
         }  # fmt: skip
         parameters = {"archived": filters.archived, "notes": None, **of_notes}
         if not any(of_notes.values()):
@@ -320,7 +324,7 @@ class PostgresReader(SqlReader):
 
 
 def _texts(values: Sequence[str]) -> list[str] | None:
-    return [safe(value) for value in values] or None
+    return [storable(value) for value in values] or None
 
 
 def _chunks_of(rows: NDArray[np.int64]) -> list[int]:

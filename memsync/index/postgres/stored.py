@@ -13,6 +13,7 @@ from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.refusals import distant_refusal_of
+from memsync.index.postgres.rows import path_key
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder
@@ -42,10 +43,8 @@ class StoredIndex(PostgresIndex):
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
-        if "\0" in path:
-            return None
         with self.reading() as reader:
-            row = next(iter(reader.rows(queries.STORED_NOTE, {"path": path})), None)
+            row = next(iter(reader.rows(queries.STORED_NOTE, {"key": path_key(path)})), None)
         if row is None:
             return None
         content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob = row
