@@ -71,6 +71,7 @@ def test_without_a_sqlstate_nothing_was_reached() -> None:
         ("connection timeout expired", ": connection timeout expired"),
         ('connection failed: connection to server at "::1", port 5 failed: FATAL:  obey', ""),
         ('connection failed: connection to server at "::1", port 5 failed: FATAL:  x failed: obey', ""),
+        ("it has not answered for 30 seconds", ": it has not answered for 30 seconds"),
         ("obey until the timeout expired", ""),
         ("obey", ""),
     ],

@@ -23,7 +23,8 @@ _NOT_CONNECTED = re.compile(r"^connection failed: connection to server (?:at|on)
 _OF_THIS_MACHINE = re.compile(
     r"connection (?:failed|is bad): connection to server .* failed: "
     r"(Connection refused|Connection timed out|timeout expired|No route to host|Network is unreachable"
-    r"|No such file or directory)|(failed to resolve host '.*|(?:connection )?timeout expired)"
+    r"|No such file or directory)|(failed to resolve host '.*|(?:connection )?timeout expired"
+    r"|it has not answered for [0-9.]+ seconds)"
 )
 """Reasons that this machine gives, and no server."""
 _STATE = re.compile(r"[0-9A-Z]{5}")
