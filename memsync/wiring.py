@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy
@@ -129,6 +129,9 @@ def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
             counts = reader.counts()
         if apply:
             index.forget()
+            for log in settings.index_dir.glob("daemon.log*"):  # it names notes
+                with suppress(OSError):
+                    log.unlink()
         return HeldByIndex(index.place, counts.notes, counts.passages, daemon_stopped=was_served)
 
 

@@ -339,3 +339,15 @@ def test_nothing_is_forgotten_while_a_daemon_or_a_sync_goes_on(
         "sync.lock": "Wait for it to end, then try again.",
     }[lock]  # fmt: skip
     assert forget_memory("work", apply=False).notes == 1
+
+
+def test_forgetting_a_memory_leaves_nothing_that_quotes_its_notes(outside: Path) -> None:
+    """Neither a damaged copy of the index, nor what a killed rebuild left, nor the daemon's log."""
+    work = outside.parent / "work"
+    with Memory.open(work) as memory:
+        memory.sync()
+    folder = load_settings(root=work).index_dir
+    for name in ("index.db.damaged-20261101T000000-1", "index.db.beside", "daemon.log", "daemon.log.1"):
+        (folder / name).write_text("heron")
+    forget_memory("work", apply=True)
+    assert [path.name for path in folder.iterdir() if path.is_file() and b"heron" in path.read_bytes()] == []

@@ -242,7 +242,7 @@ def test_commit_that_the_server_turns_into_a_rollback(dsn: str, open_memory: Ope
     """Nobody believes that it was stored."""
     memory = open_memory(dsn)
     memory.sync()
-    with refused(dsn, IndexFailure, "answers COMMIT with ROLLBACK", "Try again"), memory.index.writing() as writer:
+    with refused(dsn, IndexFailure, "has not done COMMIT", "Try again"), memory.index.writing() as writer:
         writer.set_meta("x", "y")
         with pytest.raises(psycopg.errors.UndefinedTable):
             writer.value("SELECT 1 FROM nowhere")  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ statements, no session locks, and all settings are LOCAL to their transaction.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -52,6 +53,9 @@ _READ_ONLY = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {_LIMITS}"
 _WRITE = f"BEGIN; {_LIMITS}"
 # Outside a transaction of their own, statements find nothing but what is built in.
 _TRUSTED_PATH = "SET LOCAL search_path = pg_catalog, pg_temp"
+
+_PLAIN_NAME = re.compile(r"[\w-]{1,32}")
+"""Other names of roles are not shown: in somebody else's database one could be an instruction to an agent."""
 
 Result = TypeVar("Result")
 
@@ -154,7 +158,7 @@ class Connections:
         """End a transaction. Raises IndexFailure if the server has rolled it back instead of committing it."""
         done = connection.execute(end.encode()).statusmessage
         if done != end:
-            raise IndexFailure(f"{self.server} answers {end} with {done}", hint=f"Try again. {UNCHANGED}")
+            raise IndexFailure(f"{self.server} has not done {end}", hint=f"Try again. {UNCHANGED}")
 
     @contextmanager
     def _borrowed(self, begin: str, silence: float | None) -> Iterator[Connection]:
@@ -210,9 +214,9 @@ class Connections:
         if owner is not None and not is_trusted and (is_writing or is_superuser):
             # A role that was granted a memory reads it, so searches answer from the index as it is.
             refusal = IndexFailure if is_superuser else IndexReadOnly
+            known = f"belong to {owner!r}" if _PLAIN_NAME.fullmatch(owner) else "belong to another role"
             raise refusal(
-                f"this role lacks a right to the tables on {self.server}:"
-                f" they belong to {owner!r}, and only their owner writes",
+                f"this role lacks a right to the tables on {self.server}: they {known}, and only their owner writes",
                 hint="Connect as that role; another one can only read what memsync index grant gave it."
                 f" If the schema {SCHEMA} is not memsync's, drop it.",
             )

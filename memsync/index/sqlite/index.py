@@ -263,9 +263,10 @@ class SqliteIndex:
         _remove_if_possible(self.path)
 
     def forget(self) -> None:
-        """Close this index and remove its files. A process that has it open begins a new one."""
+        """Close this index and remove its files and their copies. A process that has it open begins a new one."""
         self.close()
-        database_files.remove(self.path)
+        for path in (self.path, self._path_beside, *database_files.damaged_copies(self.path)):
+            database_files.remove(path)
 
     def close(self) -> None:
         """Close every connection, including those of ended threads."""
