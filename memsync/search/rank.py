@@ -336,9 +336,9 @@ def _add_note_bonus(entries: Iterable[Scored]) -> None:
 
 
 def _lower_headings(entries: Iterable[Scored]) -> None:
-    """Rank a heading without text after every text with its words; without such a text, after the best text."""
+    """Rank a heading without text after every text with its words."""
     texts = [scored for scored in entries if scored.chunk.form != Form.HEADING]
     for heading in (scored for scored in entries if scored.chunk.form == Form.HEADING):
         alike = [scored.score for scored in texts if scored.keyword >= 0.5 * heading.keyword > 0.0]
-        if texts:
-            heading.score = min(heading.score, min(alike) if alike else max(scored.score for scored in texts)) - 1e-6
+        if alike:
+            heading.score = min(heading.score, *alike) - 1e-6

@@ -232,7 +232,7 @@ def test_a_text_that_begins_with_the_words_of_the_question_comes_first() -> None
 
 
 def test_a_bare_heading_comes_after_every_text_that_has_its_words() -> None:
-    """And before those that have not, but never first while there is any text."""
+    """And before those that have not: if only the heading has the words, it comes first."""
     bare = chunk(1, [entry(0)], "a.md", form=Form.HEADING)
     chunks = [bare, *(chunk(number, [entry(0)], f"{number}.md") for number in (2, 3, 4))]
     near = candidates((4, 0.3), (2, 0.2), (3, 0.1))
@@ -242,7 +242,7 @@ def test_a_bare_heading_comes_after_every_text_that_has_its_words() -> None:
         1,
         4,
     ]
-    assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0)), near))][:2] == [4, 1]
+    assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0)), near))][:2] == [1, 4]
 
 
 def test_items_of_a_group_have_the_meaning_of_all_and_their_own_words() -> None:
