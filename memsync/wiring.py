@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
+from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, how_to_install
 from memsync.model.status import HeldByIndex
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
@@ -263,6 +263,6 @@ def _load(target: str) -> Callable[..., Any]:
         if error.name != "psycopg":
             raise
         raise ConfigError(
-            "index.backend is postgres, but psycopg is not installed", hint="Run: pip install 'memsync[postgres]'"
+            "index.backend is postgres, but psycopg is not installed", hint=how_to_install("postgres")
         ) from error
     return factory
