@@ -134,9 +134,9 @@ class SqlReader(ABC):
         """Return how many passages may have no vector in `space`, because they must stay on this machine."""
         return 0
 
-    def _index_bytes(self) -> int:
-        """Return the size of the index; 0 if it is not counted."""
-        return 0
+    def _index_bytes(self) -> int | None:
+        """Return the size of the index; None if nothing tells it."""
+        return None
 
     # -------------------------------------------------------------------------------------- candidates
 

@@ -103,7 +103,9 @@ class PutResult(Struct, frozen=True):
 
 
 class IndexCounts(Struct, frozen=True):
-    """The counts of an index; `vectors` and `pending` are those of the active space, sizes in bytes.
+    """The counts of an index; `vectors` and `pending` are those of the active space.
+
+    `index_bytes` is its size; None in a database, which has no figure for one memory.
 
     `local_only` counts the passages that get no vector in the active or building space, because the model may run on
     another machine and only local-only notes have them.
@@ -117,7 +119,7 @@ class IndexCounts(Struct, frozen=True):
     active_space: str
     building_space: str
     building_pending: int
-    index_bytes: int
+    index_bytes: int | None
     local_only: int = 0
 
 
@@ -144,7 +146,9 @@ class DaemonStatus(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """The state of the index. Sizes in bytes; `space` names the embedding space that answers searches now.
+    """The state of the index. `space` names the embedding space that answers searches now.
+
+    `index_bytes`: its size; None in a database, which has no figure for one memory.
 
     `last_sync`: when files and index were last known to be equal (ISO 8601, UTC). `dated_by`: the commit whose history
     gives `dated_notes` notes their date, empty without one; `undated`: why the history could not be read.
@@ -163,7 +167,7 @@ class Status(Struct, frozen=True):
     space: str
     building_space: str
     building_pending: int
-    index_bytes: int
+    index_bytes: int | None
     last_sync: str
     pending_seconds: float = 0.0
     warnings: tuple[Failure, ...] = ()

@@ -178,12 +178,12 @@ class Collections(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """The size of the index on a day, in bytes."""
+    """The size of the index on a day; `index_bytes` is None if the index is in a database."""
 
     day: str
     notes: int
     passages: int
-    index_bytes: int
+    index_bytes: int | None
 
 
 class AskedQuery(Struct, frozen=True):

@@ -1,0 +1,72 @@
+"""The command line on an index in PostgreSQL says what is true of it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.cli.main import run
+from memsync.errors import ConfigError
+from memsync.index.postgres.opening import name_of
+from memsync.settings.load import load_settings
+from tests.support.postgres_server import shared_database
+
+Write = Callable[[str, str | bytes], Path]
+Answer = tuple[int, str, str]
+Memsync = Callable[..., Answer]
+
+
+@pytest.fixture
+def name(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Set the user's settings to a memory of its own in the shared database, and return its name."""
+    name = f"commands-{secrets.token_hex(4)}"
+    settings = {"INDEX_BACKEND": "postgres", "INDEX_DSN": shared_database(), "INDEX_NAME": name}
+    for variable, value in {**settings, "DAEMON_USE": "false", "SEARCH_MODE": "keyword"}.items():
+        monkeypatch.setenv(f"MEMSYNC_{variable}", value)
+    return name
+
+
+@pytest.fixture
+def memsync(name: str, root: Path, capsys: pytest.CaptureFixture[str]) -> Memsync:
+    """Run a command line on the memory root in this process; return exit code, standard output and errors."""
+
+    def call(*arguments: str, at: Path | None = root) -> Answer:
+        code = run([*(("--root", str(at)) if at else ()), *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def as_json(answer: Answer) -> Any:
+    """Return the JSON document that a command printed."""
+    return json.loads(answer[1])
+
+
+@pytest.mark.parametrize("name", ["   ", " notes", "notes\t", "a\nb", "a (b)", "x" * 201])
+def test_name_that_people_cannot_tell_from_another_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Blanks at its ends and control characters do not show."""
+    monkeypatch.setenv("MEMSYNC_INDEX_NAME", name)
+    with pytest.raises(ConfigError, match="cannot be the name of a memory"):
+        name_of(load_settings(root=root))
+    monkeypatch.setenv("MEMSYNC_INDEX_NAME", "our notes")
+    assert name_of(load_settings(root=root)) == "our notes"
+
+
+def test_size_of_one_memory_in_a_database_is_not_known(memsync: Memsync, write: Write) -> None:
+    """JSON has null, and text does not mention it; 0 would be a figure."""
+    write("a.md", "The heron nests.\n")
+    memsync("sync")
+    memsync("search", "heron")
+    assert as_json(memsync("status", "--json"))["index_bytes"] is None
+    assert [size["index_bytes"] for size in as_json(memsync("stats", "--json"))["growth"]] == [None]
+    assert "MB" not in memsync("status")[1].partition("daemon")[0]
+    growth = memsync("stats")[1].partition("growth:\n")[2]
+    assert growth.splitlines()[0].endswith("passage")
