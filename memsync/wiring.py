@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memsync.client.connection import Client
+    from memsync.index.postgres.access import DatabaseStatus
     from memsync.index.postgres.database import Database
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
@@ -27,6 +28,7 @@ INDEXES = {
     "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
 }
 DATABASE = "memsync.index.postgres.database:Database"
+DATABASE_STATUS = "memsync.index.postgres.database:status_of"
 FORGET = "memsync.index.postgres.database:forget_memory"
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
@@ -83,6 +85,12 @@ def shared_database(settings: Settings) -> Database:
     """Return the PostgreSQL database that the settings name, for the commands that manage it. Raises ConfigError."""
     database: Database = _load(DATABASE)(settings)
     return database
+
+
+def database_status(dsn: str) -> DatabaseStatus:
+    """Return what the database of a connection string holds, for a user without files, too. Raises IndexFailure."""
+    found: DatabaseStatus = _load(DATABASE_STATUS)(dsn)
+    return found
 
 
 def forget_memory(name: str, *, apply: bool) -> HeldByIndex:

@@ -78,9 +78,7 @@ def load(model: str) -> OpenAIEmbedder:
     try:
         import openai
     except ImportError as error:
-        raise EmbedderError(
-            "the model openai:… needs the openai package", hint=how_to_install("openai")
-        ) from error
+        raise EmbedderError("the model openai:… needs the openai package", hint=how_to_install("openai")) from error
     if not model:
         raise EmbedderError(
             "the model after openai: is missing", hint="Write for example openai:text-embedding-3-small."

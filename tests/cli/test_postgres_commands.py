@@ -12,9 +12,11 @@ import pytest
 
 from memsync.cli.main import run
 from memsync.errors import ConfigError
+from memsync.index.postgres import access
 from memsync.index.postgres.opening import name_of
 from memsync.settings.load import load_settings
-from tests.support.postgres_server import shared_database
+from memsync.settings.roots import add_database, add_root
+from tests.support.postgres_server import new_database, shared_database
 
 Write = Callable[[str, str | bytes], Path]
 Answer = tuple[int, str, str]
@@ -70,3 +72,51 @@ def test_size_of_one_memory_in_a_database_is_not_known(memsync: Memsync, write: 
     assert "MB" not in memsync("status")[1].partition("daemon")[0]
     growth = memsync("stats")[1].partition("growth:\n")[2]
     assert growth.splitlines()[0].endswith("passage")
+
+
+def test_status_of_a_database_needs_no_files(
+    memsync: Memsync, name: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection string is enough, from the environment or of a registered memory."""
+    write("a.md", "The heron nests.\n")
+    memsync("sync")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MEMSYNC_INDEX_BACKEND")
+    add_database("team", shared_database(), name)
+    by_environment = memsync("index", "status", at=None)
+    assert by_environment[0] == 0
+    assert f"{name}: 1 note, 1 passage, synced 20" in by_environment[1]
+    monkeypatch.delenv("MEMSYNC_INDEX_DSN")
+    assert memsync("index", "status", "team", at=None) == by_environment
+    code, out, errors = memsync("index", "status", at=None)
+    assert (code, out) == (3, "") and "memsync index status NAME" in errors
+    code, out, errors = memsync("index", "status", "none", at=None)
+    assert (code, out) == (2, "") and "team" in errors
+
+
+def test_status_of_a_registered_folder_is_that_of_its_database(
+    memsync: Memsync, name: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder whose index is not in PostgreSQL is refused."""
+    memsync("sync")
+    add_root("work", str(root))
+    monkeypatch.chdir(tmp_path)
+    assert as_json(memsync("index", "status", "work", "--json", at=None))["tables"] == 1
+    monkeypatch.setenv("MEMSYNC_INDEX_BACKEND", "sqlite")
+    code, _, errors = memsync("index", "status", "work", at=None)
+    assert code == 2 and "not in PostgreSQL" in errors
+
+
+def test_status_before_the_first_migration_says_who_installs_pgvector(
+    memsync: Memsync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`memsync index migrate` does, if the role may and the server has the files."""
+    monkeypatch.setenv("MEMSYNC_INDEX_DSN", new_database("empty"))
+    _, out, _ = memsync("index", "status")
+    assert "pgvector not installed yet; memsync index migrate installs it if it may" in out
+    found = as_json(memsync("index", "status", "--json"))
+    assert (found["pgvector"], found["tables"]) == ("", 0) and found["installable"] >= "0.8"
+    assert memsync("index", "migrate")[0] == 0
+    assert as_json(memsync("index", "status", "--json"))["pgvector"] == found["installable"]
+    monkeypatch.setattr(access, "_PGVECTOR", b"SELECT '', '' WHERE false")
+    assert "pgvector not installed; the server has no files of it" in memsync("index", "status")[1]
