@@ -302,6 +302,9 @@ class Index(Protocol):
         Raises IndexDamaged. The damaged index has then been replaced by an empty one.
         """
 
+    def check_writable(self) -> None:
+        """Raise IndexFailure if this process may not write the index; changes nothing. A full disk shows later."""
+
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
         """A function of a module that returns a note in the form that `put_note` takes. Needs no transaction."""

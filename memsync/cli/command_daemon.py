@@ -20,6 +20,7 @@ from memsync.errors import DaemonRunning, FilesystemError, IndexFailure, Memsync
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
+    from memsync.memory import RemoteMemory
     from memsync.settings.load import Settings
 
 FOLLOW_SECONDS = 0.2
@@ -28,6 +29,7 @@ STEP_SECONDS = 0.5
 """How long to wait between two updates of the progress bar, while the daemon is not ready yet."""
 FIRST_VECTORS_SECONDS = 5.0
 BY_WORDS = "until then searches answer by words alone"
+CANNOT_WRITE = "until then searches that find changed files fail"
 NO_ANSWERS = "until the index can be used, searches fail with this error, too"
 _WAIT = click.option(
     "--wait",
@@ -177,32 +179,41 @@ def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bo
 def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
     """Wait until the daemon answers by meaning, at most until `limit` (monotonic clock).
 
-    Return why it does not, and what that means for searches; two empty texts if it does. Wait only FIRST_VECTORS_SECONDS
-    for the first vectors of a memory, which may take minutes.
+    Return why it does not, and what that means for searches; two empty texts if it does.
     """
     from memsync.wiring import connect_daemon
 
     try:
-        with connect_daemon(settings) as memory, progress_on_stderr() as progress:
-            while not memory.wait(model=True, seconds=min(STEP_SECONDS, max(0.0, limit - time.monotonic()))):
-                if time.monotonic() >= limit:
-                    return "the embedding model is still being loaded", BY_WORDS
-                if progress is not None:
-                    progress("loading the model", 0, 1)
-            status = memory.status()
-            if status.daemon is not None and not status.daemon.model_loaded:
-                return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
-            limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
-            while not status.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
-                if time.monotonic() >= limit:
-                    return "the first vectors are still being computed", BY_WORDS
-                status = memory.status()
-                if progress is not None and status.passages:
-                    progress("computing vectors", status.passages - status.building_pending, status.passages)
+        with connect_daemon(settings) as memory:
+            return _lacking(memory, limit)
     except IndexFailure as error:  # the daemon has started; `status` and the log show its fault
         return error.message, NO_ANSWERS
     except MemsyncError as error:
         return error.message, "see memsync status and memsync logs"
+
+
+def _lacking(memory: RemoteMemory, limit: float) -> tuple[str, str]:
+    """Return what `_await_model` does. Wait only FIRST_VECTORS_SECONDS for the first vectors: they may take minutes."""
+    from memsync.features.indexing import INDEX_FAILURE
+
+    with progress_on_stderr() as progress:
+        while not memory.wait(model=True, seconds=min(STEP_SECONDS, max(0.0, limit - time.monotonic()))):
+            if time.monotonic() >= limit:
+                return "the embedding model is still being loaded", BY_WORDS
+            if progress is not None:
+                progress("loading the model", 0, 1)
+        status = memory.status()
+        if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
+            return fault, CANNOT_WRITE
+        if status.daemon is not None and not status.daemon.model_loaded:
+            return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
+        limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
+        while not status.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+            if time.monotonic() >= limit:
+                return "the first vectors are still being computed", BY_WORDS
+            status = memory.status()
+            if progress is not None and status.passages:
+                progress("computing vectors", status.passages - status.building_pending, status.passages)
     return "", ""
 
 

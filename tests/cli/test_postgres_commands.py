@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from memsync.cli.main import run
 from memsync.errors import ConfigError
@@ -16,7 +19,8 @@ from memsync.index.postgres import access
 from memsync.index.postgres.opening import name_of
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_database, add_root
-from tests.support.postgres_server import new_database, shared_database
+from tests.support.daemon_process import Cli
+from tests.support.postgres_server import execute, new_database, shared_database
 
 Write = Callable[[str, str | bytes], Path]
 Answer = tuple[int, str, str]
@@ -120,3 +124,86 @@ def test_status_before_the_first_migration_says_who_installs_pgvector(
     assert as_json(memsync("index", "status", "--json"))["pgvector"] == found["installable"]
     monkeypatch.setattr(access, "_PGVECTOR", b"SELECT '', '' WHERE false")
     assert "pgvector not installed; the server has no files of it" in memsync("index", "status")[1]
+
+
+def test_memory_that_another_folder_writes_is_a_fault(memsync: Memsync, write: Write, tmp_path: Path) -> None:
+    """Every sync there is refused: status, doctor and start say so, with what to do, although all can be read."""
+    write("a.md", "The heron nests.\n")
+    assert memsync("sync")[0] == 0
+    (other := tmp_path / "other").mkdir()
+    (other / "a.md").write_text("The heron nests.\n")
+    assert memsync("sync", at=other)[0] == 6
+    (failure,) = as_json(memsync("status", "--json", at=other))["failures"]
+    assert failure["path"] == "(index)"
+    assert (
+        f"folder {tmp_path / 'notes'}" in failure["reason"] and "memsync index claim --take-over" in failure["reason"]
+    )
+    assert "is written by" in memsync("status", at=other)[1]
+    code, out, _ = memsync("doctor", "--json", at=other)
+    (check,) = [check for check in json.loads(out)["checks"] if check["name"] == "index"]
+    assert (code, check["ok"]) == (1, False) and "--take-over" in check["advice"]
+    assert "is written by" in check["finding"]
+    assert as_json(memsync("status", "--json"))["failures"] == []
+
+
+def test_start_on_a_memory_that_another_folder_writes_says_so(cli: Cli, name: str, tmp_path: Path) -> None:
+    """The daemon serves, but cannot index."""
+    environ = {"MEMSYNC_DAEMON_USE": "true"}
+    (cli.root / "a.md").write_text("The heron nests.\n")
+    (other := tmp_path / "other").mkdir()
+    (other / "a.md").write_text("The heron nests.\n")
+    assert cli("--root", str(other), "sync", cwd=tmp_path).returncode == 0
+    done = cli("start", environ=environ)
+    assert done.returncode == 0
+    assert "is written by" in done.stderr and "searches that find changed files fail" in done.stderr
+
+
+def test_role_that_may_only_read_is_a_fault(
+    memsync: Memsync, name: str, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the memory of its own folder, and can index nothing."""
+    write("a.md", "The heron nests.\n")
+    memsync("sync")
+    dsn, role = shared_database(), f"memsync_commands_{os.getpid()}"
+    execute(dsn, f"DROP ROLE IF EXISTS {role}")
+    execute(dsn, f"CREATE ROLE {role} LOGIN PASSWORD 'secret'")
+    try:
+        assert memsync("index", "grant", role)[0] == 0
+        monkeypatch.setenv("MEMSYNC_INDEX_DSN", make_conninfo(dsn, user=role, password="secret"))
+        (failure,) = as_json(memsync("status", "--json"))["failures"]
+        assert failure["path"] == "(index)" and "lacks a right" in failure["reason"]
+        assert memsync("doctor")[0] == 1
+    finally:
+        execute(dsn, f"DROP OWNED BY {role}")
+        execute(dsn, f"DROP ROLE {role}")
+
+
+def test_writer_of_the_memory_is_checked_without_waiting_for_another_write(
+    memsync: Memsync, name: str, write: Write
+) -> None:
+    """A sync may hold the memory for a long time."""
+    write("a.md", "The heron nests.\n")
+    memsync("sync")
+    with psycopg.connect(shared_database()) as connection:
+        connection.execute("SET lock_timeout = '1s'")
+        connection.execute("SELECT 1 FROM memsync.memory WHERE name = %s FOR UPDATE", (name,))
+        answer = memsync("status", "--json")
+    assert as_json(answer)["failures"] == []
+
+
+def test_status_without_the_index_prints_what_is_known(
+    cli: Cli, name: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory root, the place of the index, the daemon and the fault; the exit code is that of the fault."""
+    monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://me:secret@127.0.0.1:9/none")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "true")
+    known = f"memory root   {root}\nindex         PostgreSQL at 127.0.0.1:9/none, memory {name}\n"
+    fault = "\nfault         PostgreSQL at 127.0.0.1:9/none cannot be reached: Connection refused\n"
+    done = cli("status")
+    assert (done.returncode, done.stdout) == (6, f"{known}daemon        not running{fault}")
+    assert "Check that it runs" in done.stderr
+    process = cli.start()
+    done = cli("status")
+    assert (done.returncode, done.stdout) == (6, f"{known}daemon        process {process}{fault}")
+    done = cli("status", "--json")
+    assert (done.returncode, done.stdout) == (6, "") and "cannot be reached" in done.stderr
