@@ -280,7 +280,7 @@ class IndexWriter(IndexReader, Protocol):
         """
 
     def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared with the index. Must be the only call in its transaction."""
+        """Store when the files were last compared with the index: alone in a transaction, or after changes of notes."""
 
 
 class Index(Protocol):

@@ -150,8 +150,8 @@ class Status(Struct, frozen=True):
 
     `index_bytes`: its size; None in a database, which has no figure for one memory.
 
-    `last_sync`: when files and index were last known to be equal (ISO 8601, UTC). `dated_by`: the commit whose history
-    gives `dated_notes` notes their date, empty without one; `undated`: why the history could not be read.
+    `last_sync`: when a comparison of the files that left nothing to index began (ISO 8601, UTC). `dated_by`: the commit
+    whose history gives `dated_notes` notes their date, empty without one; `undated`: why it could not be read.
     `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
     `local_only`: passages without a vector because only local-only notes have them and the model may run on another
     machine. `daemon` is None when no daemon gave the answer.

@@ -135,8 +135,8 @@ class PostgresWriter(PostgresReader):
         self._put_meta(TOKEN_KEY, token)
 
     def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. The generation stays the same if nothing else is written."""
-        self.quiet = True
+        """Store when the files were last compared. The generation stays the same if no note was changed before."""
+        self.quiet = not self.notes_changed
         self._put_meta("last_sync", moment)
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
