@@ -200,6 +200,9 @@ class IndexReader(Protocol):
     def committed_notes(self) -> int:
         """Return how many notes take their date from a commit."""
 
+    def not_shared(self) -> list[NotePath]:
+        """Return the local-only notes that the index does not have because others can read it, by path."""
+
     def warnings(self) -> list[tuple[str, str]]:
         """Return (path, warning) of every note that could not be parsed in full."""
 

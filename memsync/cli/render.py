@@ -283,9 +283,10 @@ def _use(note: NoteUse) -> str:
 
 
 def _sync_report(report: SyncReport, _: Command) -> None:
+    local = f", of which {report.not_shared} local-only and not in the shared index" if report.not_shared else ""
     say(
-        f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
-        f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
+        f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged{local}"
+        f"; vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
         f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
     )
 

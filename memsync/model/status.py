@@ -37,6 +37,7 @@ class SyncReport(Struct, frozen=True):
     """What one sync did. `failed` is empty when the index equals the files.
 
     `generation` numbers the state after it: a search that requests it answers from that state or a later one.
+    `not_shared` counts the notes among the others that are local-only, and not in the index because others can read it.
     """
 
     added: int = 0
@@ -50,6 +51,7 @@ class SyncReport(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     generation: int = 0
+    not_shared: int = 0
 
 
 class IndexedFile(NamedTuple):

@@ -121,6 +121,7 @@ class Duplicates(Struct, frozen=True):
     pending_text: int = 0
     pending_vectors: int = 0
     left_out: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class NoteUse(Struct, frozen=True):
@@ -158,6 +159,7 @@ class Notes(Struct, frozen=True):
 
     notes: tuple[NoteAbout, ...]
     pending_text: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class Collection(Struct, frozen=True):
@@ -175,6 +177,7 @@ class Collections(Struct, frozen=True):
 
     collections: tuple[Collection, ...]
     pending_text: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class Growth(Struct, frozen=True):

@@ -26,7 +26,7 @@ from memsync.errors import (
 from memsync.model.answer import EmbeddedQuestion, Freshness, SearchResult
 from memsync.model.query import EmbeddingSpace, Query
 from memsync.model.status import Failure
-from memsync.model.text import still_indexing
+from memsync.model.text import not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
@@ -204,7 +204,9 @@ class FreshSearch:
         if not result.hits:  # a damaged index may have lost a table: check before answering "nothing"
             self._index.check(is_quick=True)
         warnings += self._stale(report)
-        freshness = self.freshness(report.pending)
+        with self._index.reading() as reader:
+            freshness = self.freshness(report.pending)
+            warnings += not_shared(reader.not_shared())
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
             advice = "they are being embedded" if self.live else "run memsync sync"
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")

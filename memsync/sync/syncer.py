@@ -395,7 +395,7 @@ class Syncer:
             failed.append(Failure("(index)", damage))
             warnings.remove(damage)
         with self._index.reading() as reader:
-            generation = reader.generation()
+            generation, hidden = reader.generation(), len(reader.not_shared())
         return SyncReport(
             added=text.added,
             changed=text.changed,
@@ -408,6 +408,7 @@ class Syncer:
             warnings=tuple(warnings),
             seconds=seconds,
             generation=generation,
+            not_shared=hidden,
         )
 
 
