@@ -19,6 +19,7 @@ from memsync.index.postgres import access
 from memsync.index.postgres.opening import name_of
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_database, add_root
+from memsync.system.user_folders import config_folder
 from tests.support.daemon_process import Cli
 from tests.support.postgres_server import execute, new_database, shared_database
 
@@ -207,3 +208,29 @@ def test_status_without_the_index_prints_what_is_known(
     assert (done.returncode, done.stdout) == (6, f"{known}daemon        process {process}{fault}")
     done = cli("status", "--json")
     assert (done.returncode, done.stdout) == (6, "") and "cannot be reached" in done.stderr
+
+
+def test_one_memory_is_shared_and_the_others_are_not(
+    memsync: Memsync, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/postgres.md says: the user's own file has the connection string, a trusted one chooses the backend."""
+    dsn = new_database("one")
+    for variable in ("BACKEND", "DSN", "NAME"):
+        monkeypatch.delenv(f"MEMSYNC_INDEX_{variable}")
+    own = Path(config_folder()) / "config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"[index]\ndsn = '{dsn}'\n")
+    for folder, settings in (("shared", f'[index]\nbackend = "postgres"\nname = "{name}"\n'), ("private", "")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "config.toml").write_text(f'[memsync]\nroot = "."\n{settings}')
+        (tmp_path / folder / "a.md").write_text(f"The heron of {folder} nests.\n")
+    assert memsync("sync", at=tmp_path / "shared")[0] == 3
+    assert memsync("trust", str(tmp_path / "shared" / "config.toml"), at=None)[0] == 0
+    assert memsync("index", "migrate", at=tmp_path / "shared")[0] == 0
+    for folder in ("shared", "private"):
+        assert memsync("sync", at=tmp_path / folder)[0] == 0
+        add_root(folder, str(tmp_path / folder))
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = memsync("search", "--all-roots", "heron", at=None)
+    assert "shared:a.md:1" in out and "private:a.md:1" in out
+    assert [memory["name"] for memory in as_json(memsync("index", "status", "--json", at=None))["memories"]] == [name]
