@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, how_to_install
-from memsync.model.status import HeldByIndex
+from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy, how_to_install
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memsync.index.postgres.database import Database
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
+    from memsync.model.status import HeldByIndex
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
     from memsync.stored import StoredMemory
 
@@ -30,6 +31,7 @@ INDEXES = {
 DATABASE = "memsync.index.postgres.database:Database"
 DATABASE_STATUS = "memsync.index.postgres.database:status_of"
 FORGET = "memsync.index.postgres.database:forget_memory"
+MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
@@ -96,27 +98,49 @@ def database_status(dsn: str) -> DatabaseStatus:
 def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
     """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
 
-    Raises UsageError if there is no such memory, IndexFailure.
+    A daemon that serves the memory is stopped first. Raises UsageError if there is no such memory, IndexBusy if a
+    daemon or a sync does not end, IndexFailure.
     """
     from memsync.settings.load import DSN, default_of, settings_of_root
     from memsync.settings.roots import registered_roots, unknown_root
 
     roots = registered_roots()
     if name in roots and roots[name].path:
-        index = make_index(settings_of_root(roots[name].path)[0])
-        try:
-            with index.reading() as reader:
-                counts = reader.counts()
-            if apply:
-                index.forget()
-            return HeldByIndex(index.place, counts.notes, counts.passages)
-        finally:
-            index.close()
+        held = _forget_index(settings_of_root(roots[name].path)[0], apply=apply)
+        return held._replace(folder=roots[name].path, is_registered=True)
     dsn, memory = (roots[name].dsn, roots[name].memory or name) if name in roots else (default_of(DSN), name)
     if not dsn:
         raise unknown_root(name, roots)
-    found: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
-    return found
+    stored: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
+    return stored._replace(is_registered=name in roots)
+
+
+def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
+    """Return what the index of a memory root has, and delete it if `apply`, while no daemon and no sync uses it."""
+    import shlex
+
+    from memsync.model.status import HeldByIndex
+    from memsync.sync.syncer import sync_lock
+    from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
+
+    def busy() -> IndexBusy:
+        root = shlex.quote(settings.root_name)
+        return IndexBusy(f"the daemon of {settings.root_name} does not end", hint=f"Run: memsync --root {root} stop")
+
+    index = make_index(settings)
+    with closing(index), ExitStack() as locks:
+        was_served = False
+        if apply:
+            was_served = locks.enter_context(without_daemon(settings.index_name, busy, create=True))
+            locks.enter_context(sync_lock(settings.index_dir, WAIT_SECONDS))
+        with index.reading() as reader:
+            counts = reader.counts()
+        if apply:
+            index.forget()
+            for log in settings.index_dir.glob("daemon.log*"):  # it names notes
+                with suppress(OSError):
+                    log.unlink()
+        return HeldByIndex(index.place, counts.notes, counts.passages, daemon_stopped=was_served)
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
@@ -232,7 +256,8 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     is_placed = settings["index.dir"] != ""
     opened, file = _index_backend(settings)
     if not file:
-        return
+        target, file = MOVED_DATABASE
+        opened = lambda path: _load(target)(settings, path)  # noqa: E731 (imports psycopg only if the root was moved)
     moved = recognise(settings.root_name, settings.index_name, file, opened, is_placed=is_placed)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""

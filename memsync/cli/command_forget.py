@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,11 @@ from memsync.errors import UsageError
 from memsync.features.forgetting import forget as forget_operation
 from memsync.features.forgetting import purge_forgotten, undo_forget
 from memsync.model.text import printable
+
+if TYPE_CHECKING:
+    from memsync.model.status import HeldByIndex
+
+_NOT_DELETED = "Nothing was deleted; --apply deletes it. The notes themselves stay in any case."
 
 
 @click.command()
@@ -41,7 +47,8 @@ def forget(
     the history of git.
 
     With --root, delete everything that the index has of the memory NAME, a registered one or one of the database that
-    MEMSYNC_INDEX_DSN names. Its notes stay.
+    MEMSYNC_INDEX_DSN names. Its notes stay, and so does its name in the list. --apply first stops its daemon, which
+    would keep the memory.
 
     \b
     memsync forget --user ada
@@ -93,7 +100,20 @@ def _forget_memory(name: str, *, is_applied: bool, as_json: bool) -> None:
     notes, passages = count(held.notes, "note", "notes"), count(held.passages, "passage", "passages")
     outcome = "deleted from" if is_applied else "in"
     lines = [f"{printable(name)}: {notes} and {passages} {outcome} {printable(held.place)}"]
-    if not is_applied:
-        lines.append("Nothing was deleted; --apply deletes it. The notes themselves stay in any case.")
+    lines += _what_stays(name, held) if is_applied else [_NOT_DELETED]
     document = {"memory": name, "place": held.place, "notes": held.notes, "passages": held.passages}
-    say_answer({**document, "deleted": is_applied}, lines, as_json=as_json)
+    outcomes = {"deleted": is_applied, "registered": held.is_registered, "daemon_stopped": held.daemon_stopped}
+    say_answer({**document, **outcomes}, lines, as_json=as_json)
+
+
+def _what_stays(name: str, held: HeldByIndex) -> list[str]:
+    """Return what a person should know after the index of a memory was deleted."""
+    lines = ["Its daemon was stopped."] if held.daemon_stopped else []
+    if held.folder:
+        folder = printable(held.folder)
+        lines.append(f"The notes stay in {folder}. The next search or sync there indexes them again.")
+    else:
+        lines.append("The notes stay where they are. The next sync there indexes them again.")
+    if held.is_registered:
+        lines.append(f"The memory stays registered. To remove it from the list, run: memsync roots remove {name}")
+    return lines

@@ -194,8 +194,15 @@ class Difference(Struct, frozen=True):
 
 
 class HeldByIndex(NamedTuple):
-    """What an index has of a memory; `place` is where, for people."""
+    """What an index has of a memory.
+
+    `place` is where, for people. `folder` has its notes; empty if they are elsewhere. `is_registered`: the user's list
+    has its name. `daemon_stopped`: a daemon served it and was stopped.
+    """
 
     place: str
     notes: int
     passages: int
+    folder: str = ""
+    is_registered: bool = False
+    daemon_stopped: bool = False

@@ -128,6 +128,7 @@ def forget(connections: Connections, memory: str, *, apply: bool) -> KnownMemory
         require_version(version_of(connection), connections.server)
         found = next((known for known in _memories(connection) if known.name == memory), None)
         if found is not None and apply:
+            connection.silence = None
             beside = [memory, f"{memory} (being rebuilt)", f"{memory} (replaced)"]
             deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (beside,)).rowcount
             if not deleted:
@@ -145,7 +146,9 @@ def _may_use(connection: Connection, role: str, schema: str) -> bool:
 
 def _root_and_role(connection: Connection, server: str, memory: str, role: str) -> tuple[int, int]:
     require_version(version_of(connection), server)
-    row = connection.execute(b"SELECT root FROM memory WHERE name = %s", (memory,)).fetchone()
+    statement = b"SELECT root FROM memory WHERE name = %s FOR UPDATE"
+    # A rebuild that gives the name to another memory meanwhile makes the first attempt find none.
+    row = connection.execute(statement, (memory,)).fetchone() or connection.execute(statement, (memory,)).fetchone()
     if row is None:
         names = ", ".join(known.name for known in _memories(connection)) or "none"
         raise UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from memsync.errors import IndexFailure
+import psycopg
+
+from memsync.errors import IndexFailure, MemsyncError
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.reader import PostgresReader
+from memsync.index.postgres.refusals import distant_refusal_of
+from memsync.index.postgres.rows import path_key
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder
@@ -23,12 +30,21 @@ class StoredIndex(PostgresIndex):
             dsn, name, Path(state_folder()) / "stored", Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS
         )
 
+    @contextmanager
+    def reading(self) -> Iterator[PostgresReader]:
+        """Yield a consistent view. An error has none of the words of the database, which is somebody else's."""
+        try:
+            with super().reading() as reader:
+                yield reader
+        except MemsyncError as error:
+            if isinstance(error.__cause__, psycopg.Error):
+                raise distant_refusal_of(error.__cause__, self.server) from error.__cause__
+            raise
+
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
-        if "\0" in path:
-            return None
         with self.reading() as reader:
-            row = next(iter(reader.rows(queries.STORED_NOTE, {"path": path})), None)
+            row = next(iter(reader.rows(queries.STORED_NOTE, {"key": path_key(path)})), None)
         if row is None:
             return None
         content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob = row
