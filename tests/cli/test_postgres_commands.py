@@ -199,7 +199,7 @@ def test_status_without_the_index_prints_what_is_known(
     monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://me:secret@127.0.0.1:9/none")
     monkeypatch.setenv("MEMSYNC_DAEMON_USE", "true")
     known = f"memory root   {root}\nindex         PostgreSQL at 127.0.0.1:9/none, memory {name}\n"
-    fault = "\nfault         PostgreSQL at 127.0.0.1:9/none cannot be reached: Connection refused\n"
+    fault = '\nfault         PostgreSQL at 127.0.0.1:9/none cannot be reached: "Connection refused"\n'
     done = cli("status")
     assert (done.returncode, done.stdout) == (6, f"{known}daemon        not running{fault}")
     assert "Check that it runs" in done.stderr
