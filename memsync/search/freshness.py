@@ -206,7 +206,8 @@ class FreshSearch:
         warnings += self._stale(report)
         with self._index.reading() as reader:
             freshness = self.freshness(report.pending)
-            warnings += not_shared(reader.not_shared())
+            hidden = reader.not_shared()
+        warnings += not_shared(hidden)
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
             advice = "they are being embedded" if self.live else "run memsync sync"
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
@@ -215,7 +216,7 @@ class FreshSearch:
         warnings += self._index.take_warnings()  # last: if the answer ends in an error, the next one has them
         explain = replace(result.explain, timings_ms={**timings, **result.explain.timings_ms})
         warnings = [*dict.fromkeys(filter(None, warnings)), *result.warnings]
-        return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain)
+        return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain, not_shared=len(hidden))
 
     def _as_compared(
         self, report: TextReport, search: Callable[[int | None], SearchResult], compare: Callable[[], TextReport]

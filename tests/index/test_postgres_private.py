@@ -11,9 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from memsync.cli.command_search import _found_nothing
 from memsync.cli.render import render
 from memsync.errors import NoteError, NoThread
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.mcp_server.tools import _nothing
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.operation import OPERATIONS
@@ -251,6 +253,8 @@ def test_answers_say_how_many_notes_the_shared_index_does_not_have(memory: Memor
     ]  # fmt: skip
     for answer in answers:
         assert [warning for warning in answer.warnings if missing in warning], type(answer)
+    assert answers[0].not_shared == 2 and _nothing(answers[0]).endswith("except the local-only ones.")
+    assert _found_nothing(answers[0], "strict").endswith("except the local-only ones")
     assert SECRET in memory.get(f"private/{SECRET}.md").text
     write("threads/gnu.md", "---\nlocal-only: false\n---\n## user @ 2026-11-21 10:02\n\nWhere?\n")
     assert memory.sync().not_shared == 1
