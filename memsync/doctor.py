@@ -83,6 +83,7 @@ def _index(settings: Settings) -> tuple[bool, str, str]:
             index.check(is_quick=True)
         with index.reading() as reader:
             counts = reader.counts()
+        index.check_writable()
         warnings = "; ".join(index.take_warnings())
     finally:
         index.close()

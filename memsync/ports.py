@@ -200,6 +200,9 @@ class IndexReader(Protocol):
     def committed_notes(self) -> int:
         """Return how many notes take their date from a commit."""
 
+    def not_shared(self) -> list[NotePath]:
+        """Return the local-only notes that the index does not have because others can read it, by path."""
+
     def warnings(self) -> list[tuple[str, str]]:
         """Return (path, warning) of every note that could not be parsed in full."""
 
@@ -280,7 +283,7 @@ class IndexWriter(IndexReader, Protocol):
         """
 
     def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared with the index. Must be the only call in its transaction."""
+        """Store when the files were last compared with the index: alone in a transaction, or after changes of notes."""
 
 
 class Index(Protocol):
@@ -301,6 +304,9 @@ class Index(Protocol):
 
         Raises IndexDamaged. The damaged index has then been replaced by an empty one.
         """
+
+    def check_writable(self) -> None:
+        """Raise IndexFailure if this process may not write the index; changes nothing. A full disk shows later."""
 
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:

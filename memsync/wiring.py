@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy
+from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy, how_to_install
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from memsync.client.connection import Client
+    from memsync.index.postgres.access import DatabaseStatus
     from memsync.index.postgres.database import Database
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
@@ -28,6 +29,7 @@ INDEXES = {
     "postgres": ("memsync.index.postgres.opening:open_postgres", ""),
 }
 DATABASE = "memsync.index.postgres.database:Database"
+DATABASE_STATUS = "memsync.index.postgres.database:status_of"
 FORGET = "memsync.index.postgres.database:forget_memory"
 MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
@@ -85,6 +87,12 @@ def shared_database(settings: Settings) -> Database:
     """Return the PostgreSQL database that the settings name, for the commands that manage it. Raises ConfigError."""
     database: Database = _load(DATABASE)(settings)
     return database
+
+
+def database_status(dsn: str) -> DatabaseStatus:
+    """Return what the database of a connection string holds, for a user without files, too. Raises IndexFailure."""
+    found: DatabaseStatus = _load(DATABASE_STATUS)(dsn)
+    return found
 
 
 def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
@@ -288,6 +296,6 @@ def _load(target: str) -> Callable[..., Any]:
         if error.name != "psycopg":
             raise
         raise ConfigError(
-            "index.backend is postgres, but psycopg is not installed", hint="Run: pip install 'memsync[postgres]'"
+            "index.backend is postgres, but psycopg is not installed", hint=how_to_install("postgres")
         ) from error
     return factory

@@ -186,6 +186,9 @@ class Workspace:
             raise UsageError(f"several threads are called {thread!r}", hint=f"Name one: {', '.join(titled)}")
         if not titled:
             hint = "See: memsync thread list; or begin it: memsync thread new"
+            with self.index.reading() as reader:
+                if reader.not_shared():
+                    hint += "\nThe shared index does not have the titles of local-only threads: name those by path"
             raise NoThread(f"there is no thread {thread!r}", hint=hint)
         return titled[0]
 

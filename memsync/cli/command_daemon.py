@@ -16,10 +16,11 @@ from memsync import __version__
 from memsync.cli.common import json_option, load, load_again, progress_on_stderr
 from memsync.cli.main import run_command
 from memsync.cli.output import NO_EXIT_CODE, remark, say, say_answer
-from memsync.errors import DaemonRunning, FilesystemError, MemsyncError
+from memsync.errors import DaemonRunning, FilesystemError, IndexFailure, MemsyncError
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
+    from memsync.memory import RemoteMemory
     from memsync.settings.load import Settings
 
 FOLLOW_SECONDS = 0.2
@@ -27,6 +28,9 @@ START_ATTEMPTS = 3
 STEP_SECONDS = 0.5
 """How long to wait between two updates of the progress bar, while the daemon is not ready yet."""
 FIRST_VECTORS_SECONDS = 5.0
+BY_WORDS = "until then searches answer by words alone"
+CANNOT_WRITE = "until then searches that find changed files fail"
+NO_ANSWERS = "until the index can be used, searches fail with this error, too"
 _WAIT = click.option(
     "--wait",
     type=click.FloatRange(0),
@@ -131,7 +135,7 @@ def _is_replaced(path: Path, file: TextIO) -> bool:
 
 
 def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: bool) -> None:
-    """Start the daemon; print which one serves, why it replaced another, and why it does not answer by meaning yet."""
+    """Start the daemon; print which one serves, why it replaced another, and what it lacks to answer by meaning."""
     from memsync.daemon import process
 
     limit = time.monotonic() + wait
@@ -139,13 +143,13 @@ def _start(settings: Settings, wait: float, *, restart: bool = False, as_json: b
         process.stop(settings)
     daemon, is_new, reason = _daemon_started(settings, wait)
     is_new = is_new or restart
-    lacks = _await_model(settings, limit)
+    lacks, meanwhile = _await_model(settings, limit)
     line = f"process {daemon['process']} {'serves' if is_new else 'already serves'} {printable(str(settings.root))}"
     say_answer({"started": is_new, "restarted": reason, "lacks": lacks, **daemon}, [line], as_json=as_json)
     if reason:
         remark(f"{printable(reason)}: it was restarted")
     if lacks:
-        remark(f"{printable(lacks)}; until then searches answer by words alone")
+        remark(f"{printable(lacks)}; {meanwhile}")
 
 
 def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bool, str]:
@@ -172,33 +176,45 @@ def _daemon_started(settings: Settings, wait: float) -> tuple[dict[str, Any], bo
                 raise
 
 
-def _await_model(settings: Settings, limit: float) -> str:
-    """Wait until the daemon answers by meaning, at most until `limit` (monotonic clock); return why it does not.
+def _await_model(settings: Settings, limit: float) -> tuple[str, str]:
+    """Wait until the daemon answers by meaning, at most until `limit` (monotonic clock).
 
-    Wait only FIRST_VECTORS_SECONDS for the first vectors of a memory, which may take minutes.
+    Return why it does not, and what that means for searches; two empty texts if it does.
     """
     from memsync.wiring import connect_daemon
 
     try:
-        with connect_daemon(settings) as memory, progress_on_stderr() as progress:
-            while not memory.wait(model=True, seconds=min(STEP_SECONDS, max(0.0, limit - time.monotonic()))):
-                if time.monotonic() >= limit:
-                    return "the embedding model is still being loaded"
-                if progress is not None:
-                    progress("loading the model", 0, 1)
+        with connect_daemon(settings) as memory:
+            return _lacking(memory, limit)
+    except IndexFailure as error:  # the daemon has started; `status` and the log show its fault
+        return error.message, NO_ANSWERS
+    except MemsyncError as error:
+        return error.message, "see memsync status and memsync logs"
+
+
+def _lacking(memory: RemoteMemory, limit: float) -> tuple[str, str]:
+    """Return what `_await_model` does. Wait only FIRST_VECTORS_SECONDS for the first vectors: they may take minutes."""
+    from memsync.features.indexing import INDEX_FAILURE
+
+    with progress_on_stderr() as progress:
+        while not memory.wait(model=True, seconds=min(STEP_SECONDS, max(0.0, limit - time.monotonic()))):
+            if time.monotonic() >= limit:
+                return "the embedding model is still being loaded", BY_WORDS
+            if progress is not None:
+                progress("loading the model", 0, 1)
+        status = memory.status()
+        if fault := next((failure.reason for failure in status.failures if failure.path == INDEX_FAILURE), ""):
+            return fault, CANNOT_WRITE
+        if status.daemon is not None and not status.daemon.model_loaded:
+            return "the embedding model could not be loaded (see memsync logs)", BY_WORDS
+        limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
+        while not status.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
+            if time.monotonic() >= limit:
+                return "the first vectors are still being computed", BY_WORDS
             status = memory.status()
-            if status.daemon is not None and not status.daemon.model_loaded:
-                return "the embedding model could not be loaded (see memsync logs)"
-            limit = min(limit, time.monotonic() + FIRST_VECTORS_SECONDS)
-            while not status.space and not memory.wait(vectors=True, seconds=STEP_SECONDS):
-                if time.monotonic() >= limit:
-                    return "the first vectors are still being computed"
-                status = memory.status()
-                if progress is not None and status.passages:
-                    progress("computing vectors", status.passages - status.building_pending, status.passages)
-    except MemsyncError as error:  # the daemon has started; `status` and the log show its fault
-        return error.message
-    return ""
+            if progress is not None and status.passages:
+                progress("computing vectors", status.passages - status.building_pending, status.passages)
+    return "", ""
 
 
 def _watch_in_background(context: click.Context, descriptor: int, *, until_idle: bool) -> None:

@@ -10,10 +10,11 @@ import click
 
 from memsync.cli.common import json_option, load
 from memsync.cli.output import count, say_answer
-from memsync.errors import UsageError
+from memsync.errors import ConfigError, NoMemoryRoot, UsageError
 from memsync.model.text import printable
 
 if TYPE_CHECKING:
+    from memsync.index.postgres.access import DatabaseStatus
     from memsync.index.postgres.database import Database
     from memsync.settings.load import Settings
 
@@ -31,11 +32,10 @@ def index() -> None:
 
 
 @contextmanager
-def _database(context: click.Context) -> Iterator[tuple[Settings, Database]]:
-    """Yield the settings and the database that they name. Raises UsageError if the index is not in PostgreSQL."""
+def _database(settings: Settings) -> Iterator[Database]:
+    """Yield the database that the settings name. Raises UsageError if the index is not in PostgreSQL."""
     from memsync.wiring import shared_database
 
-    settings = load(context)
     if settings["index.backend"] != "postgres":
         raise UsageError(
             "the index of this memory is not in PostgreSQL",
@@ -43,7 +43,7 @@ def _database(context: click.Context) -> Iterator[tuple[Settings, Database]]:
         )
     database = shared_database(settings)
     try:
-        yield settings, database
+        yield database
     finally:
         database.close()
 
@@ -59,7 +59,7 @@ def migrate(context: click.Context, to: int | None, is_applied: bool, as_json: b
     A version below the present one undoes migrations, for all memories of the database: what they made is gone. A sync
     of each memory fills it again, but not the rights that were granted.
     """
-    with _database(context) as (_, database):
+    with _database(load(context)) as database:
         if to is not None and not is_applied:
             _refuse_loss(database, to)
         steps = database.migrate(to)
@@ -80,16 +80,19 @@ def _refuse_loss(database: Database, to: int) -> None:
 
 
 @index.command()
+@click.argument("name", required=False, metavar="[NAME]")
 @json_option
 @click.pass_context
-def status(context: click.Context, as_json: bool) -> None:
-    """Print the versions of server, pgvector and tables, and the memories that this database role sees."""
-    with _database(context) as (_, database):
-        found = database.status()
+def status(context: click.Context, name: str | None, as_json: bool) -> None:
+    """Print the versions of server, pgvector and tables, and the memories that this database role sees.
+
+    The database is that of the current memory, or of the registered memory NAME. Outside of every memory root it is the
+    one that MEMSYNC_INDEX_DSN or your own config.toml names.
+    """
+    found = _status_of(context, name)
     state = "up to date" if found.tables == found.latest else f"this memsync uses {found.latest}: memsync index migrate"
-    pgvector = found.pgvector or "not installed"
     lines = [
-        f"server    {printable(found.server)}, PostgreSQL {found.postgres}, pgvector {pgvector}",
+        f"server    {printable(found.server)}, PostgreSQL {found.postgres}, pgvector {_pgvector(found)}",
         f"tables    version {found.tables}, {state}",
     ]
     for memory in found.memories:
@@ -103,6 +106,41 @@ def status(context: click.Context, as_json: bool) -> None:
     say_answer(document, lines, as_json=as_json)
 
 
+def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
+    """Return what the database holds that `status` is for. Raises ConfigError, UsageError, IndexFailure."""
+    from memsync.settings.load import DSN, default_of, settings_of_root
+    from memsync.settings.roots import registered_roots, unknown_root
+    from memsync.wiring import database_status
+
+    settings = None
+    if name is not None:
+        roots = registered_roots()
+        if name not in roots:
+            raise unknown_root(name, roots)
+        if roots[name].dsn:
+            return database_status(roots[name].dsn)
+        settings, _ = settings_of_root(roots[name].path)
+    try:
+        with _database(settings or load(context)) as database:
+            return database.status()
+    except NoMemoryRoot as error:
+        if dsn := default_of(DSN):
+            return database_status(dsn)
+        raise ConfigError(
+            "there is no memory root here, and no connection string is set",
+            hint="Set MEMSYNC_INDEX_DSN, or name a registered memory: memsync index status NAME",
+        ) from error
+
+
+def _pgvector(found: DatabaseStatus) -> str:
+    """Return pgvector's version; if it is not installed, what to do."""
+    if found.pgvector:
+        return printable(found.pgvector)
+    if found.installable:
+        return "not installed yet; memsync index migrate installs it if it may"
+    return "not installed; the server has no files of it: install pgvector 0.8 or later there"
+
+
 @index.command()
 @click.option("--take-over", is_flag=True, help="Also if another machine or folder has claimed it.")
 @json_option
@@ -113,7 +151,7 @@ def claim(context: click.Context, take_over: bool, as_json: bool) -> None:
     The first sync does so by itself. With --take-over the former writer is refused from then on, so use it only if that
     machine or folder is gone for good.
     """
-    with _database(context) as (_, database):
+    with _database(load(context)) as database:
         before = database.claim(take_over=take_over)
     outcome = f"taken over from {printable(before)}" if before else "this machine and folder write it"
     say_answer({"memory": database.name, "before": before}, [f"{printable(database.name)}: {outcome}"], as_json=as_json)
@@ -125,7 +163,7 @@ def claim(context: click.Context, take_over: bool, as_json: bool) -> None:
 @click.pass_context
 def grant(context: click.Context, role: str, as_json: bool) -> None:
     """Let the database role ROLE read this memory, and no other one."""
-    with _database(context) as (_, database):
+    with _database(load(context)) as database:
         database.grant(role)
     line = f"{printable(role)} may read {printable(database.name)}"
     say_answer({"memory": database.name, "role": role, "granted": True}, [line], as_json=as_json)
@@ -137,7 +175,7 @@ def grant(context: click.Context, role: str, as_json: bool) -> None:
 @click.pass_context
 def revoke(context: click.Context, role: str, as_json: bool) -> None:
     """Take the right to read this memory from the database role ROLE."""
-    with _database(context) as (_, database):
+    with _database(load(context)) as database:
         could_read = database.revoke(role)
     outcome = "may not read it any more" if could_read else "could not read it"
     line = f"{printable(database.name)}: {printable(role)} {outcome}"

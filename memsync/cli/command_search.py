@@ -96,7 +96,8 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
     if fresh == "none":
         moment = result.freshness.scanned_at
         return f"nothing found; files were {f'last compared at {moment}' if moment else 'not looked at'}"
-    return "nothing found; the files were searched as they are now"
+    but = ", except the local-only ones" if result.not_shared else ""
+    return f"nothing found; the files were searched as they are now{but}"
 
 
 def _hit(hit: Hit, layout: _Layout) -> None:

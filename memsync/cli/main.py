@@ -42,6 +42,7 @@ HAND_WRITTEN = {
     "eval": "memsync.cli.command_eval:eval_",
     "mcp": "memsync.cli.command_mcp:mcp",
     "completion": "memsync.cli.command_setup:completion",
+    "status": "memsync.cli.command_status:status",
     "vectors": "memsync.cli.command_vectors:vectors",
     "index": "memsync.cli.command_index:index",
     "doctor": "memsync.cli.command_setup:doctor",

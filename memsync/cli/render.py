@@ -270,7 +270,7 @@ def _stats(stats: Stats, _: Command) -> None:
     say("growth:")
     for size in stats.growth:
         sizes = f"{count(size.notes, 'note')}  {count(size.passages, 'passage')}"
-        say(f"  {size.day}  {sizes}  {size.index_bytes / 1e6:.1f} MB")
+        say(f"  {size.day}  {sizes}" + (f"  {size.index_bytes / 1e6:.1f} MB" if size.index_bytes else ""))
     for query in stats.queries:
         say(f"asked {local_time(query.at)}: {printable(query.text)} ({count(query.hits, 'note')})")
 
@@ -283,9 +283,10 @@ def _use(note: NoteUse) -> str:
 
 
 def _sync_report(report: SyncReport, _: Command) -> None:
+    local = f", of which {report.not_shared} local-only and not in the shared index" if report.not_shared else ""
     say(
-        f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged; "
-        f"vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
+        f"{report.added} added, {report.changed} changed, {report.deleted} deleted, {report.unchanged} unchanged{local}"
+        f"; vectors: {report.vectors_computed} computed, {report.vectors_reused} reused, "
         f"{report.vectors_pending} pending ({report.seconds:.1f} s)"
     )
 
@@ -326,7 +327,7 @@ def _status(status: Status, _: Command) -> None:
                 say(f"  {printable(item.path)}: {printable(item.reason)}")
 
 
-def _size(index_bytes: int) -> str:
+def _size(index_bytes: int | None) -> str:
     """Return the size of an index in brackets; nothing if it is in a database, which has no figure for one memory."""
     return f" ({index_bytes / 1e6:,.1f} MB)" if index_bytes else ""
 

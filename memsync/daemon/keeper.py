@@ -28,6 +28,8 @@ ROOT_RETRY_SECONDS = 5.0
 WATCH_RETRY_SECONDS = 60.0
 SHORTEST_PAUSE_IN_SCANS = 20
 """After a comparison of all files the keeper pauses at least this many times as long as the comparison took."""
+STORE_SECONDS = 60.0
+"""How often at most the keeper stores that a comparison found nothing to do: others read it as the index's age."""
 SET_SECONDS = 1.0
 """The wall clock and the monotonic clock differ by more only if the wall clock was set or the machine slept."""
 
@@ -65,7 +67,7 @@ class Keeper:
         self._has_just_started = False
         self._failed = 0  # the newest turn if it failed, otherwise 0
         self._ahead_seconds = self._wall_clock_ahead()
-        self._next_tick = self._next_scan = clock.monotonic()
+        self._next_tick = self._next_scan = self._next_store = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self.pending_text = 0
 
@@ -231,6 +233,8 @@ class Keeper:
         try:
             try:
                 report = self._memory.syncer.refresh(places=places, on_commit=self._committed)
+                if places is None and report.pending == 0:
+                    self._store_comparison()
             except IndexDamaged as damage:  # the index was replaced by an empty one, so index all files
                 log.warning("%s", damage)
                 places = None
@@ -253,6 +257,12 @@ class Keeper:
         if places is None or retry is not None:
             usual = self._poll_seconds if self.watching()[0] is not WatcherState.LIVE else self._rescan_seconds
             self._next_scan = self._clock.monotonic() + (retry or max(usual, pause))
+
+    def _store_comparison(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_store:
+            self._next_store = now + STORE_SECONDS
+            self._memory.syncer.remember_comparison()
 
     def _committed(self, done: int, pending: int) -> None:
         self.pending_text = pending

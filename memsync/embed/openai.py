@@ -1,4 +1,4 @@
-"""Embed with a server that has OpenAI's embeddings API, through the official client (`pip install memsync[openai]`).
+"""Embed with a server that has OpenAI's embeddings API, through the official client (`pip install '.[openai]'`).
 
 The base URL and the key come from the environment (OPENAI_BASE_URL, OPENAI_API_KEY), never from config.toml. The client
 retries with backoff, as the server asks, before it reports a failure.
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import EmbedderError
+from memsync.errors import EmbedderError, how_to_install
 from memsync.model.query import EmbeddingSpace
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def load(model: str) -> OpenAIEmbedder:
     try:
         import openai
     except ImportError as error:
-        raise EmbedderError(
-            "the model openai:… needs the openai package", hint="Run: pip install 'memsync[openai]'"
-        ) from error
+        raise EmbedderError("the model openai:… needs the openai package", hint=how_to_install("openai")) from error
     if not model:
         raise EmbedderError(
             "the model after openai: is missing", hint="Write for example openai:text-embedding-3-small."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.errors import NoteError
+from memsync.model.text import not_shared
 from memsync.model.upkeep import Duplicates, Place, Repetition
 from memsync.operation import Cli, Command, operation
 from memsync.ports import Progress, no_progress
@@ -54,12 +55,13 @@ def duplicates(
         groups, left_out = reader.repetitions(similarity, MIN_TOKENS, MAX_PAIRS, max_compared, progress)
         space = reader.active_space()
         waiting = reader.pending(space) if space else reader.counts().passages
+        warnings = not_shared(reader.not_shared())
     repetitions = []
     for score, places in groups[:limit]:
         texts = {_quote(memory, place) for place in places} if score == 1 else set()
         text = _quote(memory, places[0])
         repetitions.append(Repetition(score, tuple(places), text, is_equal=len(texts) == 1))
-    return Duplicates(tuple(repetitions), pending, waiting, left_out)
+    return Duplicates(tuple(repetitions), pending, waiting, left_out, warnings)
 
 
 def _quote(memory: Workspace, place: Place) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from memsync.errors import IndexFailure
 from memsync.model.status import Difference, Failure, Status, SyncReport
 from memsync.operation import Cli, Command, Tool, operation
 from memsync.ports import Progress, no_progress
@@ -18,6 +19,8 @@ WAIT_SECONDS = 600.0
 VERIFY_WAIT_SECONDS = 5.0
 """`verify` does not wait for a long sync: it soon fails and names the process that is syncing."""
 
+INDEX_FAILURE = "(index)"
+"""Stands for a path in the failures of a status: the index itself cannot be written."""
 Waiting = Callable[[str], None]
 """Called with the name of the process that holds the sync lock."""
 
@@ -127,6 +130,7 @@ def status(memory: Workspace) -> Status:
     from memsync.sync.plan import read_failures
     from memsync.sync.syncer import MODEL_FAILURE
 
+    faults = _write_fault(memory)
     with memory.index.reading() as reader:
         counts, model, dates = reader.counts(), reader.meta(MODEL_FAILURE), read_dates(reader)
         model_failure = [Failure("(model)", model)] if model else []
@@ -152,6 +156,15 @@ def status(memory: Workspace) -> Status:
                 *(Failure("(settings)", text) for text in memory.settings.warnings),
                 *(Failure(path, text) for path, text in reader.warnings()),
             ),
-            failures=(*model_failure, *(failed.failure for failed in read_failures(reader).values())),
+            failures=(*faults, *model_failure, *(failed.failure for failed in read_failures(reader).values())),
         )
     return memory.daemon_status(local_status) if memory.daemon_status is not None else local_status
+
+
+def _write_fault(memory: Workspace) -> list[Failure]:
+    """Return why this process may not write the index, which every sync and most searches need; otherwise nothing."""
+    try:
+        memory.index.check_writable()
+    except IndexFailure as error:
+        return [Failure(INDEX_FAILURE, error.sentences())]
+    return []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.model.query import IndexedNote
+from memsync.model.text import not_shared
 from memsync.model.upkeep import Collection, Collections, NoteAbout, Notes
 from memsync.notes.dates import last_active
 from memsync.notes.naming import folder_path
@@ -28,14 +29,14 @@ def notes(
 ) -> Notes:
     """Return every note under `folder` (default: all), by path; with `archived`, also the archived ones."""
     with memory.as_of_now() as (reader, pending):
-        known = reader.notes()
+        known, warnings = reader.notes(), not_shared(reader.not_shared())
     inside = folder_path(memory.files.root, folder, [note.path for note in known]) if folder else ""
     listed = (
         _about(note)
         for note in known
         if inside is not None and note.path.startswith(inside) and (archived or not note.archived)
     )
-    return Notes(tuple(listed), pending)
+    return Notes(tuple(listed), pending, warnings)
 
 
 def _about(note: IndexedNote) -> NoteAbout:
@@ -56,7 +57,7 @@ def collections(memory: Workspace) -> Collections:
     readmes: dict[str, IndexedNote] = {}
     notes_under: dict[str, list[IndexedNote]] = {}
     with memory.as_of_now() as (reader, pending):
-        notes = reader.notes()
+        notes, warnings = reader.notes(), not_shared(reader.not_shared())
     for note in notes:
         if note.archived:
             continue
@@ -66,7 +67,7 @@ def collections(memory: Workspace) -> Collections:
         for depth in range(1, len(folders) + 1):
             notes_under.setdefault("/".join(folders[:depth]), []).append(note)
     described = (_collection(folder, notes_under[folder], readmes.get(folder)) for folder in sorted(notes_under))
-    return Collections(tuple(described), pending)
+    return Collections(tuple(described), pending, warnings)
 
 
 def _collection(folder: str, notes: list[IndexedNote], readme: IndexedNote | None) -> Collection:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from memsync.errors import WriteRefused
 from memsync.model.query import IndexedNote
+from memsync.model.text import not_shared
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.dates import begun, days_since, expires_at, here_since, is_kept_for_good, last_active
@@ -41,12 +42,12 @@ def prune(
     Personal and pinned notes stay. Raises WriteRefused when more than a tenth of the notes would move, unless `force`.
     """
     with memory.as_of_now() as (reader, pending):
-        notes = reader.notes()
+        notes, hidden = reader.notes(), not_shared(reader.not_shared())
     retirements, warnings = due(notes, datetime.now().astimezone(), days or memory.settings["prune.task_days"])
     retirements = memory.archive.with_free_targets(retirements)
     kept = sum(not note.archived for note in notes)
     is_refused = is_too_much(len(retirements), kept) and not force
-    plan = Pruning(tuple(retirements), (), kept, is_refused, (), tuple(warnings), pending)
+    plan = Pruning(tuple(retirements), (), kept, is_refused, (), (*warnings, *hidden), pending)
     if not apply:
         return plan
     if is_refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -32,7 +33,7 @@ from memsync.model.conversation import (
     Usage,
 )
 from memsync.model.note import Message, Note
-from memsync.model.text import whole_characters
+from memsync.model.text import not_shared, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
@@ -241,6 +242,10 @@ def thread(
     note = memory.editor.read(path)
     with memory.as_of_now() as (reader, _):
         known = next(iter(reader.threads(path)), None)
+        is_not_shared = path in reader.not_shared()
+    if is_not_shared:
+        hint = f"Read it with: memsync get {shlex.quote(path)}"
+        raise NoteError(f"{path} is local-only, and not in the shared index", hint=hint)
     if note is None or known is None:
         raise NoteError(f"{path} has just been removed, or is not a thread", hint="See: memsync thread list")
     chosen = note.messages[-last:] if last else note.messages
@@ -286,13 +291,14 @@ def _message(note: Note, message: Message) -> ThreadMessage:
 def threads(memory: Workspace, *, session: OfSession = "", status: OfStatus = "", user: OfUser = "") -> Threads:
     """Return every thread, most recently active first."""
     with memory.as_of_now() as (reader, pending):
-        known = reader.threads()
+        known, warnings = reader.threads(), not_shared(reader.not_shared())
     matching = [
         thread
         for thread in known
         if session in ("", thread.session) and status in ("", _status(thread)) and user in ("", thread.user)
     ]
-    return Threads(tuple(sorted(matching, key=lambda thread: thread.last_active, reverse=True)), pending)
+    latest_first = sorted(matching, key=lambda thread: thread.last_active, reverse=True)
+    return Threads(tuple(latest_first), pending, warnings)
 
 
 @operation(Command("sessions", help="Print the sessions that threads share, most recently active first."))
@@ -311,9 +317,11 @@ def sessions(
     with memory.as_of_now() as (reader, pending):
         for thread in reader.threads():
             by_name.setdefault(thread.session, []).append(thread)
+        warnings = not_shared(reader.not_shared())
     known = [_session(name, threads) for name, threads in sorted(by_name.items())]
     matching = [s for s in known if user in ("", s.user) and status in ("", s.status) and project in ("", s.project)]
-    return Sessions(tuple(sorted(matching, key=lambda session: session.last_active, reverse=True)), pending)
+    latest_first = sorted(matching, key=lambda session: session.last_active, reverse=True)
+    return Sessions(tuple(latest_first), pending, warnings)
 
 
 def _session(name: str, threads: list[Thread]) -> Session:
@@ -357,8 +365,8 @@ def costs(
     """Return tokens and dollars by session, model, agent or day."""
     moment = parse_when(since, datetime.now()) if since else ""
     with memory.as_of_now() as (reader, pending):
-        rows = reader.costs(by, moment)
-    return Costs(tuple(rows), _total(row.usage for row in rows), pending)
+        rows, warnings = reader.costs(by, moment), not_shared(reader.not_shared())
+    return Costs(tuple(rows), _total(row.usage for row in rows), pending, warnings)
 
 
 @operation(
@@ -378,4 +386,4 @@ def messages(
 ) -> Messages:
     """Return the newest messages of a role, newest first."""
     with memory.as_of_now() as (reader, pending):
-        return Messages(tuple(reader.messages(role, session)[:limit]), pending)
+        return Messages(tuple(reader.messages(role, session)[:limit]), pending, not_shared(reader.not_shared()))

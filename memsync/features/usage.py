@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from memsync.model.query import IndexedNote
+from memsync.model.text import not_shared
 from memsync.model.upkeep import NoteUse, Stale, Stats
 from memsync.model.vocabulary import NotePath
 from memsync.notes.dates import counted_from, days_since, is_kept_for_good, last_active
@@ -37,10 +38,11 @@ def stale(
 ) -> Stale:
     """Return notes that were neither edited nor retrieved for `days`, oldest first."""
     with memory.as_of_now() as (reader, pending):
-        notes = reader.notes()
+        notes, warnings = reader.notes(), not_shared(reader.not_shared())
     used = memory.usage.used("")
     stale_notes = unused(notes, used.notes, date.today(), days)
-    return Stale(tuple(stale_notes[:limit]), used.counted_since, _counting_faults(memory), pending)
+    warnings = (*_counting_faults(memory), *warnings)
+    return Stale(tuple(stale_notes[:limit]), used.counted_since, warnings, pending)
 
 
 @operation(
@@ -58,7 +60,7 @@ def stats(
 ) -> Stats:
     """Return how the memory was used: searches, their latency, notes most and never retrieved, growth."""
     with memory.as_of_now() as (reader, pending):
-        notes = reader.notes()
+        notes, warnings = reader.notes(), not_shared(reader.not_shared())
     since = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
     used = memory.usage.used(since)
     current = {note.path: note for note in notes if not note.archived}
@@ -79,7 +81,7 @@ def stats(
         never_count=len(never),
         growth=tuple(used.growth),
         queries=tuple(used.queries),
-        warnings=_counting_faults(memory),
+        warnings=(*_counting_faults(memory), *warnings),
         pending_text=pending,
     )
 

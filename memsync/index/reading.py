@@ -127,13 +127,17 @@ class SqlReader(ABC):
         """Return a stored vector as float16 numbers, lowest byte first."""
         return value
 
+    def not_shared(self) -> list[NotePath]:
+        """Return the local-only notes that the index does not have, by path; none if only this user can read it."""
+        return []
+
     def _local_only(self, space: EmbeddingSpace | None) -> int:  # noqa: ARG002 - for a backend that has such passages
         """Return how many passages may have no vector in `space`, because they must stay on this machine."""
         return 0
 
-    def _index_bytes(self) -> int:
-        """Return the size of the index; 0 if it is not counted."""
-        return 0
+    def _index_bytes(self) -> int | None:
+        """Return the size of the index; None if nothing tells it."""
+        return None
 
     # -------------------------------------------------------------------------------------- candidates
 

@@ -50,8 +50,8 @@ class SqlWriter(SqlReader):
             self._put_meta("notes_generation", generation)
 
     def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. The generation stays the same if nothing else is written."""
-        self.quiet = True
+        """Store when the files were last compared. The generation stays the same if no note was changed before."""
+        self.quiet = not self.notes_changed
         self._put_meta("last_sync", moment)
 
     def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:

@@ -183,7 +183,8 @@ def _nothing(result: SearchResult) -> str:
         return "No match found; not all memories were searched with their files."
     if result.freshness.stale:
         return "No match found, but some changed files are not searched yet. Ask again in a moment."
-    return "No match found; the search included all files as they are now."
+    but = " except the local-only ones" if result.not_shared else ""
+    return f"No match found; the search included all files as they are now{but}."
 
 
 def _excerpt(excerpt: Excerpt) -> Answer:

@@ -108,10 +108,11 @@ class SearchResult(Struct, frozen=True):
 
     `model` is the embedding space that the scores are from, empty if the search was by words alone or if several
     memories use different ones. `roots` has an entry for each memory of an answer of several, and is empty otherwise.
-    `verified` is false if a memory answered from a database without its files.
+    `verified` is false if a memory answered from a database without its files. `not_shared` counts the local-only notes
+    that were not searched, because others can read the index.
     """
 
-    optional: ClassVar = {"roots": (), "verified": True}
+    optional: ClassVar = {"roots": (), "verified": True, "not_shared": 0}
 
     hits: tuple[Hit, ...]
     mode: Mode
@@ -121,6 +122,7 @@ class SearchResult(Struct, frozen=True):
     model: str = ""
     roots: tuple[RootAnswer, ...] = ()
     verified: bool = True
+    not_shared: int = 0
 
 
 class EmbeddedQuestion(Struct, frozen=True):

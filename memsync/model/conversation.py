@@ -85,10 +85,14 @@ class Cost(Struct, frozen=True):
 
 
 class Threads(Struct, frozen=True):
-    """Threads as of now; `pending_text`: how many changed notes the answer does not include yet."""
+    """Threads as of now; `pending_text`: how many changed notes the answer does not include yet.
+
+    `warnings` says how many local-only notes it does not include, because the index is shared.
+    """
 
     threads: tuple[Thread, ...]
     pending_text: int
+    warnings: tuple[str, ...] = ()
 
 
 class Sessions(Struct, frozen=True):
@@ -96,6 +100,7 @@ class Sessions(Struct, frozen=True):
 
     sessions: tuple[Session, ...]
     pending_text: int
+    warnings: tuple[str, ...] = ()
 
 
 class Costs(Struct, frozen=True):
@@ -104,6 +109,7 @@ class Costs(Struct, frozen=True):
     costs: tuple[Cost, ...]
     total: Usage
     pending_text: int
+    warnings: tuple[str, ...] = ()
 
 
 class Messages(Struct, frozen=True):
@@ -111,3 +117,4 @@ class Messages(Struct, frozen=True):
 
     messages: tuple[ThreadMessage, ...]
     pending_text: int
+    warnings: tuple[str, ...] = ()

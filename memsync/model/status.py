@@ -37,6 +37,7 @@ class SyncReport(Struct, frozen=True):
     """What one sync did. `failed` is empty when the index equals the files.
 
     `generation` numbers the state after it: a search that requests it answers from that state or a later one.
+    `not_shared` counts the notes among the others that are local-only, and not in the index because others can read it.
     """
 
     added: int = 0
@@ -50,6 +51,7 @@ class SyncReport(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     generation: int = 0
+    not_shared: int = 0
 
 
 class IndexedFile(NamedTuple):
@@ -103,7 +105,9 @@ class PutResult(Struct, frozen=True):
 
 
 class IndexCounts(Struct, frozen=True):
-    """The counts of an index; `vectors` and `pending` are those of the active space, sizes in bytes.
+    """The counts of an index; `vectors` and `pending` are those of the active space.
+
+    `index_bytes` is its size; None in a database, which has no figure for one memory.
 
     `local_only` counts the passages that get no vector in the active or building space, because the model may run on
     another machine and only local-only notes have them.
@@ -117,7 +121,7 @@ class IndexCounts(Struct, frozen=True):
     active_space: str
     building_space: str
     building_pending: int
-    index_bytes: int
+    index_bytes: int | None
     local_only: int = 0
 
 
@@ -144,10 +148,12 @@ class DaemonStatus(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """The state of the index. Sizes in bytes; `space` names the embedding space that answers searches now.
+    """The state of the index. `space` names the embedding space that answers searches now.
 
-    `last_sync`: when files and index were last known to be equal (ISO 8601, UTC). `dated_by`: the commit whose history
-    gives `dated_notes` notes their date, empty without one; `undated`: why the history could not be read.
+    `index_bytes`: its size; None in a database, which has no figure for one memory.
+
+    `last_sync`: when a comparison of the files that left nothing to index began (ISO 8601, UTC). `dated_by`: the commit
+    whose history gives `dated_notes` notes their date, empty without one; `undated`: why it could not be read.
     `pending_seconds`: estimated time to embed the pending passages, from the last speed on this machine; 0 if unknown.
     `local_only`: passages without a vector because only local-only notes have them and the model may run on another
     machine. `daemon` is None when no daemon gave the answer.
@@ -163,7 +169,7 @@ class Status(Struct, frozen=True):
     space: str
     building_space: str
     building_pending: int
-    index_bytes: int
+    index_bytes: int | None
     last_sync: str
     pending_seconds: float = 0.0
     warnings: tuple[Failure, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -30,6 +30,14 @@ def still_indexing(pending: int, of_files: int | None = None) -> str:
     if of_files is None:
         return f"Still indexing: {pending} {'file is' if pending == 1 else 'files are'} not searched yet."
     return f"Still indexing: {pending} of {of_files} files are not searched yet."
+
+
+def not_shared(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return the warning about local-only notes that are not in an index that others can read; nothing without any."""
+    if not notes:
+        return ()
+    number = "1 local-only note is" if len(notes) == 1 else f"{len(notes)} local-only notes are"
+    return (f"{number} not in the shared index: commands that ask it do not see them (memsync status names them)",)
 
 
 def printable(text: str) -> str:

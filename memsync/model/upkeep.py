@@ -121,6 +121,7 @@ class Duplicates(Struct, frozen=True):
     pending_text: int = 0
     pending_vectors: int = 0
     left_out: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class NoteUse(Struct, frozen=True):
@@ -158,6 +159,7 @@ class Notes(Struct, frozen=True):
 
     notes: tuple[NoteAbout, ...]
     pending_text: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class Collection(Struct, frozen=True):
@@ -175,15 +177,16 @@ class Collections(Struct, frozen=True):
 
     collections: tuple[Collection, ...]
     pending_text: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class Growth(Struct, frozen=True):
-    """The size of the index on a day, in bytes."""
+    """The size of the index on a day; `index_bytes` is None if the index is in a database."""
 
     day: str
     notes: int
     passages: int
-    index_bytes: int
+    index_bytes: int | None
 
 
 class AskedQuery(Struct, frozen=True):

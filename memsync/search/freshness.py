@@ -26,7 +26,7 @@ from memsync.errors import (
 from memsync.model.answer import EmbeddedQuestion, Freshness, SearchResult
 from memsync.model.query import EmbeddingSpace, Query
 from memsync.model.status import Failure
-from memsync.model.text import still_indexing
+from memsync.model.text import not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
@@ -204,7 +204,10 @@ class FreshSearch:
         if not result.hits:  # a damaged index may have lost a table: check before answering "nothing"
             self._index.check(is_quick=True)
         warnings += self._stale(report)
-        freshness = self.freshness(report.pending)
+        with self._index.reading() as reader:
+            freshness = self.freshness(report.pending)
+            hidden = reader.not_shared()
+        warnings += not_shared(hidden)
         if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
             advice = "they are being embedded" if self.live else "run memsync sync"
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
@@ -213,7 +216,7 @@ class FreshSearch:
         warnings += self._index.take_warnings()  # last: if the answer ends in an error, the next one has them
         explain = replace(result.explain, timings_ms={**timings, **result.explain.timings_ms})
         warnings = [*dict.fromkeys(filter(None, warnings)), *result.warnings]
-        return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain)
+        return replace(result, freshness=freshness, warnings=tuple(warnings), explain=explain, not_shared=len(hidden))
 
     def _as_compared(
         self, report: TextReport, search: Callable[[int | None], SearchResult], compare: Callable[[], TextReport]

@@ -149,7 +149,7 @@ class UsageCounter:
             if not database.execute("SELECT 1 FROM size WHERE day = ?", (now[:10],)).fetchone():
                 with self._index.reading() as reader:
                     counts = reader.counts()
-                size = (now[:10], counts.notes, counts.passages, counts.index_bytes)
+                size = (now[:10], counts.notes, counts.passages, counts.index_bytes or 0)  # 0: not known
                 database.execute("INSERT OR REPLACE INTO size VALUES (?, ?, ?, ?)", size)
                 database.execute("DELETE FROM search WHERE at < ?", (_now(-KEEP_DAYS),))
 
@@ -248,7 +248,7 @@ def _read(database: sqlite3.Connection, since: str) -> Used:
         {NotePath(path): NoteUse(NotePath(path), times, last) for path, times, last in notes},
         [float(ms) for ms, _ in rows],
         sum(not hits for _, hits in rows),
-        [Growth(*row) for row in sizes],
+        [Growth(day, notes, passages, size or None) for day, notes, passages, size in sizes],
         [AskedQuery(*row) for row in queries],
     )
 

@@ -75,6 +75,7 @@ def merged(
         model=models.pop() if len(models) == 1 else "",
         roots=statuses,
         verified=all(result.verified for result in results.values()),
+        not_shared=sum(result.not_shared for result in results.values()),
     )
 
 

@@ -373,7 +373,7 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
     """Return the settings in a file that need the user's trust. Raises ConfigError for invalid settings."""
     in_file = _in_file(file)
     if DSN in in_file and in_file[DSN].value:
-        raise _misplaced_secret(in_file[DSN].source)
+        raise _misplaced_secret(in_file[DSN].source, "because memsync finds this file by itself")
     own = users_own([])
     return {name: in_file[name].value for name in _risky(file, in_file, _in_file(own) if own is not None else {})}
 
@@ -486,18 +486,28 @@ def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: M
 def _check_secret(files: _Files, given: Mapping[str, _Given]) -> None:
     """Raise ConfigError if a connection string comes from a file that others may have written or can read.
 
-    That is a file that memsync found by itself, trusted or not, and any file inside the memory root.
+    That is a file that memsync found by itself, trusted or not, and any file inside the memory root: the one in use, or
+    the one that the file names, by default its own folder.
     """
     if files.over is None or DSN not in given or given[DSN] != _in_file(files.over).get(DSN) or not given[DSN].value:
         return
-    if not files.is_named or is_inside(realpath(files.over.path), realpath(root_of(files.over))):
-        raise _misplaced_secret(given[DSN].source)
+    if not files.is_named:
+        raise _misplaced_secret(given[DSN].source, "because memsync found this file by itself")
+    path, own_root = realpath(files.over.path), realpath(root_of(files.over))
+    root = given.get("memsync.root")
+    in_force = realpath(os.path.join(root.folder or os.getcwd(), os.path.expanduser(root.value))) if root else own_root
+    for folder in (in_force, own_root):
+        if is_inside(path, folder):
+            raise _misplaced_secret(given[DSN].source, f"because this file is in the memory root {folder}")
 
 
-def _misplaced_secret(where: str) -> ConfigError:
+def _misplaced_secret(where: str, reason: str) -> ConfigError:
+    variable, own = _BY_NAME[DSN].variable, os.path.join(config_folder(), CONFIG_NAME)
     return ConfigError(
-        f"{where}: {DSN} may not be set in a file that comes with the notes",
-        hint=f"Set {_BY_NAME[DSN].variable}, or set it in {os.path.join(config_folder(), CONFIG_NAME)}",
+        f"{where}: {DSN} may not be set here, {reason}",
+        hint=f"Set {variable}, or set it in {own}\n"
+        "A file that you name with --config may have it if it is outside of the memory root, and names the root: root"
+        " under [memsync]; otherwise its own folder counts as the root.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from memsync.ports import Clock, Index, IndexWriter, PreparedNote, Progress
 from memsync.sync.gate import Gate
 from memsync.sync.git_dates import SEARCH_SECONDS, SYNC_SECONDS, bring_up_to_date
 from memsync.sync.order import relevance
-from memsync.sync.plan import FailedFile, Scanner, SyncPlan, write_failures
+from memsync.sync.plan import FailedFile, Scanner, SyncPlan, iso_moment, write_failures
 from memsync.sync.workers import AHEAD_BYTES, AHEAD_NOTES, NoteWorkers, WorkerLost, WorkerPool
 
 BATCH_SECONDS = 0.25
@@ -159,6 +159,7 @@ class Indexer:
         work = _Refresh(self._clock, self._clock.monotonic() + deadline_seconds, for_search, progress, pause)
         report = work.report
         while True:
+            work.compared_at = iso_moment(self._clock.time_ns())
             plan = self.scanner.compare(places, accept_root=accept_root)
             work.begin(plan)
             is_too_much = plan.new_changes > max_changes
@@ -233,6 +234,8 @@ class Indexer:
         if work.failures != work.plan.known.failures:
             with self._index.writing() as writer:
                 write_failures(writer, work.failures.values())
+                if work.report.pending == 0:
+                    writer.set_last_sync(work.compared_at)
 
     # ------------------------------------------------------------------------------------------ batches
 
@@ -350,6 +353,8 @@ class Indexer:
             removal_before = writer.last_removal()
             written = [(parsed, self._write(writer, parsed, check)) for parsed in self._still(batch)]
             removal = writer.last_removal()
+            if work.is_last(parsed for parsed, _ in written):
+                writer.set_last_sync(work.compared_at)
         self.scanner.note_commit(before, after, removal, {p.change.path: self._stamp(p) for p, _ in written})
         if work.report.last_removal == removal_before:  # no other process or thread has removed text in between
             work.report.last_removal = removal
@@ -390,7 +395,8 @@ class Indexer:
 class _Refresh:
     """One call of `refresh`: its limits, its report, and the changes that its latest scan found.
 
-    `rounds` and `patience_seconds` limit how often and how long it waits for files that are being saved.
+    `compared_at`: when that scan began (ISO 8601, UTC). `rounds` and `patience_seconds` limit how often and how long it
+    waits for files that are being saved.
     """
 
     clock: Clock
@@ -403,6 +409,7 @@ class _Refresh:
     failures: dict[NotePath, FailedFile] = field(init=False)
     relevance: Mapping[NotePath, int] = field(init=False)
     pool: WorkerPool | None = None
+    compared_at: str = ""
     read: int = 0
     rounds: int = 0
     patience_seconds: float = LONGEST_WAIT_SECONDS
@@ -480,6 +487,10 @@ class _Refresh:
         """Record a file that cannot be indexed; it is retried if the file, the parser or its settings change."""
         self.report.pending -= 1
         self.failures[path] = FailedFile(path, str(error), self.plan.scan.files[path], parsed_by)
+
+    def is_last(self, written: Iterable[_Parsed]) -> bool:
+        """Tell whether nothing is left to index after these changes; `fail` has counted the forgotten notes."""
+        return self.report.pending == sum(not parsed.forget for parsed in written)
 
     def count(self, parsed: _Parsed, reused: int) -> None:
         """Count one committed change. A file with unchanged content does not count as a changed note."""

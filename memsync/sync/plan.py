@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from memsync.errors import IndexReadOnly, RootError
 from memsync.model.status import Change, ChangeType, Failure, IndexedFile
@@ -198,6 +199,11 @@ class SyncPlan:
     def pending(self) -> int:
         """How many changes are not in the index yet."""
         return len(self.changes) + self.delayed
+
+
+def iso_moment(time_ns: int) -> str:
+    """Return a moment of the wall clock as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
 
 
 class Scanner:

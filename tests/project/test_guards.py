@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from memsync.errors import ConfigError
+from memsync.wiring import forget_memory
 from tests.conftest import PROJECT
 
 PACKAGE = PROJECT / "memsync"
@@ -68,3 +73,21 @@ def test_no_module_outgrows_its_subject() -> None:
     """A module of over 600 lines has more than one subject."""
     lines = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
     assert {str(path): count for path, count in lines.items() if count > MAX_LINES} == {}
+
+
+def test_extras_are_installed_from_the_clone() -> None:
+    """No message and no page advises to install `memsync[…]`, because no registry has memsync."""
+    texts = [*PACKAGE.rglob("*.py"), *(PROJECT / "docs").glob("*.md"), PROJECT / "README.md"]
+    advising = [path.name for path in texts if re.search(r"pip install '?memsync\[", path.read_text(encoding="utf-8"))]
+    assert advising == []
+
+
+def test_missing_client_of_postgresql_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that the hint names works in a clone."""
+    for name in [name for name in sys.modules if name.startswith(("psycopg", "memsync.index.postgres"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://db/memories")
+    with pytest.raises(ConfigError, match="psycopg is not installed") as caught:
+        forget_memory("other", apply=False)
+    assert caught.value.hint == "Run in your clone of memsync: pip install '.[postgres]'"

@@ -75,8 +75,8 @@ def test_connection_string_comes_from_the_user_alone(tmp_path: Path) -> None:
     """Neither a found file, trusted or not, nor a named one in the memory root may have it: both can be in a clone."""
     secret = "[index]\ndsn = 'postgresql://me:secret@db/memories'\n"
     path = config(tmp_path / "clone", secret)
-    for named in ({}, {"config": path}):
-        with pytest.raises(ConfigError, match=r"index\.dsn may not be set") as caught:
+    for named, reason in (({}, "found this file by itself"), ({"config": path}, f"in the memory root {path.parent}")):
+        with pytest.raises(ConfigError, match=rf"index\.dsn may not be set here, because .*{reason}") as caught:
             load_settings(**named, environ={}, cwd=path.parent)
         assert "secret" not in str(caught.value)
     trust(parse_config(str(path)))
@@ -86,6 +86,31 @@ def test_connection_string_comes_from_the_user_alone(tmp_path: Path) -> None:
     assert load_settings(root=path.parent, environ={"MEMSYNC_INDEX_DSN": "postgresql://x"})[DSN] == "postgresql://x"
     config(tmp_path / "config" / "memsync", secret, root=str(path.parent))
     assert found(path.parent)[DSN] == "postgresql://me:secret@db/memories"
+
+
+def test_named_file_outside_of_the_memory_root_may_have_the_connection_string(tmp_path: Path) -> None:
+    """It must name the root: a file without one stands for its own folder, which is then the root it comes with."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    secret = "[index]\ndsn = 'postgresql://me:secret@db/memories'\n"
+    path = config(tmp_path / "elsewhere", secret, root=str(notes))
+    assert load_settings(config=path, environ={})[DSN] == "postgresql://me:secret@db/memories"
+    path.write_text(secret)
+    with pytest.raises(ConfigError, match=f"in the memory root {path.parent}$") as caught:
+        load_settings(config=path, root=notes, environ={})
+    assert "root under [memsync]" in caught.value.hint
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_file_in_the_memory_root_in_use_has_no_connection_string_whatever_root_it_names(
+    tmp_path: Path, by_variable: bool
+) -> None:
+    """A clone could name another folder as its root, so that its config file would seem to be outside."""
+    secret = "[index]\ndsn = 'postgresql://me:secret@db/memories'\n"
+    path = config(tmp_path / "clone", secret, root=str(tmp_path / "clone" / "sub"))
+    environ, root = ({"MEMSYNC_ROOT": str(path.parent)}, None) if by_variable else ({}, path.parent)
+    with pytest.raises(ConfigError, match=f"in the memory root {path.parent}$"):
+        load_settings(config=path, root=root, environ=environ)
 
 
 @pytest.mark.parametrize("name", LEADS_SOMEWHERE)

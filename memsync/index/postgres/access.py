@@ -25,6 +25,11 @@ SELECT m.name, m.writer_label,
        coalesce((SELECT value FROM meta WHERE root = m.root AND key = 'last_sync'), '')
 FROM memory m WHERE position('(' IN m.name) = 0 ORDER BY m.name
 """
+# (version of pgvector in this database, version that the server has files of); no row without its files.
+_PGVECTOR = b"""
+SELECT coalesce(installed_version, ''), coalesce(default_version, '') FROM pg_catalog.pg_available_extensions
+WHERE name = 'vector'
+"""
 _GRANTEES = """
 SELECT m.name, r.rolname FROM memory m JOIN grantee g ON g.root = m.root JOIN pg_catalog.pg_roles r ON r.oid = g.role
 ORDER BY 1, 2
@@ -43,11 +48,16 @@ class KnownMemory(NamedTuple):
 
 
 class DatabaseStatus(NamedTuple):
-    """A database: the versions of the server, of pgvector and of the tables, and the memories that this role sees."""
+    """A database: the versions of the server, of pgvector and of the tables, and the memories that this role sees.
+
+    `pgvector` is empty if it is not installed in the database; `installable` is the version that the server could
+    install there, empty if it has none.
+    """
 
     server: str
     postgres: str
     pgvector: str
+    installable: str
     tables: int
     latest: int
     memories: tuple[KnownMemory, ...]
@@ -57,15 +67,22 @@ def status(connections: Connections) -> DatabaseStatus:
     """Return what a database holds. Raises IndexFailure."""
     with connections.reading() as connection:
         version = version_of(connection)
+        if version:
+            check_pgvector(connection, connections.server)
         memories = _memories(connection) if version == LATEST else ()
         return DatabaseStatus(
             connections.server,
             connection.info.parameter_status("server_version") or "",
-            check_pgvector(connection, connections.server) if version else "",
+            *_pgvector(connection),
             version,
             LATEST,
             memories,
         )
+
+
+def _pgvector(connection: Connection) -> tuple[str, str]:
+    row = connection.execute(_PGVECTOR).fetchone() or ("", "")
+    return str(row[0]), str(row[1])
 
 
 def _memories(connection: Connection) -> tuple[KnownMemory, ...]:

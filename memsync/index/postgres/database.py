@@ -47,6 +47,15 @@ class Database:
         self._connections.close()
 
 
+def status_of(dsn: str) -> access.DatabaseStatus:
+    """Return what the database of a connection string holds. Raises IndexFailure."""
+    connections = Connections(dsn, size=1)
+    try:
+        return access.status(connections)
+    finally:
+        connections.close()
+
+
 def forget_memory(dsn: str, memory: str, *, apply: bool) -> HeldByIndex:
     """Return what a database has of a memory; delete it if `apply`. Raises UsageError if it has none, IndexFailure."""
     connections = Connections(dsn, size=1)

@@ -166,14 +166,17 @@ class PostgresIndex:
             connection.execute(
                 b"INSERT INTO meta VALUES (%s, 'generation', %s) ON CONFLICT DO NOTHING", (row[0], generation)
             )
-        root, writer, label = row
+        self._check_writer(row)
+        return row[0]
+
+    def _check_writer(self, row: tuple[int, str, str]) -> None:
+        _, writer, label = row
         if writer != self._claim.writer:
             raise IndexFailure(
                 f"the memory {self.name!r} on {self.server} is written by {label}",
                 hint="Give this memory another name (index.name), or, if that machine or folder is gone for good,"
                 " run: memsync index claim --take-over",
             )
-        return int(root)
 
     def claim(self, *, take_over: bool) -> str:
         """Make this machine and folder the writer of the memory; return who wrote it before, empty if nobody did.
@@ -191,6 +194,17 @@ class PostgresIndex:
                 (*self._claim, row[0]),
             )
             return str(row[2])
+
+    def check_writable(self) -> None:
+        """Raise IndexFailure if another machine or folder writes the memory, or if this role may only read.
+
+        Locks the memory's row for an instant, because that needs what a write needs; waits for nobody who has it.
+        """
+        with self._connections.writing() as connection:
+            self._require_tables(connection)
+            row = self._find(connection, f"{_LOCKED} SKIP LOCKED") or self._find(connection)
+            if row is not None:
+                self._check_writer(row)
 
     def check(self, *, is_quick: bool = False) -> None:
         """Compare all tables; raise IndexDamaged after emptying a damaged memory. A quick check only connects.

@@ -64,10 +64,11 @@ def name_of(settings: Settings) -> str:
     if not name:
         kept = read_claim(settings.index_dir)
         name = kept.name if kept else os.path.basename(settings.root_name)
-    if not name.isprintable() or not 0 < len(name) <= MAX_NAME or "(" in name:
+    if not name.isprintable() or not 0 < len(name) <= MAX_NAME or "(" in name or name != name.strip():
         raise ConfigError(
             f"{name!r} cannot be the name of a memory",
-            hint=f"Set name under [index] to up to {MAX_NAME} printable characters without parentheses.",
+            hint=f"Set name under [index] to up to {MAX_NAME} printable characters, without parentheses and without"
+            " blanks at its ends.",
         )
     return name
 

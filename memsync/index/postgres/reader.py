@@ -94,6 +94,10 @@ class PostgresReader(SqlReader):
         """Return the stamps of the local-only notes, which are not in the database."""
         return self._state.private
 
+    def not_shared(self) -> list[NotePath]:
+        """Return the local-only notes, by path; on other machines than that of the files none are known."""
+        return sorted(self.private_stamps())
+
     def history(self) -> Mapping[NotePath, tuple[bytes, int]]:
         """Return each note in HEAD's tree with its blob's name and the last commit's time in seconds since 1970."""
         return self._state.history

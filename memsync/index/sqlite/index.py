@@ -178,6 +178,9 @@ class SqliteIndex:
         with self.reading() as reader:
             reader.check(is_quick=is_quick)
 
+    def check_writable(self) -> None:
+        """Do nothing: this user alone has the file, and the next write shows what is wrong with its disk."""
+
     def take_damage(self) -> str:
         """Return the damage found since the last call, and what was done about it; empty if there was none."""
         damage, self._damage = self._damage, ""

@@ -164,7 +164,7 @@ class SqliteReader(SqlReader):
     # ----------------------------------------------------------------------------------------- private
 
     def _listed(self, values: Sequence[Any]) -> str:
-        return json.dumps(values)
+        return json.dumps(list(values))
 
     def _where(self, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
         return {"where": json.dumps(pairs)}
