@@ -476,7 +476,8 @@ def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECO
     def look(root: RegisteredRoot) -> None:
         try:
             if root.dsn:
-                connect_stored(root.dsn, root.memory or root.name).close()
+                with connect_stored(root.dsn, root.memory or root.name) as memory:
+                    memory.require_text()
             finished.put((root.name, "" if root.dsn else fault_of(root)))
         except MemsyncError as error:
             finished.put((root.name, error.sentences()))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 import numpy as np
 from msgspec.structs import replace
 
-from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoSuchNote, NoteError, UsageError
+from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
 from memsync.memory import MemoryApi
 from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, SearchResult
 from memsync.model.filters import Filters
@@ -48,9 +48,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
-NO_TEXT = (
-    "the database does not have the text of these notes: set store_text under [index] where the files are, and sync"
-)
 MAX_NOTE_BYTES = 64_000_000
 """What NoteFiles reads of a file at most; more is not unpacked."""
 _ROOT = Path("/")
@@ -129,8 +126,8 @@ class StoredMemory(MemoryApi):
                 f"{operation.name} needs the files of the memory, which are not on this machine",
                 hint="Run it on the machine that has them.",
             )
-        if operation.name in ("get", "neighbours") and self._index.lacks_text():
-            raise NoSuchNote(NO_TEXT)
+        if operation.name in ("get", "neighbours"):
+            self.require_text()
         # This object has all that these operations use of a workspace.
         work: Callable[..., R] = operation.function
         try:
@@ -142,6 +139,14 @@ class StoredMemory(MemoryApi):
                 hint="Run memsync rebuild where the files are.",
             ) from error
         return cast(R, replace(checked, verified=False)) if isinstance(checked, Excerpt) else checked
+
+    def require_text(self) -> None:
+        """Raise IndexFailure if the database has notes of the memory, but no text of any: nothing can be quoted."""
+        if self._index.lacks_text():
+            raise IndexFailure(
+                f"the database has no text of the notes of memory {self._index.name!r}",
+                hint="Where its files are, set store_text = true under [index], and run: memsync sync",
+            )
 
     def close(self) -> None:
         """Release the model and the connections."""
@@ -182,7 +187,10 @@ class StoredMemory(MemoryApi):
         generation: int,  # noqa: ARG002 (because FreshSearch has it)
         embedded: EmbeddedQuestion | None = None,
     ) -> SearchResult:
-        """Answer a query from the database as it is; `fresh` cannot be met without the files. Raises IndexFailure."""
+        """Answer a query from the database as it is; `fresh` cannot be met without the files.
+
+        Raises IndexFailure, also if the database has no text: an empty answer would say that nothing matches.
+        """
         warnings = [*query.warnings]
         started = time.perf_counter()
         await_near = None
@@ -190,10 +198,10 @@ class StoredMemory(MemoryApi):
             await_near = partial(self._near_or_warning, query, embedded, warnings)
         relevance = partial(self._relevance, query, warnings) if query.rerank and query.text else None
         result = self._searcher.search(query, await_near, relevance, tokens=tokens)
+        if not result.hits:
+            self.require_text()
         freshness = self._freshness()
         warnings.append(f"not compared with the files: the index is of {freshness.scanned_at or 'an unknown time'}")
-        if not result.hits and self._index.lacks_text():
-            warnings.append(NO_TEXT)
         hits = tuple(replace(hit, verified=False) for hit in result.hits)
         timings = {**result.explain.timings_ms, "whole": (time.perf_counter() - started) * 1000}
         return replace(

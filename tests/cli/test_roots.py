@@ -218,7 +218,7 @@ def test_roots_are_added_listed_and_removed(memsync: Run, tmp_path: Path) -> Non
     assert memsync("roots", "add", "moved", "../moved").stdout == f"moved  {tmp_path / 'moved'}\n"
     listed = memsync("roots", "list")
     assert listed.stdout.splitlines()[0] == f"work  {tmp_path / 'work'}  reachable"
-    assert "not reachable" in listed.stdout.splitlines()[1]
+    assert "cannot be searched: " in listed.stdout.splitlines()[1]
     document = json.loads(memsync("roots", "list", "--json").stdout)
     assert [(row["name"], row["reachable"]) for row in document["roots"]] == [
         ("work", True),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memsync import registered, stored
+from memsync import registered
+from memsync.cli.main import run
 from memsync.errors import IndexFailure, MemsyncError, NoSuchNote, UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.stored import StoredIndex
@@ -16,7 +17,15 @@ from memsync.memory import Memory, MemoryApi
 from memsync.model.json import to_json
 from memsync.registered import Memories
 from memsync.settings.load import Settings
-from memsync.settings.roots import RegisteredRoot, add_database, registered_roots, roots_path, server_in
+from memsync.settings.roots import (
+    RegisteredRoot,
+    add_database,
+    add_root,
+    registered_roots,
+    remove_root,
+    roots_path,
+    server_in,
+)
 from memsync.stored import StoredMemory
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.postgres_server import execute, own_database
@@ -157,13 +166,16 @@ def test_database_does_not_choose_the_model_that_gets_a_question(
     assert embedder.asked == []
 
 
-def test_without_stored_text_the_answer_says_why_it_is_empty(database: str, sync: Sync, embedder: Questions) -> None:
-    """Text comes and goes with the setting, at the next sync."""
+def test_without_stored_text_nothing_can_be_quoted_and_that_is_an_error(
+    database: str, sync: Sync, embedder: Questions
+) -> None:
+    """Not an empty answer, and not a missing note. Text comes and goes with the setting, at the next sync."""
     sync(stores_text=False)
     memory = StoredMemory(StoredIndex(database, "team", 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
-    result = memory.search("heron")
-    assert result.hits == ()
-    assert stored.NO_TEXT in result.warnings
+    for ask in (lambda: memory.search("heron"), lambda: memory.get("garden.md:3"), lambda: memory.get("nothing.md")):
+        with pytest.raises(IndexFailure, match="no text of the notes of memory 'team'") as caught:
+            ask()
+        assert "store_text" in caught.value.hint
     sync(stores_text=True)
     assert memory.search("heron").hits
     sync(stores_text=False)
@@ -193,6 +205,41 @@ def test_registered_database_is_searched_with_the_others(
         assert memories.get("ours:garden.md:3").text.startswith("The heron")
         assert "heron nests" in memories.context("heron").text
         assert any(warning.startswith("ours: not compared with the files") for warning in result.warnings)
+
+
+def test_database_without_text_is_one_that_cannot_be_searched(
+    database: str, sync: Sync, embedder: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search names it among the others, alone it is an error, and the list says so before anybody searches."""
+    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name: _reopened(dsn, name, embedder))
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    sync(stores_text=False)
+    add_database("ours", database, "team")
+    with Memories.open() as memories, pytest.raises(IndexFailure, match=r"^ours: the database has no text"):
+        memories.search("heron")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("[memsync]\n")
+    (tmp_path / "home" / "a.md").write_text("A heron.\n")
+    add_root("home", str(tmp_path / "home"))
+    with Memories.open() as memories:
+        result = memories.search("heron")
+        assert {hit.root for hit in result.hits} == {"home"}
+        (warning,) = result.warnings
+        assert warning.startswith("ours: the database has no text")
+    faults = registered.unreachable(list(registered_roots().values()))
+    assert "store_text" in faults["ours"] and not faults["home"]
+
+
+def test_database_without_text_is_added_with_a_remark(
+    database: str, sync: Sync, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once, and not at the first search. One with text is added without a word."""
+    for name, stores_text in (("bare", False), ("full", True)):
+        sync(stores_text=stores_text)
+        assert run(["roots", "add", name, database, "--memory", "team"]) == 0
+        assert ("set store_text = true" in capsys.readouterr().err) is not stores_text
+        assert registered_roots()[name].memory == "team"
+        remove_root(name)
 
 
 def _reopened(dsn: str, name: str, embedder: Questions) -> MemoryApi:
