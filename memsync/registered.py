@@ -130,7 +130,7 @@ class StoredOpener:
         """Yield the memory for one call. Raises MemsyncError."""
         with self._lock:
             if self._memory is None:
-                self._memory = connect_stored(self._root.dsn, self._root.memory or self._root.name)
+                self._memory = _stored(self._root)
         yield self._memory
 
     def model(self) -> str:
@@ -146,6 +146,10 @@ class StoredOpener:
                     self._memory = None
             finally:
                 self._lock.release()
+
+
+def _stored(root: RegisteredRoot) -> StoredMemory:
+    return connect_stored(root.dsn, root.memory or root.name, root.source)
 
 
 class _Asked(NamedTuple):
@@ -476,7 +480,7 @@ def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECO
     def look(root: RegisteredRoot) -> None:
         try:
             if root.dsn:
-                with connect_stored(root.dsn, root.memory or root.name) as memory:
+                with _stored(root) as memory:
                     memory.require_text()
             finished.put((root.name, "" if root.dsn else fault_of(root)))
         except MemsyncError as error:

@@ -192,14 +192,17 @@ def connect_to_daemon(settings: Settings) -> Client:
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
-def connect_stored(dsn: str, name: str) -> StoredMemory:
-    """Return a memory of a database whose files are elsewhere. Raises ConfigError, IndexFailure."""
+def connect_stored(dsn: str, name: str, source: str = "the connection string") -> StoredMemory:
+    """Return a memory of a database whose files are elsewhere; `source` says in errors where `dsn` comes from.
+
+    Raises ConfigError, IndexFailure.
+    """
     from memsync.settings.load import default_of
 
     # Imported here, because only searches of such a memory need it.
     from memsync.stored import StoredMemory
 
-    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"))
+    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"), source)
     try:
         index.require()
     except BaseException:
@@ -263,6 +266,6 @@ def _load(target: str) -> Callable[..., Any]:
         if error.name != "psycopg":
             raise
         raise ConfigError(
-            "index.backend is postgres, but psycopg is not installed", hint="Run: pip install 'memsync[postgres]'"
+            "an index in PostgreSQL needs psycopg, which is not installed", hint="Run: pip install 'memsync[postgres]'"
         ) from error
     return factory

@@ -54,6 +54,11 @@ class RegisteredRoot(NamedTuple):
             return self.path
         return f"{server_in(self.dsn)}, memory {self.memory or self.name}"
 
+    @property
+    def source(self) -> str:
+        """Where its connection string comes from, for messages."""
+        return f"the dsn of [{_TABLE}.{self.name}] in {roots_path()}"
+
     def __repr__(self) -> str:
         return f"RegisteredRoot({self.name!r}, {self.place!r})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -195,7 +196,7 @@ def test_registered_database_is_searched_with_the_others(
     away: StoredMemory, database: str, embedder: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its citations begin with its name, `get` accepts them, and a context quotes it."""
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name: _reopened(dsn, name, embedder))
+    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
     add_database("ours", database, "team")
     assert registered_roots()["ours"].memory == "team"
@@ -211,7 +212,7 @@ def test_database_without_text_is_one_that_cannot_be_searched(
     database: str, sync: Sync, embedder: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search names it among the others, alone it is an error, and the list says so before anybody searches."""
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name: _reopened(dsn, name, embedder))
+    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
     monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
     sync(stores_text=False)
     add_database("ours", database, "team")
@@ -264,6 +265,42 @@ def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -
     with pytest.raises(UsageError) as caught:
         add_database("again", dsn, "team")
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "reason"),
+    [
+        ("postgresql://me@127.0.0.1:1/notes", "cannot be reached"),
+        ("postgresql://me@localhost/notes?sslmod=require", "connection string cannot be used"),
+    ],
+)
+def test_advice_about_a_registered_database_names_the_list(
+    dsn: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No variable has its connection string, and no sync on this machine fills it; `roots add` was given the string."""
+    assert run(["roots", "add", "team", dsn]) != 0
+    refused = capsys.readouterr().err
+    assert reason in refused and "the connection string" in refused
+    added = add_database("team", dsn, "team")
+    with Memories.open() as memories:
+        for ask in (lambda: memories.search("heron"), lambda: memories.get("team:garden.md")):
+            with pytest.raises(MemsyncError, match=reason) as caught:
+                ask()
+            assert f"[roots.team] in {roots_path()}" in caught.value.hint
+    told = [refused, caught.value.hint, registered.unreachable([added])["team"]]
+    assert not [text for text in told if "MEMSYNC_INDEX_DSN" in text or "next sync" in text]
+
+
+def test_missing_psycopg_is_named_for_what_needs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A registered database needs it, whatever `index.backend` is."""
+    for module in [name for name in sys.modules if name.startswith("memsync.index.postgres")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert run(["roots", "add", "team", "postgresql://me@127.0.0.1:1/notes"]) == 3
+    told = capsys.readouterr().err
+    assert "psycopg" in told and "pip install" in told and "index.backend" not in told
 
 
 def test_memory_that_is_not_there_is_refused(database: str) -> None:

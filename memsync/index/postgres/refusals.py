@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
@@ -10,6 +12,13 @@ from psycopg import errors
 from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexReadOnly, MemsyncError, UsageError
 
 UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
+_VARIABLE = "MEMSYNC_INDEX_DSN"
+_FOR_READERS = (
+    (f" {UNCHANGED}", ""),
+    ("then run: memsync", "then run where its files are: memsync"),
+    ("Run: memsync", "Run where its files are: memsync"),
+)
+"""Advice for the machine that has the files -> advice for one that only reads the memory."""
 _PASSWORD = re.compile(r"(://[^:/@\s]*:)\S*@|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
 # libpq's words before the reason why it cannot connect: they name the server, as our messages do.
 MAX_REASON = 200
@@ -88,7 +97,7 @@ def refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
     if isinstance(error, psycopg.ProgrammingError) and not state:
         return ConfigError(
             f"the connection string cannot be used: {_QUOTED.sub('…', reason)}",
-            hint="MEMSYNC_INDEX_DSN looks like postgresql://user:password@host:5432/database",
+            hint=f"Write {_VARIABLE} like this: postgresql://user:password@host:5432/database",
         )
     if isinstance(error, (psycopg.OperationalError, errors.InterfaceError)):
         return IndexFailure(
@@ -97,6 +106,18 @@ def refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
     if isinstance(error, psycopg.DataError):
         return UsageError(f"{server} cannot read a value: {reason}")
     return IndexFailure(f"{server} does not answer as expected: {reason}", hint="Run: memsync verify")
+
+
+@contextmanager
+def advice_for_readers(source: str) -> Iterator[None]:
+    """Adapt the hints of errors to a memory that is only read: `source` says where its connection string comes from."""
+    try:
+        yield
+    except MemsyncError as error:
+        error.hint = error.hint.replace(_VARIABLE, source)
+        for before, after in _FOR_READERS:
+            error.hint = error.hint.replace(before, after)
+        raise
 
 
 def _state_in_words(reason: str) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from memsync.errors import IndexFailure
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.reader import PostgresReader
+from memsync.index.postgres.refusals import advice_for_readers
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder
@@ -18,10 +22,18 @@ STATEMENT_MS = 8_000
 class StoredIndex(PostgresIndex):
     """A memory that is only read."""
 
-    def __init__(self, dsn: str, name: str, ef_search: int) -> None:
-        super().__init__(
-            dsn, name, Path(state_folder()) / "stored", Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS
-        )
+    def __init__(self, dsn: str, name: str, ef_search: int, source: str = "the connection string") -> None:
+        """`source` says in the hints of errors where `dsn` comes from."""
+        self._source = source
+        folder = Path(state_folder()) / "stored"
+        with advice_for_readers(source):
+            super().__init__(dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS)
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresReader]:
+        """Yield a consistent view, see PostgresIndex.reading."""
+        with advice_for_readers(self._source), super().reading() as reader:
+            yield reader
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
