@@ -32,8 +32,16 @@ from memsync.model.vocabulary import Mode, NotePath, in_root
 from memsync.operation import Lazy, Operation
 from memsync.search.query_syntax import parse_query, without_roots
 from memsync.search.several import Answered, merged
-from memsync.settings.load import Settings, default_of, settings_of_root
-from memsync.settings.roots import RegisteredRoot, chosen_roots, fault_of, is_root_name, registered_roots, unknown_root
+from memsync.settings.load import Settings, default_of
+from memsync.settings.roots import (
+    RegisteredRoot,
+    chosen_roots,
+    fault_of,
+    is_root_name,
+    registered_roots,
+    settings_of,
+    unknown_root,
+)
 from memsync.wiring import connect_daemon, connect_here, connect_stored, make_token_counter
 
 if TYPE_CHECKING:
@@ -172,7 +180,7 @@ class Openers:
         """Return the opener of a memory."""
         if root not in self._by_root:
             stored = StoredOpener(root) if root.dsn else None
-            self._by_root.setdefault(root, stored or MemoryOpener(lambda: settings_of_root(root.path)[0]))
+            self._by_root.setdefault(root, stored or MemoryOpener(lambda: settings_of(root)))
         return self._by_root[root]
 
     def close(self) -> None:

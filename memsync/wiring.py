@@ -90,12 +90,12 @@ def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
 
     Raises UsageError if there is no such memory, IndexFailure.
     """
-    from memsync.settings.load import DSN, default_of, settings_of_root
-    from memsync.settings.roots import registered_roots, unknown_root
+    from memsync.settings.load import DSN, default_of
+    from memsync.settings.roots import registered_roots, settings_of, unknown_root
 
     roots = registered_roots()
     if name in roots and roots[name].path:
-        index = make_index(settings_of_root(roots[name].path)[0])
+        index = make_index(settings_of(roots[name]))
         try:
             with index.reading() as reader:
                 counts = reader.counts()
