@@ -7,6 +7,8 @@ takes instructions from the current memory, and only hits from the others.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import stat
 import threading
 import time
@@ -58,6 +60,8 @@ EMBED_SECONDS = 2.0
 """How long a memory waits for the vector that another one computes, before it embeds the question itself; at most a
 quarter of its patience."""
 ALL_ROOTS = "*"
+_OWN_COMMAND = re.compile(r"(?<=\brun )memsync (?=[a-z -]+$)|(?<=\brun: )memsync (?=[a-z -]+$)", re.IGNORECASE)
+"""A command at the end of an advice, which works inside of the memory root that gives it."""
 _FILTER_OF = {"folder": "in"}
 """Parameters of `search` whose filter has another name."""
 
@@ -379,7 +383,7 @@ class Memories:
         with suppress(Empty):
             while len(by_name) < len(roots):
                 asked = finished.get(timeout=max(0.0, limit - time.monotonic()))
-                by_name[asked.name] = asked
+                by_name[asked.name] = _for_anywhere(asked, roots[asked.name].path)
         late = MemsyncError(f"no answer within {self._patience:g} s", hint="See memsync status in that memory root.")
         return [by_name.get(name) or _Asked(name, None, late, self._patience * 1000) for name in roots]
 
@@ -399,6 +403,24 @@ def _ask(
         failure = MemsyncError(f"memsync failed ({type(error).__name__}: {error})")
     milliseconds = (time.perf_counter() - started) * 1000
     finished.put(_Asked(name, value, failure, milliseconds, tuple(notices)))
+
+
+def _for_anywhere(asked: _Asked, folder: str) -> _Asked:
+    """Return an answer whose advice works in any folder: its commands name the memory root `folder`, if there is one.
+
+    Otherwise a command would be about the current memory, or fail because there is none.
+    """
+    if not folder:
+        return asked
+
+    def named(text: str) -> str:
+        return _OWN_COMMAND.sub(lambda _: f"memsync --root {shlex.quote(folder)} ", text)
+
+    if asked.failure is not None:
+        return asked._replace(failure=type(asked.failure)(asked.failure.message, hint=named(asked.failure.hint)))
+    if isinstance(asked.value, SearchResult):
+        return asked._replace(value=replace(asked.value, warnings=tuple(map(named, asked.value.warnings))))
+    return asked
 
 
 def _all_failed(asked: list[_Asked]) -> MemsyncError:

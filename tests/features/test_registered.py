@@ -16,7 +16,16 @@ import pytest
 import memsync
 from memsync import registered
 from memsync.client import connection, wire
-from memsync.errors import ConfigError, EmbedderError, MemsyncError, NoSuchNote, NoteError, RootError, UsageError
+from memsync.errors import (
+    ConfigError,
+    EmbedderError,
+    IndexFailure,
+    MemsyncError,
+    NoSuchNote,
+    NoteError,
+    RootError,
+    UsageError,
+)
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.mcp_server.memories import ServedMemories
 from memsync.memory import Memory, MemoryApi
@@ -169,6 +178,30 @@ def test_advice_about_a_folder_that_is_gone_names_the_list(memories: Memories, t
         fault = registered.unreachable([registered_roots()[name]])[name]
         assert f"memsync roots remove {name}" in caught.value.hint and fault.endswith(caught.value.hint)
         assert "--root" not in fault and "memsync init" not in fault
+
+
+def test_commands_in_advice_name_the_memory_root(
+    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`memsync sync` alone is about another memory, or fails outside of every memory root."""
+    notes = {f"{number}.md": f"# Note {number}\n\nA heron at pond {number}.\n" for number in range(40)}
+    for name in ("a b", "home"):
+        (tmp_path / name).mkdir()
+        for path, text in {"config.toml": "[memsync]\n", **notes}.items():
+            (tmp_path / name / path).write_text(text)
+        add_root(name.replace(" ", "-"), str(tmp_path / name))
+    with Memories.open() as memories:
+        warnings = memories.search("heron").warnings
+    assert f"a-b: no vectors yet: searched by words alone; run memsync --root '{tmp_path}/a b' sync" in warnings
+    assert f"home: no vectors yet: searched by words alone; run memsync --root {tmp_path}/home sync" in warnings
+
+    def broken(settings: Settings) -> Memory:
+        raise IndexFailure("there are no tables", hint="First wait.\nThen run: memsync index claim --take-over")
+
+    monkeypatch.setattr(registered, "connect_here", broken)
+    with Memories.open(["home"]) as memories, pytest.raises(IndexFailure) as caught:
+        memories.search("heron")
+    assert caught.value.hint == f"First wait.\nThen run: memsync --root {tmp_path}/home index claim --take-over"
 
 
 def test_if_no_memory_answers_that_is_an_error(memories: Memories, tmp_path: Path) -> None:
