@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from memsync import features
 from memsync.client.wire import settings_digest
-from memsync.errors import DaemonNotRunning, DaemonUnavailable, MemsyncError, UsageError
+from memsync.errors import DaemonNotRunning, DaemonUnavailable, MemsyncError, NoSuchNote, UsageError
 from memsync.model.answer import EmbeddedQuestion, Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.filters import FILTERS, Filters
@@ -62,6 +62,8 @@ quarter of its patience."""
 ALL_ROOTS = "*"
 _OWN_COMMAND = re.compile(r"(?<=\brun )memsync (?=[a-z -]+$)|(?<=\brun: )memsync (?=[a-z -]+$)", re.IGNORECASE)
 """A command at the end of an advice, which works inside of the memory root that gives it."""
+_OTHER_PATH = re.compile(r"(?<=^Did you mean )|(?<=^It was archived as )")
+"""Where the hint of a missing note names another note."""
 _FILTER_OF = {"folder": "in"}
 """Parameters of `search` whose filter has another name."""
 
@@ -300,7 +302,11 @@ class Memories:
 
     def _get(self, arguments: dict[str, Any]) -> Excerpt:
         name, location = self._named_place(arguments["location"])
-        excerpt: Excerpt = self._ask_one(name, lambda memory: memory.get(location))
+        try:
+            excerpt: Excerpt = self._ask_one(name, lambda memory: memory.get(location))
+        except NoSuchNote as error:
+            error.hint = _OTHER_PATH.sub(f"{name}:", error.hint)
+            raise
         return replace(excerpt, root=name)
 
     def _neighbours(self, arguments: dict[str, Any]) -> Neighbours:
@@ -319,6 +325,9 @@ class Memories:
             return name, location
         if is_root_name(name) and location:
             raise unknown_root(name, self.roots)
+        if name in self.roots:
+            hint = f"Write {name}:PATH or {name}:PATH:LINE. To find citations, run: memsync search --roots {name} WORDS"
+            raise UsageError(f"{name} is a registered memory, and no note", hint=hint)
         hint = f"Write NAME:PATH or NAME:PATH:LINE. Registered: {', '.join(self.roots)}."
         raise UsageError(f"{place[:200]!r} does not name a memory", hint=hint)
 

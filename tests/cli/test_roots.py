@@ -191,6 +191,25 @@ def test_get_reads_what_a_citation_names(memsync: Run, tmp_path: Path) -> None:
     assert memsync("get", "wrok:store.md", cwd=tmp_path / "home").returncode == 5
 
 
+def test_get_outside_a_memory_root_says_how_to_name_a_note(memsync: Run, tmp_path: Path) -> None:
+    """Of a registered memory, because no other one can be meant. A day is a name, and no number of lines."""
+    (tmp_path / "work" / "daily").mkdir()
+    (tmp_path / "work" / "daily" / "2023-05-08.md").write_text("- 10:00 a stork\n")
+    for cwd in (tmp_path / "outside", tmp_path / "home"):
+        assert memsync("get", "work:2023-05-08", cwd=cwd).stdout == "- 10:00 a stork\n"
+        assert "home:2023-05-08 does not exist" in memsync("get", "home:2023-05-08", cwd=cwd).stderr
+        assert "Did you mean work:store.md?" in memsync("get", "work:stor.md:3", cwd=cwd).stderr
+    gone = memsync("get", "work:12")
+    assert gone.returncode == 5 and "work:12 does not exist" in gone.stderr
+    for location in ("work", "work:"):
+        named = memsync("get", location)
+        assert named.returncode == 2 and "work is a registered memory, and no note" in named.stderr
+        assert "Write work:PATH or work:PATH:LINE." in named.stderr
+    for location in ("store.md", "store.md:3", ":3", "/etc/passwd"):
+        unnamed = memsync("get", location)
+        assert unnamed.returncode == 2 and "Write NAME:PATH" in unnamed.stderr and "work, home" in unnamed.stderr
+
+
 def test_messages_around_hits_name_their_memory(memsync: Run, tmp_path: Path) -> None:
     """With --context, as the hits do."""
     (tmp_path / "work" / "threads").mkdir()
