@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
@@ -85,10 +86,11 @@ def shared_database(settings: Settings) -> Database:
     return database
 
 
-def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
+def forget_memory(name: str, *, apply: bool, take_over: bool = False) -> HeldByIndex:
     """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
 
-    Raises UsageError if there is no such memory, IndexFailure.
+    Raises UsageError if there is no such memory, IndexFailure also if somebody else writes a memory of a database and
+    `take_over` is not set.
     """
     from memsync.settings.load import DSN, default_of
     from memsync.settings.roots import registered_roots, settings_of, unknown_root
@@ -104,11 +106,14 @@ def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
             return HeldByIndex(index.place, counts.notes, counts.passages)
         finally:
             index.close()
-    dsn, memory = (roots[name].dsn, roots[name].memory or name) if name in roots else (default_of(DSN), name)
-    if not dsn:
+    forget = partial(_load(FORGET), apply=apply, take_over=take_over)
+    if name in roots:
+        held: HeldByIndex = forget(roots[name].dsn, roots[name].memory or name, source=roots[name].source)
+    elif dsn := default_of(DSN):
+        held = forget(dsn, name)
+    else:
         raise unknown_root(name, roots)
-    found: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
-    return found
+    return held
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:

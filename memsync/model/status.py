@@ -188,8 +188,14 @@ class Difference(Struct, frozen=True):
 
 
 class HeldByIndex(NamedTuple):
-    """What an index has of a memory; `place` is where, for people."""
+    """What an index has of a memory; `place` is where, for people.
+
+    In a database also who writes it, and when that one last synced it. `is_own`: it is this user on this machine.
+    """
 
     place: str
     notes: int
     passages: int
+    writer: str = ""
+    last_sync: str = ""
+    is_own: bool = True

@@ -13,6 +13,7 @@ from psycopg import sql
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.migrate import LATEST, check_pgvector, extension_schema, require_version, version_of
+from memsync.model.status import HeldByIndex
 
 _TABLES = (
     "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space",
@@ -25,6 +26,7 @@ SELECT m.name, m.writer_label,
        coalesce((SELECT value FROM meta WHERE root = m.root AND key = 'last_sync'), '')
 FROM memory m WHERE position('(' IN m.name) = 0 ORDER BY m.name
 """
+_WRITER = b"SELECT writer FROM memory WHERE name = %s"
 _GRANTEES = """
 SELECT m.name, r.rolname FROM memory m JOIN grantee g ON g.root = m.root JOIN pg_catalog.pg_roles r ON r.oid = g.role
 ORDER BY 1, 2
@@ -105,20 +107,45 @@ def revoke(connections: Connections, memory: str, role: str) -> bool:
         return revoked
 
 
-def forget(connections: Connections, memory: str, *, apply: bool) -> KnownMemory | None:
-    """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none."""
+def forget(
+    connections: Connections, memory: str, machine: str, *, apply: bool, take_over: bool = False
+) -> HeldByIndex | None:
+    """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none.
+
+    `machine` is the id of this user on this machine. Raises IndexFailure if somebody else writes the memory, unless
+    `take_over` is set.
+    """
+    server = connections.server
     with connections.writing() as connection:
-        require_version(version_of(connection), connections.server)
+        require_version(version_of(connection), server)
+        lock = b" FOR UPDATE" if apply else b""  # nobody else claims it meanwhile
+        row = connection.execute(_WRITER + lock, (memory,)).fetchone()
         found = next((known for known in _memories(connection) if known.name == memory), None)
-        if found is not None and apply:
+        if row is None or found is None:
+            return None
+        held = HeldByIndex(
+            server, found.notes, found.passages, found.writer, found.last_sync, str(row[0]).startswith(f"{machine}:")
+        )
+        if apply:
+            if not (held.is_own or take_over):
+                raise _not_own(memory, held)
             beside = [memory, f"{memory} (being rebuilt)", f"{memory} (replaced)"]
             deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (beside,)).rowcount
             if not deleted:
                 raise IndexFailure(
-                    f"this database role may not delete {memory!r} on {connections.server}",
+                    f"this database role may not delete {memory!r} on {server}",
                     hint="Only the owner of the tables may.",
                 )
-        return found
+        return held
+
+
+def _not_own(memory: str, held: HeldByIndex) -> IndexFailure:
+    """Return the refusal to delete a memory that somebody else writes."""
+    synced = f", who last synced it at {held.last_sync}" if held.last_sync else ""
+    return IndexFailure(
+        f"the memory {memory!r} on {held.place} is written by {held.writer}{synced}",
+        hint="If that machine or folder is gone for good, delete it with --take-over.",
+    )
 
 
 def _may_use(connection: Connection, role: str, schema: str) -> bool:

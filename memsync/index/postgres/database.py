@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from memsync.errors import UsageError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
-from memsync.index.postgres.opening import dsn_of, name_of, open_postgres
+from memsync.index.postgres.opening import dsn_of, machine_id, name_of, open_postgres
+from memsync.index.postgres.refusals import advice_for_readers
 from memsync.model.status import HeldByIndex
 from memsync.settings.load import Settings
 
@@ -47,14 +50,16 @@ class Database:
         self._connections.close()
 
 
-def forget_memory(dsn: str, memory: str, *, apply: bool) -> HeldByIndex:
-    """Return what a database has of a memory; delete it if `apply`. Raises UsageError if it has none, IndexFailure."""
-    connections = Connections(dsn, size=1)
-    try:
-        held = access.forget(connections, memory, apply=apply)
+def forget_memory(
+    dsn: str, memory: str, *, apply: bool, take_over: bool = False, source: str = "MEMSYNC_INDEX_DSN"
+) -> HeldByIndex:
+    """Return what a database has of a memory; delete it if `apply`, see `access.forget`.
+
+    `source` says in the hints of errors where `dsn` comes from. Raises UsageError if it has none, IndexFailure.
+    """
+    with advice_for_readers(source), closing(Connections(dsn, size=1)) as connections:
+        held = access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
         if held is None:
             names = ", ".join(known.name for known in access.status(connections).memories) or "none"
             raise UsageError(f"{connections.server} has no memory {memory!r}", hint=f"It has: {names}.")
-        return HeldByIndex(connections.server, held.notes, held.passages)
-    finally:
-        connections.close()
+        return held
