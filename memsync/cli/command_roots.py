@@ -26,7 +26,7 @@ def roots() -> None:
 
     \b
     memsync roots add work ~/work-notes
-    memsync roots add team postgresql://me:secret@db.example.org/memories
+    memsync roots add team postgresql://reader@db.example.org/memories
     memsync roots list
     memsync search --all-roots which store did we choose
     """
@@ -41,7 +41,8 @@ def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
     """Register the memory root at PATH as NAME, or the memory of the database that the connection string DSN names.
 
     NAME has lower-case letters, digits, - and _. Citations of this memory begin with it: NAME:path:line. A memory of a
-    database is searched without its files (docs/postgres.md); the DSN is stored with its password, for you alone.
+    database is searched without its files (docs/postgres.md). The DSN is stored for you alone. Better leave the
+    password in ~/.pgpass, because other users of this machine can see a command line.
     """
     if is_dsn(place):
         from memsync.wiring import connect_stored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -208,6 +209,13 @@ def test_get_outside_a_memory_root_says_how_to_name_a_note(memsync: Run, tmp_pat
     for location in ("store.md", "store.md:3", ":3", "/etc/passwd"):
         unnamed = memsync("get", location)
         assert unnamed.returncode == 2 and "Write NAME:PATH" in unnamed.stderr and "work, home" in unnamed.stderr
+
+
+def test_help_shows_no_password_in_a_command_line(memsync: Run) -> None:
+    """Other users of the machine can read one, and people copy examples."""
+    shown = memsync("roots", "--help").stdout + memsync("roots", "add", "--help").stdout
+    assert "postgresql://" in shown and not re.search(r"://[^@\s]*:[^@\s]*@", shown)
+    assert "~/.pgpass" in shown
 
 
 def test_messages_around_hits_name_their_memory(memsync: Run, tmp_path: Path) -> None:
