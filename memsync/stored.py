@@ -7,6 +7,7 @@ user's own settings name, and a memory with vectors of another model is searched
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
 from memsync.memory import MemoryApi
-from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, SearchResult
+from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, Hit, SearchResult
 from memsync.model.filters import Filters
 from memsync.model.json import from_json, to_json
 from memsync.model.note import FileStamp, Note
@@ -50,6 +51,10 @@ R = TypeVar("R")
 OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
 MAX_NOTE_BYTES = 64_000_000
 """What NoteFiles reads of a file at most; more is not unpacked."""
+MAX_PATH_CHARS = 4_096
+MAX_NAME_CHARS = 2_000
+MAX_NAMES = 1_000
+"""No path, title, heading, role or date is longer, and no hit has more of them, if memsync wrote the rows."""
 _ROOT = Path("/")
 """Stands for the memory root in messages and paths; nothing is read there."""
 
@@ -133,6 +138,8 @@ class StoredMemory(MemoryApi):
         try:
             result = work(cast("Workspace", self), **operation.bind(args, kwargs))
             checked: R = from_json(operation.result, to_json(result))  # the types of what the database gave
+            for hit in checked.hits if isinstance(checked, SearchResult) else ():
+                _check_hit(hit)
         except ODD_ERRORS as error:
             raise IndexFailure(
                 f"the database has rows that memsync cannot read: {type(error).__name__}",
@@ -222,7 +229,7 @@ class StoredMemory(MemoryApi):
     def titled(self, name: str) -> list[NotePath]:
         """Return the notes with this title, alias or file name."""
         with self._index.reading() as reader:
-            return titled(reader.notes(), name)
+            return list(filter(_may_be_path, titled(reader.notes(), name)))
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether the database has the text of a note."""
@@ -286,6 +293,21 @@ class StoredMemory(MemoryApi):
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
             return Freshness(_moment(reader.meta("last_sync")), 0, pending, generation=reader.generation())
+
+
+def _check_hit(hit: Hit) -> None:
+    """Raise ValueError for a hit that no note gives: whoever wrote its row may want to flood or to mislead readers."""
+    names = (*hit.heading_path, *hit.tags, hit.title, hit.date, hit.role)
+    if not _may_be_path(hit.path) or len(names) > MAX_NAMES or max(map(len, names)) > MAX_NAME_CHARS:
+        raise ValueError("a name is too long, or a path leads out")
+    numbers = (*(rank.score for rank in hit.ranks.values()), *hit.parts.values())
+    if not (0 <= hit.score <= 1 <= hit.start_line <= hit.end_line and all(map(math.isfinite, numbers))):
+        raise ValueError("a number is out of bounds")
+
+
+def _may_be_path(path: str) -> bool:
+    """Tell whether a note of a memory root can have a path."""
+    return 0 < len(path) <= MAX_PATH_CHARS and not path.startswith("/") and ".." not in path.split("/")
 
 
 def _moment(text: str) -> str:
