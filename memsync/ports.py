@@ -315,6 +315,9 @@ class Index(Protocol):
     def compact(self, *, bulk: bool) -> None:
         """Free the space of deleted rows if it is worth the time; after a bulk load (`bulk`) also tidy up."""
 
+    def discard_leftovers(self) -> None:
+        """Delete what a killed rebuild left. The caller holds the sync lock."""
+
     def beside(self, *, keep_vectors: bool) -> Index:
         """Return a new, empty index next to this one; with `keep_vectors` it gets a copy of the vector cache."""
 

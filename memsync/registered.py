@@ -409,7 +409,9 @@ def _ask(
     except MemsyncError as error:
         failure = error
     except Exception as error:  # noqa: BLE001 (because a fault in one memory must not hide the answers of the others)
-        failure = MemsyncError(f"memsync failed ({type(error).__name__}: {error})")
+        # The text of an error may have words of a database, which an agent could take for an instruction.
+        detail = "" if isinstance(opener, StoredOpener) else f": {error}"
+        failure = MemsyncError(f"memsync failed ({type(error).__name__}{detail})")
     milliseconds = (time.perf_counter() - started) * 1000
     finished.put(_Asked(name, value, failure, milliseconds, tuple(notices)))
 

@@ -18,7 +18,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
-import numpy as np
 from msgspec.structs import replace
 
 from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
@@ -30,10 +29,12 @@ from memsync.model.note import FileStamp, Note
 from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.chunk import ChunkLimits
+from memsync.notes.files import MAX_NOTE_BYTES
 from memsync.notes.naming import titled
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import Operation
+from memsync.search.freshness import checked_vector
 from memsync.search.query_syntax import parse_query
 from memsync.search.searcher import Near, Ranking, Searcher
 from memsync.search.time_hints import without_times
@@ -49,8 +50,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
-MAX_NOTE_BYTES = 64_000_000
-"""What NoteFiles reads of a file at most; more is not unpacked."""
 MAX_PATH_CHARS = 4_096
 MAX_NAME_CHARS = 2_000
 MAX_NAMES = 1_000
@@ -68,17 +67,24 @@ class StoredNotes:
         self._index = index
 
     def read(self, path: NotePath) -> tuple[bytes, FileStamp]:
-        """Return the text of a note and the stamp of the file that it was. Raises FileNotFoundError, NoteError."""
+        """Return the text of a note and the stamp of the file that it was. Raises FileNotFoundError, NoteError.
+
+        Unpacks no more than NoteFiles would read of a file.
+        """
         found = self._index.note(path)
         if found is None:
             raise FileNotFoundError(path)
         packed, stamp = found
+        unpacking = zlib.decompressobj()
         try:
-            return zlib.decompress(packed), stamp
+            text = unpacking.decompress(packed, MAX_NOTE_BYTES + 1)
         except zlib.error as error:
-            raise NoteError(
-                f"the stored text of {path} is damaged", hint="Run memsync rebuild where its files are."
-            ) from error
+            raise _unreadable(path, "is damaged") from error
+        if len(text) > MAX_NOTE_BYTES:
+            raise _unreadable(path, f"is larger than {MAX_NOTE_BYTES // 1_000_000} MB")
+        if not unpacking.eof or unpacking.unused_data:
+            raise _unreadable(path, "is damaged")
+        return text, stamp
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether the database has the text of a note."""
@@ -91,6 +97,10 @@ class StoredNotes:
     def scan(self) -> StoredScan:
         """Return the paths of the stored notes."""
         return StoredScan(dict.fromkeys(self._index.paths(), (0, 0, 0, 0)))
+
+
+def _unreadable(path: NotePath, fault: str) -> NoteError:
+    return NoteError(f"the stored text of {path} {fault}", hint="Run memsync rebuild where its files are.")
 
 
 class StoredScan:
@@ -196,7 +206,9 @@ class StoredMemory(MemoryApi):
     ) -> SearchResult:
         """Answer a query from the database as it is; `fresh` cannot be met without the files.
 
-        Raises IndexFailure, also if the database has no text: an empty answer would say that nothing matches.
+        If `embedded` is from the space that this memory searches, the question is not embedded again. Raises UsageError
+        if it is not a vector of that space, and IndexFailure, also if the database has no text: an empty answer would
+        say that nothing matches.
         """
         warnings = [*query.warnings]
         started = time.perf_counter()
@@ -268,8 +280,8 @@ class StoredMemory(MemoryApi):
 
     def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near:
         space = self._space()
-        if embedded is not None and embedded.space == space.name and len(embedded.vector) == space.dimension:
-            vector = np.array(embedded.vector, dtype=np.float32)
+        if embedded is not None and embedded.space == space.name:
+            vector = checked_vector(embedded, space)
         else:
             vector = self._embedder.embed_query(without_times(query.text, query.times))
         return self._searcher.near(query, vector, space)

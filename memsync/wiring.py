@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable
-from memsync.model.status import HeldByIndex
+from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy
 from memsync.settings.load import BUILT_IN_MODEL, Settings
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memsync.index.postgres.database import Database
     from memsync.memory import Memory, MemoryApi, RemoteMemory
     from memsync.model.query import EmbeddingSpace
+    from memsync.model.status import HeldByIndex
     from memsync.ports import Embedder, Index, Reranker, TokenCounter, VectorCache
     from memsync.stored import StoredMemory
 
@@ -29,6 +30,7 @@ INDEXES = {
 }
 DATABASE = "memsync.index.postgres.database:Database"
 FORGET = "memsync.index.postgres.database:forget_memory"
+MOVED_DATABASE = ("memsync.index.postgres.opening:open_moved", "memory.json")
 STORED_INDEX = "memsync.index.postgres.stored:StoredIndex"
 VECTOR_CACHE = "memsync.embed.cache.cache:SqliteVectorCache"
 RERANKER = "memsync.embed.cross_encoder:load"
@@ -89,31 +91,53 @@ def shared_database(settings: Settings) -> Database:
 def forget_memory(name: str, *, apply: bool, take_over: bool = False) -> HeldByIndex:
     """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
 
-    Raises UsageError if there is no such memory, IndexFailure also if somebody else writes a memory of a database and
-    `take_over` is not set.
+    A daemon that serves the memory is stopped first. Raises UsageError if there is no such memory, IndexBusy if a
+    daemon or a sync does not end, IndexFailure also if somebody else writes a memory of a database and `take_over` is
+    not set.
     """
     from memsync.settings.load import DSN, default_of
     from memsync.settings.roots import registered_roots, settings_of, unknown_root
 
     roots = registered_roots()
     if name in roots and roots[name].path:
-        index = make_index(settings_of(roots[name]))
-        try:
-            with index.reading() as reader:
-                counts = reader.counts()
-            if apply:
-                index.forget()
-            return HeldByIndex(index.place, counts.notes, counts.passages)
-        finally:
-            index.close()
-    forget = partial(_load(FORGET), apply=apply, take_over=take_over)
+        held = _forget_index(settings_of(roots[name]), apply=apply)
+        return held._replace(folder=roots[name].path, is_registered=True)
+    forget: Callable[..., HeldByIndex] = partial(_load(FORGET), apply=apply, take_over=take_over)
     if name in roots:
-        held: HeldByIndex = forget(roots[name].dsn, roots[name].memory or name, source=roots[name].source)
+        held = forget(roots[name].dsn, roots[name].memory or name, source=roots[name].source)
     elif dsn := default_of(DSN):
         held = forget(dsn, name)
     else:
         raise unknown_root(name, roots)
-    return held
+    return held._replace(is_registered=name in roots)
+
+
+def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
+    """Return what the index of a memory root has, and delete it if `apply`, while no daemon and no sync uses it."""
+    import shlex
+
+    from memsync.model.status import HeldByIndex
+    from memsync.sync.syncer import sync_lock
+    from memsync.sync.without_daemon import WAIT_SECONDS, without_daemon
+
+    def busy() -> IndexBusy:
+        root = shlex.quote(settings.root_name)
+        return IndexBusy(f"the daemon of {settings.root_name} does not end", hint=f"Run: memsync --root {root} stop")
+
+    index = make_index(settings)
+    with closing(index), ExitStack() as locks:
+        was_served = False
+        if apply:
+            was_served = locks.enter_context(without_daemon(settings.index_name, busy, create=True))
+            locks.enter_context(sync_lock(settings.index_dir, WAIT_SECONDS))
+        with index.reading() as reader:
+            counts = reader.counts()
+        if apply:
+            index.forget()
+            for log in settings.index_dir.glob("daemon.log*"):  # it names notes
+                with suppress(OSError):
+                    log.unlink()
+        return HeldByIndex(index.place, counts.notes, counts.passages, daemon_stopped=was_served)
 
 
 def make_vector_cache(settings: Settings) -> VectorCache | None:
@@ -232,7 +256,8 @@ def recognise_root(settings: Settings, notice: Callable[[str], None] = lambda te
     is_placed = settings["index.dir"] != ""
     opened, file = _index_backend(settings)
     if not file:
-        return
+        target, file = MOVED_DATABASE
+        opened = lambda path: _load(target)(settings, path)  # noqa: E731 (imports psycopg only if the root was moved)
     moved = recognise(settings.root_name, settings.index_name, file, opened, is_placed=is_placed)
     if moved is not None:
         stopped = ". Its daemon was stopped; run: memsync start" if moved.was_served else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,12 @@ from memsync.errors import UsageError
 from memsync.features.forgetting import forget as forget_operation
 from memsync.features.forgetting import purge_forgotten, undo_forget
 from memsync.model.text import printable
+
+if TYPE_CHECKING:
+    from memsync.model.status import HeldByIndex
+
+_NOT_DELETED = "Nothing was deleted; --apply deletes it. The notes themselves stay in any case."
+_NOT_OWN = "Nothing was deleted; --apply --take-over deletes it, if its writer is gone for good. The notes stay."
 
 
 @click.command()
@@ -43,8 +50,8 @@ def forget(
     the history of git.
 
     With --root, delete everything that the index has of the memory NAME, a registered one or one of the database that
-    MEMSYNC_INDEX_DSN names. Its notes stay. If another machine writes that memory to a shared database, --apply
-    requires --take-over.
+    MEMSYNC_INDEX_DSN names. Its notes stay, and so does its name in the list. --apply first stops its daemon, which
+    would keep the memory. If another machine writes the memory to a shared database, --apply requires --take-over.
 
     \b
     memsync forget --user ada
@@ -101,7 +108,23 @@ def _forget_memory(name: str, *, is_applied: bool, take_over: bool, as_json: boo
     outcome = "deleted from" if is_applied else "in"
     writer = f"; written by {held.writer}, {f'synced {held.last_sync}' if held.last_sync else 'never synced'}"
     line = f"{name}: {notes} and {passages} {outcome} {held.place}{writer if held.writer else ''}"
-    say_answer({"memory": name, **held._asdict(), "deleted": is_applied}, [printable(line)], as_json=as_json)
-    if not is_applied:
-        options = "--apply deletes it" if held.is_own else "--apply --take-over deletes it, if nobody else needs it"
-        remark(f"Nothing was deleted; {options}. The notes themselves stay in any case.")
+    document = {"memory": name, "place": held.place, "notes": held.notes, "passages": held.passages}
+    written = {"writer": held.writer, "last_sync": held.last_sync, "is_own": held.is_own}
+    outcomes = {"deleted": is_applied, "registered": held.is_registered, "daemon_stopped": held.daemon_stopped}
+    say_answer({**document, **written, **outcomes}, [printable(line)], as_json=as_json)
+    if not as_json:
+        for text in _what_stays(name, held) if is_applied else [_NOT_DELETED if held.is_own else _NOT_OWN]:
+            remark(text)
+
+
+def _what_stays(name: str, held: HeldByIndex) -> list[str]:
+    """Return what a person should know after the index of a memory was deleted."""
+    lines = ["Its daemon was stopped."] if held.daemon_stopped else []
+    if held.folder:
+        folder = printable(held.folder)
+        lines.append(f"The notes stay in {folder}. The next search or sync there indexes them again.")
+    else:
+        lines.append("The notes stay where they are. The next sync there indexes them again.")
+    if held.is_registered:
+        lines.append(f"The memory stays registered. To remove it from the list, run: memsync roots remove {name}")
+    return lines

@@ -8,12 +8,12 @@ from memsync.cli.common import json_option
 from memsync.cli.output import remark, say, say_json, say_table
 from memsync.errors import IndexFailure, UsageError
 from memsync.model.text import printable
+from memsync.settings.connection_string import is_dsn
 from memsync.settings.roots import (
     RegisteredRoot,
     add_database,
     add_root,
     check_name,
-    is_dsn,
     registered_roots,
     remove_root,
     roots_path,

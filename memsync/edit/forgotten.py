@@ -2,7 +2,8 @@
 
 Each run has a folder in the state folder with a copy of every file that it changes and a record of these files. Both
 are on disk before the first note changes. What a run has done shows in the files themselves: a file is as it was
-before, as it is to be afterwards, or somebody has changed it. So a process may be killed at any moment.
+before, as it is to be afterwards, or somebody has changed it. So a process may be killed at any moment. A copy is
+deleted only if its note is as before, or if somebody purges the run.
 """
 
 from __future__ import annotations
@@ -101,16 +102,12 @@ class Run:
 
     @property
     def files(self) -> Sequence[_File]:
-        """The files that are not put back yet, in the reverse order of the changes."""
-        restored = self._paths("restored")
-        return [file for file in reversed(self._files) if file.path not in restored]
-
-    def was_done(self, file: _File) -> bool:
-        """Tell whether the run is known to have changed a file; a killed one may have changed one more."""
-        return file.path in self._paths("done")
+        """The files that the run has changed or may have changed and that are not put back yet, the last one first."""
+        settled = self._paths("refused") | self._paths("restored")
+        return [file for file in reversed(self._files) if file.path not in settled]
 
     def note(self, step: str, path: NotePath) -> None:
-        """Record that a file is `done` or `restored`."""
+        """Record that a file is `done`, `restored`, or `refused`: the run has not changed it."""
         append_line(self.folder / _STEPS, {step: path}, sync=True)
 
     def copy_of(self, file: _File) -> bytes:
@@ -186,7 +183,10 @@ class Forgotten:
                 outcome.failed.append(Failure(change.path, "it is gone"))
             except MemsyncError as error:
                 outcome.failed.append(Failure(change.path, error.message))
-        if not outcome.paths and all(self._has(change.path, change.before) for change in changes):
+                if isinstance(error, WriteRefused):
+                    with suppress(FilesystemError):  # without this step, an undo may name the note, and keeps its copy
+                        run.note("refused", change.path)
+        if not run.files or (not outcome.paths and all(self._has(change.path, change.before) for change in changes)):
             run.delete()
         self._commit(outcome, f"memsync forget: {len(outcome.paths)} notes")
         return outcome
@@ -288,7 +288,8 @@ class Forgotten:
         try:
             content, current = run.copy_of(file), self._content(file.path)
             is_now = "" if current is None else _digest(current)
-            if is_now == file.before or (is_now != file.after and not run.was_done(file)):
+            if is_now == file.before:
+                run.note("restored", file.path)  # an undo after the next edit of this note is not about it
                 return
             if is_now != file.after:
                 what = "is gone" if current is None else "has been changed since" if file.after else "exists again"

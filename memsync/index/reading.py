@@ -58,6 +58,7 @@ class Statements(Protocol):
     SPACES: str
     SPACE_IN_STATE: str
     SPACE_NUMBER: str
+    SPACE_STATE: str
     TAGS: str
     THREADS: str
     VECTORS: str
@@ -121,10 +122,6 @@ class SqlReader(ABC):
 
         The first is None if the query has no phrases.
         """
-
-    def _plain(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return a row with its texts as the notes have them."""
-        return row
 
     def _float16(self, value: bytes) -> bytes:
         """Return a stored vector as float16 numbers, lowest byte first."""
@@ -199,8 +196,7 @@ class SqlReader(ABC):
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, IndexedChunk]:
         """Return the chunks with these ids."""
-        found = self.rows(self.statements.CHUNKS, {"ids": self._listed(list(chunk_ids))})
-        rows = [self._plain(row) for row in found]
+        rows = list(self.rows(self.statements.CHUNKS, {"ids": self._listed(list(chunk_ids))}))
         # One call of the JSON parser for all rows is four times faster than one per row.
         headings = json.loads(f"[{','.join(row[8] for row in rows)}]")
         entries = json.loads(f"[{','.join(row[10] for row in rows)}]")
@@ -210,7 +206,7 @@ class SqlReader(ABC):
 
     def notes(self) -> list[IndexedNote]:
         """Return every note, by path."""
-        return [_note(self._plain(row)) for row in self.rows(self.statements.NOTES)]
+        return [_note(row) for row in self.rows(self.statements.NOTES)]
 
     def notes_where(self, key: str, value: str) -> list[NotePath]:
         """Return the notes, by path, that have this front matter or a chunk with this attribute; no archived ones."""
@@ -235,7 +231,7 @@ class SqlReader(ABC):
         """Return every thread, or one, by path."""
         threads = []
         for row in self.rows(self.statements.THREADS, {"path": path}):
-            name, title, session, user, project, status, archived, last, source, *usage = self._plain(row)
+            name, title, session, user, project, status, archived, last, source, *usage = row
             about = (title, session, user, project, status, bool(archived), last)
             threads.append(Thread(NotePath(name), *about, _usage(usage), source))
         return threads
@@ -246,11 +242,12 @@ class SqlReader(ABC):
             (role + session).encode()
         except UnicodeEncodeError:  # lone surrogates, which no note has and no database accepts
             return []
-        messages = []
-        for row in self.rows(self.statements.MESSAGES, {"role": role, "session": session}):
-            path, of_session, start, end, name, time, attributes = self._plain(row)
-            messages.append(ThreadMessage(NotePath(path), of_session, start, end, name, time, json.loads(attributes)))
-        return messages
+        return [
+            ThreadMessage(NotePath(path), of_session, start, end, name, time, json.loads(attributes))
+            for path, of_session, start, end, name, time, attributes in self.rows(
+                self.statements.MESSAGES, {"role": role, "session": session}
+            )
+        ]
 
     def costs(self, by: str, since: str) -> list[Cost]:
         """Return tokens and costs since a moment by session, model, agent or day. Raises UsageError for other keys."""
@@ -259,7 +256,7 @@ class SqlReader(ABC):
             raise UsageError(f"cannot sum costs by {by!r}", hint=f"Use one of: {', '.join(keys)}.")
         key, order = keys[by]
         rows = self.rows(self.statements.COSTS.format(key=key, order=order), {"since": since})
-        return [Cost(name, _usage(usage)) for name, *usage in map(self._plain, rows)]
+        return [Cost(name, _usage(usage)) for name, *usage in rows]
 
     # ------------------------------------------------------------------------------------------ spaces
 
@@ -337,7 +334,7 @@ class SqlReader(ABC):
     def _named_tags(self, filters: Filters) -> list[str]:
         """Return the stored tags that the filter names, as they are stored."""
         known = [name for (name,) in self.rows(self.statements.TAGS)]
-        return [name for name in known if any(names_tag(tag, self._plain((name,))[0]) for tag in filters.tags)]
+        return [name for name in known if any(names_tag(tag, name) for tag in filters.tags)]
 
     def _space_row(self, state: str) -> tuple[int, int] | None:
         """Return (number, dimension) of the space that is active or being built."""

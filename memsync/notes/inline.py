@@ -144,7 +144,7 @@ def _plain_links(paragraph: Token) -> list[Link] | None:
     links, line, counted = [], (paragraph.map or [0])[0] + 1, 0
     for match in matches:
         line, counted = line + content.count("\n", counted, match.start()), match.start()
-        target, _, anchor = unquote(match[2]).partition("#")
+        target, _, anchor = _target(match[2]).partition("#")
         links.append(Link(target, anchor, " ".join(match[1].split()), line, wiki=False))
     return links
 
@@ -169,10 +169,15 @@ def _links(children: Sequence[Token], paragraph: Token) -> list[Link]:
             target, anchor, label = _wiki_parts(child.content)
             links.append(Link(target, anchor, label, _line(child, paragraph), wiki=True))
         elif child.type == "link_open":
-            target, _, anchor = unquote(str(child.attrGet("href") or "")).partition("#")
+            target, _, anchor = _target(str(child.attrGet("href") or "")).partition("#")
             inside = takewhile(lambda token: token.type != "link_close", children[index + 1 :])
             links.append(Link(target, anchor, plain_text(inside), _line(child, paragraph), wiki=False))
     return links
+
+
+def _target(url: str) -> str:
+    """Return a link's target as text; NUL, which databases do not store, becomes U+FFFD."""
+    return unquote(url).replace("\0", "\ufffd")
 
 
 def _wiki_parts(content: str) -> tuple[str, str, str]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, RootError, UsageError
 from memsync.settings.config_file import parse_config
+from memsync.settings.connection_string import server_in
 from memsync.settings.paths import expanded
 from memsync.system.user_folders import config_folder, open_private, other_writer, state_folder
 
@@ -33,8 +34,6 @@ LOCK_POLL_SECONDS = 0.02
 _TABLE = "roots"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
-_KEY_AND_VALUE = re.compile(r"\s*[a-z_]+\s*=")
-_PLACE = re.compile(r"(?<![a-z_])(host|port|dbname)\s*=\s*'?([\w.:/-]*)")
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
 
 
@@ -61,6 +60,11 @@ class RegisteredRoot(NamedTuple):
     def source(self) -> str:
         """Where its connection string comes from, for messages."""
         return f"the dsn of [{_TABLE}.{self.name}] in {roots_path()}"
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Its folder, or connection string and name in the database; `place` may be the same for two databases."""
+        return self.path, self.dsn, self.dsn and (self.memory or self.name)
 
     def __repr__(self) -> str:
         return f"RegisteredRoot({self.name!r}, {self.place!r})"
@@ -182,33 +186,10 @@ def _add(added: RegisteredRoot) -> None:
             hint = f"Choose another name, or run first: memsync roots remove {added.name}"
             raise UsageError(f"{added.name} is registered already, for {roots[added.name].place}", hint=hint)
         for other in roots.values():
-            if other.place == added.place:
+            if other.identity == added.identity:
                 hint = f"Use that name, or run first: memsync roots remove {other.name}"
                 raise UsageError(f"{added.place} is registered already, as {other.name}", hint=hint)
         _write({**roots, added.name: added})
-
-
-def is_dsn(text: str) -> bool:
-    """Tell whether a text is the connection string of a database, and no path."""
-    return text.startswith(("postgresql://", "postgres://")) or _KEY_AND_VALUE.match(text) is not None
-
-
-def server_in(dsn: str) -> str:
-    """Return the server and database of a connection string, without anything that may be a secret."""
-    values = {"host": "", "port": "", "dbname": ""}
-    if _KEY_AND_VALUE.match(dsn):
-        values |= {match[1]: match[2] for match in _PLACE.finditer(dsn)}
-    else:
-        from urllib.parse import parse_qs, urlsplit  # here, because only databases need them
-
-        try:
-            parts = urlsplit(dsn)
-            values = {"host": parts.hostname or "", "port": str(parts.port or ""), "dbname": parts.path.strip("/")}
-            values |= {name: texts[0] for name, texts in parse_qs(parts.query).items() if name in values}
-        except ValueError:
-            return "a database"
-    port = f":{values['port']}" if values["port"] else ""
-    return f"postgresql://{values['host']}{port}/{values['dbname']}"
 
 
 def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:

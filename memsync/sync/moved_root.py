@@ -135,59 +135,26 @@ class _Move:
         """
         from pathlib import Path
 
+        from memsync.sync.without_daemon import held, without_daemon
         from memsync.system.file_lock import file_lock
 
-        with ExitStack() as held:
+        with ExitStack() as locks:
             lock = Path(f"{_place(os.stat(self._root))}.lock")
-            held.enter_context(file_lock(lock, WAIT_SECONDS, self._busy, poll_seconds=POLL_SECONDS))
+            locks.enter_context(file_lock(lock, WAIT_SECONDS, self._busy, poll_seconds=POLL_SECONDS))
             if not self.folders() or not self.is_of_this_root():
                 return None
             was_served = False
             if self._old_index != self._new_index:
-                was_served = held.enter_context(self._without_daemon())
-                held.enter_context(self._held(f"{self._old_index}/sync.lock"))
-            held.enter_context(self._held(f"{self._old_keep}/write.lock"))
+                was_served = locks.enter_context(without_daemon(self._old_index, self._busy))
+                locks.enter_context(held(f"{self._old_index}/sync.lock", self._busy, WAIT_SECONDS))
+            locks.enter_context(held(f"{self._old_keep}/write.lock", self._busy, WAIT_SECONDS))
             folders = self.folders()
             for old, new in folders:
                 own_folder(old)
                 _rename(old, new, self._displaced)
             return MovedRoot(self._before, was_served) if folders else None
 
-    @contextmanager
-    def _without_daemon(self) -> Iterator[bool]:
-        """Keep daemons away from the old index; stop one that still uses it. Yields whether it stopped one."""
-        from memsync.client import connection, wire
-        from memsync.errors import DaemonUnavailable, IndexBusy
-
-        path = f"{self._old_index}/daemon.lock"
-        was_served = False
-        with ExitStack() as held:
-            try:
-                held.enter_context(self._held(path, 0.0))
-            except IndexBusy:
-                was_served = True
-                with suppress(DaemonUnavailable):
-                    connection.end(wire.socket_path(self._old_index))
-                held.enter_context(self._held(path))
-            yield was_served
-
-    @contextmanager
-    def _held(self, path: str, wait_seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Hold a kernel lock on an existing file. Without the file, hold nothing and do not create it."""
-        from memsync.system.file_lock import acquire
-
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            yield
-            return
-        try:
-            acquire(descriptor, wait_seconds, lambda holder: self._busy("another process"), POLL_SECONDS)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _busy(self, holder: str) -> MemsyncError:
+    def _busy(self, holder: str = "another process") -> MemsyncError:
         from memsync.errors import IndexBusy
 
         return IndexBusy(

@@ -155,6 +155,8 @@ class Syncer:
 
         Raises Stopped if the gate was stopped, IndexBusy while another process syncs.
         """
+        with suppress(IndexBusy), self._embedding, sync_lock(self._lock_folder, 0.0):
+            self._index.discard_leftovers()
         with self._index.reading() as reader:
             active, counts = reader.active_space(), reader.counts()
         if active is not None and active == self._complete_space and not counts.pending and not counts.building_space:
@@ -214,6 +216,7 @@ class Syncer:
             started = time.perf_counter()
             with suppress(IndexDamaged):  # `check` has replaced it by an empty index, which is filled now
                 self._index.check(is_quick=True)
+            self._index.discard_leftovers()
             self._begin_space(self._index)
             text = self.refresh(accept_root=accept_root, retry_dates=True, progress=progress)
             vectors = self._embed(self._index, progress, self.gate.pause)

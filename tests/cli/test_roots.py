@@ -13,11 +13,15 @@ import pytest
 
 from memsync.cli.entry import answer_plainly
 from memsync.cli.main import run, run_command
+from memsync.errors import IndexBusy
 from memsync.memory import Memory
+from memsync.settings.load import load_settings
 from memsync.settings.roots import add_root, roots_path
+from memsync.sync import without_daemon
+from memsync.wiring import forget_memory
 from tests.cli.test_cli import SCHEMA
 from tests.support.daemon_fixtures import Served, served, short_runtime_folder
-from tests.support.daemon_process import Cli
+from tests.support.daemon_process import Cli, is_locked
 
 __all__ = ["served", "short_runtime_folder"]
 
@@ -310,3 +314,67 @@ def test_configuration_of_a_client_works_in_any_folder(memsync: Run, tmp_path: P
     for arguments in (("--all-roots", "--only-this-root"), ("--http", "--only-this-root")):
         assert memsync("mcp", "install", *arguments, cwd=tmp_path / "home").returncode == 2
     assert memsync("mcp", "--only-this-root").returncode == 3
+
+
+# ------------------------------------------------------------------------------------------- forgetting one
+
+
+def test_forgetting_a_memory_stops_its_daemon_and_says_what_stays(memsync: Run, outside: Path) -> None:
+    """The daemon would keep the memory and write it back; notes and name stay, and the answer says so."""
+    work = outside.parent / "work"
+    started = memsync("--root", str(work), "start", "--json", cwd=work)
+    settings = load_settings(root=work)
+    assert started.returncode == 0 and is_locked(settings)
+    shown = memsync("forget", "--root", "work")
+    assert shown.stdout.startswith("work: 1 note and ") and "Nothing was deleted" in shown.stderr
+    assert is_locked(settings) and (settings.index_dir / "index.db").exists()
+    forgotten = memsync("forget", "--root", "work", "--apply")
+    assert forgotten.returncode == 0, forgotten.stderr
+    (deleted,) = forgotten.stdout.splitlines()
+    assert deleted.startswith("work: 1 note and ") and deleted.endswith(f" deleted from {settings.index_dir}")
+    assert forgotten.stderr.splitlines() == [
+        "memsync: Its daemon was stopped.",
+        f"memsync: The notes stay in {work}. The next search or sync there indexes them again.",
+        "memsync: The memory stays registered. To remove it from the list, run: memsync roots remove work",
+    ]
+    assert not is_locked(settings)
+    assert not (settings.index_dir / "index.db").exists()
+    assert (work / "store.md").exists() and "[roots.work]" in Path(roots_path()).read_text()
+    assert "work:store.md" in memsync("search", "heron").stdout
+    again = json.loads(memsync("forget", "--root", "work", "--apply", "--json").stdout)
+    assert {**again, "place": ""} == {
+        "memory": "work", "place": "", "notes": 1, "passages": again["passages"], "deleted": True, "registered": True,
+        "daemon_stopped": False, "writer": "", "last_sync": "", "is_own": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("lock", ["daemon.lock", "sync.lock"])
+def test_nothing_is_forgotten_while_a_daemon_or_a_sync_goes_on(
+    lock: str, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they know would be written back; the error says what to do."""
+    work = outside.parent / "work"
+    with Memory.open(work) as memory:
+        memory.sync()
+    monkeypatch.setattr(without_daemon, "WAIT_SECONDS", 0.0)
+    place = load_settings(root=work).index_dir / lock
+    taken = without_daemon.held(str(place), lambda: IndexBusy("taken"), 0.0, create=True)
+    with taken, pytest.raises(IndexBusy) as refused:
+        forget_memory("work", apply=True)
+    assert refused.value.hint == {
+        "daemon.lock": f"Run: memsync --root {work} stop",
+        "sync.lock": "Wait for it to end, then try again.",
+    }[lock]  # fmt: skip
+    assert forget_memory("work", apply=False).notes == 1
+
+
+def test_forgetting_a_memory_leaves_nothing_that_quotes_its_notes(outside: Path) -> None:
+    """Neither a damaged copy of the index, nor what a killed rebuild left, nor the daemon's log."""
+    work = outside.parent / "work"
+    with Memory.open(work) as memory:
+        memory.sync()
+    folder = load_settings(root=work).index_dir
+    for name in ("index.db.damaged-20261101T000000-1", "index.db.beside", "daemon.log", "daemon.log.1"):
+        (folder / name).write_text("heron")
+    forget_memory("work", apply=True)
+    assert [path.name for path in folder.iterdir() if path.is_file() and b"heron" in path.read_bytes()] == []

@@ -16,9 +16,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.cli.main import main
+from memsync.edit.forgotten import Run
 from memsync.errors import FilesystemError, UsageError, WriteRefused
 from memsync.mcp_server.tools import offered
 from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
 from memsync.ports import for_agent
 from memsync.settings.load import Settings, load_settings, with_changes
 
@@ -198,6 +200,58 @@ def test_undo_leaves_changed_notes_alone_and_restores_the_rest(memory: Memory, r
     assert (root / "threads/shared.md").read_text() == "edited after the undo\n"
 
 
+def test_undo_keeps_the_copy_of_an_edited_note_that_a_killed_run_had_changed(
+    make_memory: MakeMemory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run was killed before it recorded a change, and somebody goes on writing: the copy is the only one, and stays.
+
+    The undo names the note and the place of its copy each time, until somebody purges the run.
+    """
+
+    class Killed(BaseException):
+        pass
+
+    def kill(run: Run, step: str, path: NotePath) -> None:
+        raise Killed
+
+    content = "# Log\n\n- tea {user=ada}\n- coffee\n"
+    log = write("a.md", content)
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Run, "note", kill)
+        make_memory().forget(user="ada", apply=True)
+    assert "tea" not in log.read_text()
+    write("a.md", log.read_text() + "- a new line\n")
+    memory = make_memory()
+    for _ in range(2):
+        (failure,) = memory.undo_forget().failed
+        assert failure.path == "a.md"
+        assert Path(failure.reason.rpartition(" ")[2]).read_text() == content
+    assert "- a new line" in log.read_text()
+    memory.purge_forgotten()
+    assert not kept(memory)
+
+
+def test_undo_is_not_about_a_note_that_the_run_refused(
+    memory: Memory, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what was taken out is put back: no copy of a note that an editor saved at the last moment is kept for it."""
+    write("threads/a.md", thread_of("ada"))
+    write("threads/b.md", thread_of("ada"))
+    begin = memory.forgotten._begin
+
+    def beginning(*arguments: Any) -> Any:
+        run = begin(*arguments)
+        write("threads/b.md", "saved just now\n")
+        return run
+
+    monkeypatch.setattr(memory.forgotten, "_begin", beginning)
+    assert memory.forget(user="ada", apply=True).done == ("threads/a.md",)
+    undone = memory.undo_forget()
+    assert (undone.restored, undone.failed) == (("threads/a.md",), ())
+    assert files_of(root) == {"threads/a.md": thread_of("ada").encode(), "threads/b.md": b"saved just now\n"}
+    assert not kept(memory)
+
+
 def test_undo_of_two_runs_goes_backwards(memory: Memory, root: Path, write: Write) -> None:
     """Two users had messages in one thread: both come back, in the right order."""
     content = "## user {user=ada}\n\na\n\n## user {user=bob}\n\nb\n"
@@ -257,6 +311,7 @@ def test_note_that_changes_at_the_last_moment_is_left_alone(
     assert sorted(failure.path for failure in result.failed) == ["threads/a.md", "threads/b.md"]
     assert files_of(root) == {"threads/a.md": b"saved just now\n", "threads/b.md": b"saved just now, too\n"}
     assert not list(root.rglob("*.tmp"))
+    assert not kept(memory)
 
 
 def test_forgetting_and_undoing_are_one_commit_each(root: Path, write: Write, make_memory: MakeMemory) -> None:

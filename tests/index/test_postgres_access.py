@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from memsync.index.postgres import access
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.database import forget_memory
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.migrate import migrate
 from memsync.index.postgres.opening import machine_id
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings
 from tests.conftest import COUNTER, FakeEmbedder
-from tests.support.postgres_server import execute, own_database
+from tests.support.daemon_process import until
+from tests.support.postgres_server import drop_database, execute, new_database, own_database
 
 Write = Callable[[str, str | bytes], Path]
 TABLES = (
@@ -282,8 +285,9 @@ def test_role_that_may_make_functions_beside_pgvector_does_not_run_them_as_the_o
         ("to_timestamp(bigint)", "now()"),
         ("length(text)", "1"),
         ("starts_with(text, text)", "true"),
+        ("quote_ident(name)", "'public'"),
     ):
-        kind = {"now()": "timestamptz", "1": "integer", "true": "boolean"}[result]
+        kind = {"now()": "timestamptz", "1": "integer", "true": "boolean", "'public'": "text"}[result]
         body = trap.replace("RETURN true", f"RETURN {result}")
         make = f"CREATE FUNCTION public.{signature} RETURNS {kind} LANGUAGE plpgsql AS $${body}$$"
         execute(as_role(database, mallory), make)
@@ -301,6 +305,59 @@ def test_role_that_may_make_functions_beside_pgvector_does_not_run_them_as_the_o
     access.forget(connections, "ours", "mine", apply=True, take_over=True)
     connections.close()
     assert execute(database, "SELECT rolsuper FROM pg_roles WHERE rolname = %s", mallory) == [(False,)]
+
+
+def test_schema_of_another_role_is_not_used(database: str, roles: tuple[str, str]) -> None:
+    """A role that may create schemas cannot pass its own off as memsync's, nor run functions with others' rights."""
+    mallory, _ = roles
+    dsn = new_database("squatted")
+    name = psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]
+    execute(dsn, f"GRANT CREATE ON DATABASE {name} TO {mallory}")
+    trap = f"BEGIN EXECUTE 'ALTER ROLE {mallory} SUPERUSER'; RETURN; END"
+    for statement in (
+        "CREATE SCHEMA memsync",
+        "GRANT ALL ON SCHEMA memsync TO public",
+        f"CREATE FUNCTION memsync.pg_advisory_xact_lock(bigint) RETURNS void LANGUAGE plpgsql AS $${trap}$$",
+        "CREATE TABLE memsync.migration (number int, name text)",
+        "INSERT INTO memsync.migration VALUES (1, 'x')",
+        "GRANT ALL ON ALL TABLES IN SCHEMA memsync TO public",
+    ):
+        execute(as_role(dsn, mallory), statement)
+    connections = Connections(dsn)
+    for use in (migrate, access.status):
+        with pytest.raises(IndexFailure, match=f"belong to '{mallory}'"):
+            use(connections)
+    connections.close()
+    execute(dsn, "DROP SCHEMA memsync CASCADE")
+    drop_database(f"squatted_{os.getpid()}")
+    assert execute(database, "SELECT rolsuper FROM pg_roles WHERE rolname = %s", mallory) == [(False,)]
+
+
+def test_grant_during_a_rebuild_is_not_lost(
+    database: str, opened: Callable[..., Memory], roles: tuple[str, str], write: Write
+) -> None:
+    """It waits until the new index has the memory's name."""
+    write("a.md", TEXT)
+    memory = opened("ours")
+    memory.sync()
+    connections = Connections(database)
+    granting = threading.Thread(target=access.grant, args=(connections, "ours", roles[0]))
+    other = memory.index.beside(keep_vectors=True)
+    with connections.writing() as connection:
+        connection.execute("SELECT root FROM memory WHERE name = 'ours' FOR UPDATE")
+        granting.start()
+        until(lambda: waiting_locks(database) == 1, "the grant waits")
+        execute(database, "SELECT 1")
+        connection.execute("UPDATE memory SET name = 'ours (replaced)' WHERE name = 'ours'")
+        connection.execute("UPDATE memory SET name = 'ours' WHERE name = 'ours (being rebuilt)'")
+    granting.join()
+    connections.close()
+    other.close()
+    assert execute(as_role(database, roles[0]), "SELECT name FROM memsync.memory") == [("ours",)]
+
+
+def waiting_locks(dsn: str) -> int:
+    return int(str(execute(dsn, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0]))
 
 
 def test_member_of_a_granted_group_reads_with_its_rights(

@@ -6,17 +6,20 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.memory import Memory
+from memsync.model.vocabulary import NotePath
 from memsync.ports import Index
 from memsync.settings.load import load_settings
+from memsync.wiring import connect_here
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.index_checks import check_sound, dump
-from tests.support.postgres_server import own_database
+from tests.support.postgres_server import execute, own_database
 
 Write = Callable[[str, str | bytes], Path]
 SECRET = "zanzibar"
@@ -125,6 +128,85 @@ def test_rebuild_keeps_no_vector_of_a_note_that_became_private(
     memory.rebuild()
     assert len(dump_of_vectors(database)) == 1
     assert traces(database, SECRET) == []
+
+
+def test_rebuild_that_was_killed_keeps_no_text_of_a_note_that_became_private(
+    memory: Memory, database: str, write: Write
+) -> None:
+    """The next sync, or the daemon's next work, deletes what the rebuild left."""
+    text = f"The {SECRET} sleeps.\n"
+    write("a.md", text)
+    for work in (memory.sync, memory.syncer.embed_in_background):
+        write("a.md", text)
+        memory.sync()
+        other = memory.index.beside(keep_vectors=True)
+        with other.writing() as writer:
+            content, stamp = memory.files.read(NotePath("a.md"))
+            writer.put_note(other.prepare(*memory.reader.read(NotePath("a.md"), content)), stamp, "")
+        write("a.md", f"---\nlocal-only: true\n---\n{text}")
+        memory.search(SECRET, mode="keyword")
+        assert "posting" in traces(database, SECRET)
+        work()
+        assert traces(database, SECRET) == []
+
+
+def test_name_of_a_private_note_is_not_sent_to_the_server(
+    memory: Memory, write: Write, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may log every statement with its parameters."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def record(cursor: Any, statement: Any, parameters: Any = None, **options: Any) -> Any:
+        sent.append(repr((statement, parameters)))
+        return execute(cursor, statement, parameters, **options)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", record)
+    write("b.md", "The heron nests.\n")
+    write(f"private/{SECRET}-1.md", f"The {SECRET}.\n")
+    memory.sync()
+    note = write(f"{SECRET}-2.md", f"---\nlocal-only: true\n---\nThe {SECRET}.\n")
+    memory.sync()
+    note.write_text(f"---\nlocal-only: true\n---\nThe {SECRET} again.\n")
+    memory.sync()
+    note.unlink()
+    memory.sync()
+    memory.rebuild()
+    memory.verify()
+    memory.status()
+    assert len(sent) > 50
+    assert [statement for statement in sent if SECRET in statement] == []
+
+
+def test_note_that_becomes_private_after_a_move_of_its_root_leaves_no_trace(
+    database: str, root: Path, write: Write
+) -> None:
+    """The moved root keeps its memory, under its name; one whose name is set anew is renamed in the database."""
+    text = f"The {SECRET} sleeps.\n"
+    write("a.md", text)
+    write("b.md", "The heron nests.\n")
+
+    def synced(folder: Path, name: str = "") -> list[tuple[object, ...]]:
+        environ = {"MEMSYNC_INDEX_BACKEND": "postgres", "MEMSYNC_INDEX_DSN": database, "MEMSYNC_INDEX_NAME": name}
+        settings = load_settings(root=folder, environ={**environ, "MEMSYNC_INDEX_VECTOR_CACHE_MB": "0"}, cwd=folder)
+        embedder = FakeEmbedder()
+        with connect_here(settings, lambda model, threads: embedder) as memory:
+            assert memory.sync().failed == ()
+            check_sound(memory)
+        return execute(database, "SELECT name FROM memory")
+
+    assert synced(root) == [(root.name,)]
+    assert traces(database, SECRET)
+    moved = root.with_name("elsewhere")
+    root.rename(moved)
+    (moved / "a.md").write_text(f"---\nlocal-only: true\n---\n{text}")
+    assert synced(moved) == [(root.name,)]
+    assert traces(database, SECRET) == []
+    assert synced(moved, "ours") == [("ours",)]
+    assert synced(moved) == [("ours",)]
+    root.mkdir()
+    (root / "c.md").write_text("The stork.\n")
+    assert sorted(synced(root)) == sorted([("ours",), (root.name,)])
 
 
 def dump_of_vectors(dsn: str) -> list[object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,7 @@ from psycopg.conninfo import make_conninfo
 from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexOutdated, IndexReadOnly, IndexTooNew, MemsyncError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections, server_of
+from memsync.index.postgres.index import PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
 from memsync.index.postgres.writer import PostgresWriter
 from memsync.memory import Memory
@@ -79,6 +81,35 @@ def test_stopped_server_is_named_at_once_and_recovered_from(
     own.start()
     until(lambda: answers(memory, "tern", "new.md"), "the memory uses the server that is back")
     assert_converges(memory, new_dump(settings, tmp_path / "new"))
+
+
+@pytest.mark.parametrize("work", ["search", "sync"])
+def test_server_that_stops_answering_is_left(
+    own: OwnServer, open_memory: Open, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """It keeps its connections, but freezes in mid-work: what waits for it gives up, and works again afterwards."""
+    dsn = own.new_database("frozen")
+    memory = open_memory(dsn)
+    memory.sync()
+    for name in ("READ_SECONDS", "WRITE_SECONDS"):
+        monkeypatch.setattr(f"memsync.index.postgres.connections.{name}", 0.5)
+    processes = [int(str(pid)) for (pid,) in own.execute("SELECT pid FROM pg_stat_activity WHERE datname = 'frozen'")]
+    find = PostgresIndex._find
+
+    def freeze(*arguments: Any) -> Any:
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        return find(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgresIndex, "_find", freeze)
+        try:
+            with refused(dsn, IndexFailure, "has not answered for", "MEMSYNC_INDEX_DSN"):
+                memory.search("heron", fresh="none") if work == "search" else memory.sync()
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+    assert answers(memory, "heron", "birds.md")
 
 
 def answers(memory: Memory, question: str, path: str) -> bool:
@@ -193,6 +224,15 @@ def test_unreadable_connection_string_is_not_repeated(dsn: str) -> None:
     assert "postgresql://user:password@host:5432/database" in raised.value.hint
 
 
+@pytest.mark.parametrize("password", ["abc@SECRET", "top/SECRET", "p@ss:SECRET", "a@b/SECRET", "SECRET/@1"])
+def test_password_that_is_not_escaped_is_not_taken_for_a_server(password: str) -> None:
+    """Otherwise libpq would look for a server with a part of it as its name, and every message would show that."""
+    with pytest.raises(ConfigError, match="part of a password") as raised:
+        Connections(f"postgresql://me:{password}@127.0.0.1/team")
+    assert "SECRET" not in raised.value.sentences()
+    assert "%40" in raised.value.hint
+
+
 def test_password_is_in_no_message_about_a_server() -> None:
     """Not even if it has an @, or the database's name is a connection string of its own."""
     assert server_of("postgresql://me:hunter2-secret@db.example/notes") == "PostgreSQL at db.example:5432/notes"
@@ -270,7 +310,7 @@ def test_roles_without_rights(own: OwnServer, open_memory: Open, write: Write, t
     write("new.md", "The tern dives.\n")
     for folder in (None, tmp_path / "another machine"):
         memory = open_memory(reader, folder=folder)
-        with refused(reader, IndexReadOnly, "lacks a right", "Only the owner"):
+        with refused(reader, IndexReadOnly, "only their owner writes", "Connect as"):
             memory.sync()
         result = memory.search("heron", limit=1)
         assert [hit.path for hit in result.hits] == ["birds.md"]

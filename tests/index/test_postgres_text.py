@@ -1,4 +1,4 @@
-"""What PostgreSQL must do as SQLite does: patterns of paths, text with NUL, the words of a note and their bm25."""
+"""What PostgreSQL must do as SQLite does: patterns of paths, texts, the words of a note and their bm25."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from contextlib import closing
 import apsw
 import psycopg
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.index.fields import Phrase
 from memsync.index.postgres.keyword import Totals, WordIndex
 from memsync.index.postgres.postings import Block, add_note, note_words, read_places, read_postings, without_chunks
-from memsync.index.postgres.text import glob_pattern, plain, safe
+from memsync.index.postgres.rows import PostgresNote, postgres_note
+from memsync.index.postgres.text import glob_pattern, storable
 from memsync.index.rows import ChunkRows
+from memsync.model.vocabulary import NotePath
+from memsync.notes.parse import NoteReader
 from tests.support.postgres_server import shared_database
 
 Matches = Callable[[str, str], bool]
@@ -50,11 +54,28 @@ def test_glob_matches_what_sqlite_matches(matches: Matches, text: str, glob: str
     assert matches(text, glob_pattern(glob)) == expected
 
 
-@given(st.text(st.sampled_from("\0\x1a01ab")))
-def test_text_with_nul_comes_back_as_it_was(text: str) -> None:
-    """Escaped text has no NUL, and different texts stay different."""
-    assert "\0" not in safe(text)
-    assert plain(safe(text)) == text
+@given(st.text(st.sampled_from("\0\x1a\ud800ab")))
+def test_text_of_a_question_can_be_sent(text: str) -> None:
+    """It has no NUL and no lone surrogates, and is otherwise as it was."""
+    assert storable(text) == "".join("\ufffd" if letter in "\0\ud800" else letter for letter in text)
+
+
+_PIECES = (
+    "&#0;", "[a](b%00c)", "<b%00c>", "[[b%00c|d]]", "[a]: b%00c", '{k="a\\0"}', "#ta&#0;g", "- 10:00 ada: &#x0;",
+    "\n", "# a&#0;b", "text", "![i](%00.png)",
+)  # fmt: skip
+_HEADS = ("", '---\ntitle: "a\\0b"\ntags: ["\\0"]\n"k\\0": ["\\0", {a: "\\x00"}]\nuser: "\\u0000"\n---\n')
+
+
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(_HEADS), st.lists(st.sampled_from(_PIECES)))
+def test_no_row_of_a_note_has_nul(reader: NoteReader, head: str, pieces: list[str]) -> None:
+    """Whatever a file says, its rows can be stored."""
+    note = postgres_note(*reader.read(NotePath("threads/a.md"), (head + "\n".join(pieces)).encode()))
+    assert isinstance(note, PostgresNote)
+    assert "\\x00" not in repr((note.rows.note, note.rows.links, note.rows.messages, note.facts, note.fields))
+    for chunk in note.rows.chunks:
+        assert "\0" not in "".join((*chunk.tags, *map(str, chunk.content[:-1]), *map("".join, chunk.columns)))
 
 
 WORDS = ("heron", "alder", "nest", "running", "Café", "the", "x" * 300)

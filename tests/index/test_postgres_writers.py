@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from memsync.errors import IndexBusy, IndexFailure, IndexReadOnly, MemsyncError
+from memsync.errors import IndexBusy, IndexDamaged, IndexFailure, IndexReadOnly, MemsyncError
 from memsync.index.postgres import connections
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.index import PostgresIndex
@@ -145,6 +146,61 @@ def test_many_searches_do_not_wait_for_each_other(dsn: str, open_memory: Open, m
     assert {hit.path for result in results for hit in result.hits} == {"birds.md"}
 
 
+def test_note_without_words_is_counted(dsn: str, open_memory: Open, write: Write) -> None:
+    """A sync that changes no word leaves an index that `verify` finds sound."""
+    memory = open_memory(dsn)
+    memory.sync()
+    write("—.md", "!!!\n")
+    memory.sync()
+    memory.index.check()
+    write("—.md", "!!!\n\n???\n")
+    memory.sync()
+    assert memory.verify() is None
+
+
+def test_damage_is_reported_once_by_the_next_sync(dsn: str, open_memory: Open) -> None:
+    """The sync fills the emptied memory again."""
+    memory = open_memory(dsn)
+    memory.sync()
+    execute(dsn, "UPDATE meta SET value = '7' WHERE key = 'word_rows'")
+    with pytest.raises(IndexDamaged):
+        memory.index.check()
+    report = memory.sync()
+    assert [failure.path for failure in report.failed] == ["(index)"]
+    assert report.warnings == ()
+    assert report.added == 2
+    assert memory.sync().failed == ()
+
+
+def test_rebuild_of_another_machine_is_not_discarded(dsn: str, open_memory: Open, settings: Settings) -> None:
+    """A machine that lost the memory in mid-rebuild leaves the new writer's rebuild alone."""
+    memory = open_memory(dsn)
+    memory.sync()
+    lost = memory.index.beside(keep_vectors=True)
+    execute(dsn, "DELETE FROM memory WHERE name LIKE '%(being rebuilt)'")
+    execute(dsn, "INSERT INTO memory (name, writer) SELECT name || ' (being rebuilt)', 'another' FROM memory")
+    lost.discard()
+    assert execute(dsn, "SELECT count(*) FROM memory WHERE writer = 'another'") == [(1,)]
+
+
+def test_error_in_one_thread_breaks_no_search_in_another(
+    dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one connection forgets after an error, another one still knows."""
+    memory = open_memory(dsn)
+    memory.sync()
+    pool: Connections = memory.index._connections  # type: ignore[attr-defined]
+    find = PostgresIndex._find
+
+    def fail_elsewhere(*arguments: Any) -> Any:
+        with pytest.raises(MemsyncError), pool.reading() as connection:
+            connection.execute("SELECT 1/0")
+        return find(*arguments)
+
+    monkeypatch.setattr(PostgresIndex, "_find", fail_elsewhere)
+    assert memory.search("heron", mode="vector", fresh="none").hits
+
+
 def test_lock_of_another_writer(
     dsn: str, open_memory: Open, monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, write: Write
 ) -> None:
@@ -186,7 +242,7 @@ def test_commit_that_the_server_turns_into_a_rollback(dsn: str, open_memory: Ope
     """Nobody believes that it was stored."""
     memory = open_memory(dsn)
     memory.sync()
-    with refused(dsn, IndexFailure, "answers COMMIT with ROLLBACK", "Try again"), memory.index.writing() as writer:
+    with refused(dsn, IndexFailure, "has not done COMMIT", "Try again"), memory.index.writing() as writer:
         writer.set_meta("x", "y")
         with pytest.raises(psycopg.errors.UndefinedTable):
             writer.value("SELECT 1 FROM nowhere")  # type: ignore[attr-defined]

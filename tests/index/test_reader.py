@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,9 @@ def test_words_are_found_whatever_their_punctuation_accents_and_endings(
     assert keyword(memory, query)[:1] == [path]
 
 
+TEXT_WITHOUT_PATTERN = "".join(hashlib.sha256(bytes([number])).hexdigest() for number in range(100))
+LONG_NAME = "/".join(TEXT_WITHOUT_PATTERN[start : start + 200] for start in range(0, 3_000, 200)) + ".md"
+NAMES = ["c\x1a1.md", "a\x1a0b.md", "a\tb.md", "e\u0301 🙂.md", "%s'\"$1.md", LONG_NAME]
 ODD = [
     "foo-bar", "C++", "a@b", '"', '"""', "'", "heron -x", "NEAR(", "NEAR(a b, 2)", "a\0b", '"a\0b"',
     "* ^ : { }", "body:12",
@@ -169,6 +173,29 @@ ODD = [
     '"' * 9_999, "x:" * 4_000, "\u0e31", "²", "Ⅷ",
     "path:[ heron", 'tag:" heron', 'where:a=" heron', "session:% heron", "path:*]* heron",
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_note_of_any_name_is_found_changed_and_forgotten(memory: Memory, write: Write, name: str) -> None:
+    """A name has no characters with a meaning to the index, and may be as long as the system allows."""
+    note = write(name, "The heron nests.\n")
+    assert [hit.path for hit in memory.search("heron", mode="keyword").hits] == [name]
+    note.write_text("The stork nests in the chimney.\n")
+    assert [hit.path for hit in memory.search("stork path:*.md", mode="keyword").hits] == [name]
+    assert memory.search("heron", mode="keyword").hits == ()
+    note.unlink()
+    assert memory.search("stork", mode="keyword").hits == ()
+    assert memory.verify() is None
+
+
+def test_note_with_a_long_tag_is_found_by_it(memory: Memory, write: Write) -> None:
+    """Its length does not matter, nor does it keep others out of the index."""
+    tag = TEXT_WITHOUT_PATTERN
+    write("a.md", f"The heron nests. #{tag}\n")
+    write("b.md", "The stork.\n")
+    memory.sync()
+    assert keyword(memory, "heron", tags=(tag,)) == ["a.md"]
+    assert keyword(memory, "stork") == ["b.md"]
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))

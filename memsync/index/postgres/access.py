@@ -123,12 +123,14 @@ def forget(
         found = next((known for known in _memories(connection) if known.name == memory), None)
         if row is None or found is None:
             return None
+        is_own = str(row[0]).startswith(f"{machine}:")
         held = HeldByIndex(
-            server, found.notes, found.passages, found.writer, found.last_sync, str(row[0]).startswith(f"{machine}:")
+            server, found.notes, found.passages, writer=found.writer, last_sync=found.last_sync, is_own=is_own
         )
         if apply:
             if not (held.is_own or take_over):
                 raise _not_own(memory, held)
+            connection.silence = None
             beside = [memory, f"{memory} (being rebuilt)", f"{memory} (replaced)"]
             deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (beside,)).rowcount
             if not deleted:
@@ -155,7 +157,9 @@ def _may_use(connection: Connection, role: str, schema: str) -> bool:
 
 def _root_and_role(connection: Connection, server: str, memory: str, role: str) -> tuple[int, int]:
     require_version(version_of(connection), server)
-    row = connection.execute(b"SELECT root FROM memory WHERE name = %s", (memory,)).fetchone()
+    statement = b"SELECT root FROM memory WHERE name = %s FOR UPDATE"
+    # A rebuild that gives the name to another memory meanwhile makes the first attempt find none.
+    row = connection.execute(statement, (memory,)).fetchone() or connection.execute(statement, (memory,)).fetchone()
     if row is None:
         names = ", ".join(known.name for known in _memories(connection)) or "none"
         raise UsageError(f"{server} has no memory {memory!r}", hint=f"It has: {names}.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 from memsync.errors import UsageError
 from memsync.index.postgres import access, migrate
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.opening import dsn_of, machine_id, name_of, open_postgres
-from memsync.index.postgres.refusals import advice_for_readers
+from memsync.index.postgres.refusals import distant_errors
 from memsync.model.status import HeldByIndex
 from memsync.settings.load import Settings
 
@@ -50,14 +50,15 @@ class Database:
         self._connections.close()
 
 
-def forget_memory(
-    dsn: str, memory: str, *, apply: bool, take_over: bool = False, source: str = "MEMSYNC_INDEX_DSN"
-) -> HeldByIndex:
+def forget_memory(dsn: str, memory: str, *, apply: bool, take_over: bool = False, source: str = "") -> HeldByIndex:
     """Return what a database has of a memory; delete it if `apply`, see `access.forget`.
 
-    `source` says in the hints of errors where `dsn` comes from. Raises UsageError if it has none, IndexFailure.
+    If the list of memories has its connection string, `source` says where, for errors. Raises UsageError if the
+    database has no such memory, IndexFailure.
     """
-    with advice_for_readers(source), closing(Connections(dsn, size=1)) as connections:
+    connections = Connections(dsn, size=1)
+    errors = distant_errors(connections.server, source) if source else nullcontext()
+    with closing(connections), errors:
         held = access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
         if held is None:
             names = ", ".join(known.name for known in access.status(connections).memories) or "none"

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from memsync.index.postgres import queries
 from memsync.index.postgres.halfvec import from_halfvec
 from memsync.index.postgres.postings import read_places, read_postings
-from memsync.index.postgres.text import plain, plain_row
 from memsync.index.vectors import to_int8
 from memsync.model.vocabulary import Form, NotePath
 
@@ -70,12 +69,12 @@ def places_of_word(rows: Rows, word: str) -> list[str]:
 
 
 def _line(row: Iterable[Any]) -> str:
-    return json.dumps(plain_row(row), ensure_ascii=False)
+    return json.dumps(tuple(row), ensure_ascii=False)
 
 
 def _by_word(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:
     for word, group in groupby(rows, key=lambda row: str(row[0])):
-        yield plain(word), [(postings, places) for _, postings, places in group]
+        yield word, [(postings, places) for _, postings, places in group]
 
 
 def _checksums(parts: list[tuple[bytes, bytes]], numbers: Mapping[int, int]) -> tuple[int, int, int]:

@@ -69,8 +69,9 @@ def _make(connections: Connections, dimension: int, count: int, *, workers: int 
             return  # another process has made it meanwhile
         connection.execute(f"SET LOCAL maintenance_work_mem = {memory:d}".encode())
         connection.execute(b"SET LOCAL statement_timeout = 0")
+        connection.silence = None
         if workers is not None:
             connection.execute(f"SET LOCAL max_parallel_maintenance_workers = {workers:d}".encode())
-        connection.execute(definition(new, dimension, count, connections.extension).encode())
+        connection.execute(definition(new, dimension, count, connection.extension).encode())
         connection.execute(f"DROP INDEX IF EXISTS {name}".encode())
         connection.execute(f"ALTER INDEX {new} RENAME TO {name}".encode())

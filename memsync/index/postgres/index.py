@@ -14,6 +14,7 @@ from memsync.index.frequencies import FrequencyCache
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.hnsw import make_hnsw
 from memsync.index.postgres.integrity import find_damage
+from memsync.index.postgres.kept_claim import KeptClaim, write_claim
 from memsync.index.postgres.local_state import LocalState
 from memsync.index.postgres.migrate import require_version, version_of
 from memsync.index.postgres.reader import EXACT_PASSAGES, Outside, PostgresReader
@@ -37,6 +38,11 @@ SELECT root, writer, writer_label, (SELECT coalesce(max(number), 0) FROM migrati
 _LOCKED = "FOR UPDATE"
 _CREATE = """
 INSERT INTO memory (name, writer, writer_label) VALUES (%s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING root
+"""
+# Give a memory of this writer another name, unless one has it already.
+_RENAME = """
+UPDATE memory SET name = %(new)s WHERE name = %(old)s AND writer = %(writer)s
+AND NOT EXISTS (SELECT FROM memory WHERE name = %(new)s)
 """
 # Of the copied vectors, some may be of texts that have become local-only since.
 _FORGET_VECTORS_WITHOUT_TEXT = """
@@ -63,11 +69,14 @@ class PostgresIndex:
         folder: Path,
         claim: Claim,
         *,
+        former_name: str = "",
         ef_search: int = 500,
         stores_text: bool = False,
         statement_ms: int = 0,
     ) -> None:
+        """`former_name` is the name under which the same folder wrote before: its memory gets the new name."""
         self._connections = Connections(dsn, statement_ms=statement_ms)
+        self._former_name = former_name
         self.name = name
         self._folder = folder
         self._claim = claim
@@ -78,6 +87,7 @@ class PostgresIndex:
         self._write_lock = threading.RLock()
         self._is_ready = False
         self._damage = ""
+        self._warnings: list[str] = []
 
     @property
     def prepare(self) -> Callable[[Note, Sequence[Chunk]], PreparedNote]:
@@ -104,7 +114,7 @@ class PostgresIndex:
             self._require_tables(connection)
             row = self._find(connection)
             root = row[0] if row else 0
-            outside = self._outside._replace(extension=self._connections.extension)
+            outside = self._outside._replace(extension=connection.extension)
             self._thread.reader = PostgresReader(connection, root, outside, self._frequencies)
             try:
                 yield self._thread.reader
@@ -116,11 +126,18 @@ class PostgresIndex:
         """Yield a write transaction; commit it at the end, or roll it back if the body raises."""
         with self._write_lock, self._connections.writing() as connection:
             self._require_tables(connection)
+            if self._former_name not in ("", self.name):
+                connection.execute(
+                    _RENAME.encode(), {"old": self._former_name, "new": self.name, "writer": self._claim.writer}
+                )
             root = self._own_root(connection)
-            outside = self._outside._replace(extension=self._connections.extension)
+            outside = self._outside._replace(extension=connection.extension)
             writer = PostgresWriter(connection, root, outside)
             yield writer
             writer.finish()
+            if self._former_name != self.name:
+                write_claim(self._folder, KeptClaim(self.name, self._claim.writer))
+        self._former_name = self.name
 
     def _require_tables(self, connection: Connection) -> None:
         if not self._is_ready:
@@ -185,6 +202,7 @@ class PostgresIndex:
         if finding:
             self._empty()
             self._damage = f"the memory {self.name!r} on {self.server} was damaged: {finding}; it is rebuilt"
+            self._warnings.append(self._damage)
             raise IndexDamaged(self._damage, hint="Run the command again. memsync sync indexes all notes.")
 
     def _empty(self) -> None:
@@ -199,7 +217,8 @@ class PostgresIndex:
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""
-        return [damage] if (damage := self.take_damage()) else []
+        warnings, self._warnings, self._damage = self._warnings, [], ""
+        return warnings
 
     def compact(self, *, bulk: bool) -> None:
         """Make the HNSW index of the active space if it is worth it; after a bulk load, renew statistics."""
@@ -221,11 +240,11 @@ class PostgresIndex:
         """
         other = PostgresIndex.__new__(PostgresIndex)
         other.__dict__.update(self.__dict__)
-        other.name = f"{self.name}{_BESIDE}"
+        other.name = other._former_name = f"{self.name}{_BESIDE}"
         other._outside = self._outside._replace(local=LocalState(self._folder / "local.beside.json"))
         other._outside.local.remove()
         other._thread, other._write_lock = _ThreadReader(), threading.RLock()
-        other._frequencies = FrequencyCache()
+        other._frequencies, other._warnings = FrequencyCache(), []
         with self._connections.writing() as connection:
             self._require_tables(connection)
             root = self._own_root(connection)
@@ -245,6 +264,20 @@ class PostgresIndex:
                     parameters,
                 )
         return other
+
+    def discard_leftovers(self) -> None:
+        """Delete what a killed rebuild left: it may have text of notes that are local-only now.
+
+        The caller must hold the sync lock. Raises IndexFailure.
+        """
+        names = [f"{self.name}{_BESIDE}", f"{self.name}{_REPLACED}"]
+        with self._connections.reading() as connection:
+            self._require_tables(connection)
+            if connection.execute(b"SELECT 1 FROM memory WHERE name = ANY (%s)", (names,)).fetchone() is None:
+                return
+        with self._write_lock, self._connections.writing() as connection:
+            self._own_root(connection)
+            connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (names,))
 
     def take_over(self, other: Index) -> None:
         """Give the name of this memory to `other` in one step, then delete the rows of the old one.
@@ -267,7 +300,7 @@ class PostgresIndex:
     def discard(self) -> None:
         """Delete a memory that `beside` made, if possible; otherwise the next `beside` does it."""
         with suppress(IndexFailure), self._connections.writing() as connection:
-            connection.execute(b"DELETE FROM memory WHERE name = %s", (self.name,))
+            connection.execute(b"DELETE FROM memory WHERE name = %s AND writer = %s", (self.name, self._claim.writer))
         self._outside.local.remove()
 
     def forget(self) -> None:

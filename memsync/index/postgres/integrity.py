@@ -52,6 +52,7 @@ _FAULTS = {
 
 def find_damage(reader: PostgresReader) -> str:
     """Return the first fault of a memory, or an empty string."""
+    reader.be_patient()
     for name, statement in _FAULTS.items():
         if count := int(reader.value(statement)):
             return f"{name}: {count}"

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors
 
 from memsync.errors import IndexBusy, IndexFailure, IndexOutdated, IndexTooNew, UsageError
-from memsync.index.postgres.connections import SCHEMA, SEARCH_PATH, Connection, Connections
+from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.refusals import reason_of
 
 MIN_SERVER = 150_000
@@ -29,10 +29,7 @@ _NOT_INSTALLED = (
 )
 """What CREATE EXTENSION raises without the right to it, or if the server does not have pgvector's files."""
 
-_PGVECTOR = (
-    "SELECT e.extversion, n.nspname FROM pg_catalog.pg_extension e"
-    " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
-)
+_PGVECTOR = "SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'vector'"
 _HAS_TABLE = "SELECT to_regclass('memsync.migration') IS NOT NULL"
 
 
@@ -127,16 +124,8 @@ def prepare_database(connection: Connection, server: str) -> None:
                 hint="Install pgvector 0.8 or later there; then let an administrator run: CREATE EXTENSION vector",
             ) from error
     check_pgvector(connection, server)
-    owner = _value(
-        connection, f"SELECT nspowner::regrole::text FROM pg_catalog.pg_namespace WHERE nspname = '{SCHEMA}'"
-    )
-    if owner is None:
+    if _value(connection, f"SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = '{SCHEMA}'") is None:
         connection.execute(f"CREATE SCHEMA {SCHEMA}")
-    elif owner != _value(connection, "SELECT current_user::regrole::text"):
-        # Its owner could put functions there that run with the rights of this role.
-        raise IndexFailure(
-            f"the schema {SCHEMA} on {server} belongs to {owner}", hint="Connect as that role, or drop the schema."
-        )
     connection.execute(
         f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migration"
         " (number integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
@@ -148,6 +137,12 @@ def check_server(connection: Connection, server: str) -> None:
     if connection.info.server_version < MIN_SERVER:
         version = connection.info.server_version // 10_000
         raise IndexFailure(f"{server} runs version {version}", hint="memsync needs PostgreSQL 15 or later.")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in (None, "UTF8"):
+        raise IndexFailure(
+            f"{server} stores text as {encoding}, which lacks most characters",
+            hint="Create another database: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
 
 
 def check_pgvector(connection: Connection, server: str) -> str:
@@ -166,8 +161,12 @@ def check_pgvector(connection: Connection, server: str) -> str:
 
 def extension_schema(connection: Connection) -> str:
     """Return the schema in which pgvector is installed."""
-    row = connection.execute(_PGVECTOR).fetchone()
-    return str(row[1]) if row else "public"
+    schema = _value(
+        connection,
+        "SELECT n.nspname FROM pg_catalog.pg_extension e"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'",
+    )
+    return str(schema or "public")
 
 
 @contextmanager
@@ -185,7 +184,7 @@ def _locked(connections: Connections) -> Iterator[Connection]:
 
 def _run(connection: Connection, statements: str) -> None:
     """Run the statements of a file in the schema; pgvector's types are found wherever it is installed."""
-    connection.execute(f"SET LOCAL search_path = {SEARCH_PATH}".encode())
+    connection.execute(f"SET LOCAL search_path = {SCHEMA}, pg_catalog, pg_temp".encode())
     extension = psycopg.sql.Identifier(extension_schema(connection)).as_string(connection)
     connection.execute(statements.replace("@extension@", extension).encode())
 

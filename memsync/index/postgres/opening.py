@@ -8,9 +8,11 @@ import secrets
 import socket
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 from memsync.errors import ConfigError, FilesystemError
 from memsync.index.postgres.index import Claim, PostgresIndex
+from memsync.index.postgres.kept_claim import KeptClaim, read_claim
 from memsync.settings.load import DSN, Settings
 from memsync.system.user_folders import own_folder, state_folder, write_own_file
 
@@ -24,15 +26,24 @@ def open_postgres(settings: Settings) -> PostgresIndex:
     except OSError as error:
         reason = f"{settings.index_dir} cannot be used: {error.strerror}"
         raise FilesystemError(reason, hint="Check its permissions.") from error
-    claim = Claim(f"{machine_id()}:{settings.index_name}", f"{_person()}, folder {settings.root_name}")
+    kept, machine = read_claim(settings.index_dir), machine_id()
+    is_ours = kept is not None and kept.writer.startswith(f"{machine}:")  # not one that came with a copied folder
+    writer = kept.writer if kept and is_ours else f"{machine}:{settings.index_name}"
     return PostgresIndex(
         dsn_of(settings),
         name_of(settings),
         settings.index_dir,
-        claim,
+        Claim(writer, f"{_person()}, folder {settings.root_name}"),
+        former_name=kept.name if kept and is_ours else "",
         ef_search=settings["index.ef_search"],
         stores_text=settings["index.store_text"],
     )
+
+
+def open_moved(settings: Settings, file: Path) -> PostgresIndex:
+    """Return the index of a root at its old path, given the file of its claim there. Raises ConfigError."""
+    kept = read_claim(file.parent) or KeptClaim("", "")
+    return PostgresIndex(dsn_of(settings), kept.name, file.parent, Claim(kept.writer, ""))
 
 
 def dsn_of(settings: Settings) -> str:
@@ -48,8 +59,11 @@ def dsn_of(settings: Settings) -> str:
 
 
 def name_of(settings: Settings) -> str:
-    """Return the memory's name in the database. Raises ConfigError if it cannot be one."""
-    name = str(settings["index.name"]) or os.path.basename(settings.root_name)
+    """Return the memory's name in the database: a moved root keeps its own. Raises ConfigError if it cannot be one."""
+    name = str(settings["index.name"])
+    if not name:
+        kept = read_claim(settings.index_dir)
+        name = kept.name if kept else os.path.basename(settings.root_name)
     if not name.isprintable() or not 0 < len(name) <= MAX_NAME or "(" in name:
         raise ConfigError(
             f"{name!r} cannot be the name of a memory",

@@ -213,7 +213,7 @@ FROM note WHERE root = %(root)s
 # (text, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob) of one note whose text is stored.
 STORED_NOTE = """
 SELECT content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob
-FROM note WHERE root = %(root)s AND path = %(path)s AND content IS NOT NULL
+FROM note WHERE root = %(root)s AND path_key = %(key)s AND content IS NOT NULL
 """
 
 STORED_PATHS = "SELECT path FROM note WHERE root = %(root)s AND content IS NOT NULL ORDER BY path"
@@ -228,6 +228,7 @@ SPACES = "SELECT description FROM space WHERE root = %(root)s ORDER BY id"
 # (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
 SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE root = %(root)s AND state = %(state)s"
 SPACE_NUMBER = "SELECT id FROM space WHERE root = %(root)s AND name = %(name)s"
+SPACE_STATE = "SELECT state FROM space WHERE root = %(root)s AND name = %(name)s"
 PASSAGE_COUNT = "SELECT count(*) FROM passage WHERE root = %(root)s"
 # How many passages wait for a vector in :space.
 PENDING_COUNT = "SELECT count(*) FROM pending WHERE root = %(root)s AND space = %(space)s"

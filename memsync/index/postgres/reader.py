@@ -15,7 +15,7 @@ from memsync.index.postgres.hnsw import index_name
 from memsync.index.postgres.keyword import Totals, WordIndex, merged
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState, State
 from memsync.index.postgres.postings import key_of, words_of
-from memsync.index.postgres.text import glob_pattern, plain, plain_row, safe
+from memsync.index.postgres.text import glob_pattern, storable
 from memsync.index.postgres.waiting_texts import WaitingTexts
 from memsync.index.reading import SqlReader, Statements, ranked
 from memsync.model.filters import Filters
@@ -79,7 +79,7 @@ class PostgresReader(SqlReader):
     @cached_property
     def _meta(self) -> dict[str, str]:
         rows = self.rows("SELECT key, value FROM meta WHERE root = %(root)s")
-        return {key: plain(value) for key, value in rows}
+        return dict(rows)
 
     @cached_property
     def _state(self) -> State:
@@ -191,6 +191,7 @@ class PostgresReader(SqlReader):
 
     def dump(self) -> Iterator[str]:
         """Yield the canonical dump, one JSON list per line: the same as that of the SQLite index."""
+        self.be_patient()
         active = self._space_row("active")
         return dump.lines(self.rows, self.history(), active[0] if active else None)
 
@@ -198,6 +199,10 @@ class PostgresReader(SqlReader):
         """Return every place of the word that a line of the dump sums up; empty for a line that is not about a word."""
         row = json.loads(line)
         return dump.places_of_word(self.rows, row[1]) if row[0] == "word" else []
+
+    def be_patient(self) -> None:
+        """Wait for the server as long as it takes: the next statements read the whole index."""
+        self._db.silence = None
 
     def rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Iterator[tuple[Any, ...]]:
         """Run a statement of queries.py for this memory and return its rows."""
@@ -213,8 +218,8 @@ class PostgresReader(SqlReader):
     # ----------------------------------------------------------------------------------------- private
 
     def _named(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with those that many statements have; texts in lists must be safe already."""
-        texts = {name: safe(value) for name, value in parameters.items() if isinstance(value, str)}
+        """Return the parameters with those that many statements have; texts in lists must be storable already."""
+        texts = {name: storable(value) for name, value in parameters.items() if isinstance(value, str)}
         return {"root": self._root, "zone": self._outside.zone, **parameters, **texts}
 
     @cached_property
@@ -270,9 +275,6 @@ class PostgresReader(SqlReader):
             start, size = start + size, 8 * size
         return [row for row, _ in kept], [score for _, score in kept]
 
-    def _plain(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        return plain_row(row)
-
     def _float16(self, value: bytes) -> bytes:
         return from_halfvec(value)
 
@@ -283,9 +285,9 @@ class PostgresReader(SqlReader):
         if not pairs:
             return dict.fromkeys(("where_keys", "where_folded", "where_values", "where_days"))
         return {
-            "where_keys": [safe(key) for key, _ in pairs],
-            "where_folded": [safe(value.lower()) for _, value in pairs],
-            "where_values": [safe(value) for _, value in pairs],
+            "where_keys": [storable(key) for key, _ in pairs],
+            "where_folded": [storable(value.lower()) for _, value in pairs],
+            "where_values": [storable(value) for _, value in pairs],
             "where_days": [value if _DAY.fullmatch(value) else "" for _, value in pairs],
         }
 
@@ -311,7 +313,7 @@ class PostgresReader(SqlReader):
         of_notes = {
             "kinds": _texts(filters.kinds), "tiers": _texts(filters.tiers), "sessions": _texts(filters.sessions),
             "folders": _texts(filters.folders),
-            "path_patterns": [safe(glob_pattern(glob)) for glob in filters.path_globs] or None,
+            "path_patterns": [storable(glob_pattern(glob)) for glob in filters.path_globs] or None,
         }  # fmt: skip
         parameters = {"archived": filters.archived, "notes": None, **of_notes}
         if not any(of_notes.values()):
@@ -322,7 +324,7 @@ class PostgresReader(SqlReader):
 
 
 def _texts(values: Sequence[str]) -> list[str] | None:
-    return [safe(value) for value in values] or None
+    return [storable(value) for value in values] or None
 
 
 def _chunks_of(rows: NDArray[np.int64]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import zlib
@@ -106,6 +107,11 @@ def _facts(front_matter: str) -> Iterator[tuple[str, str]]:
 
 def _field(front_matter: str, name: str) -> str:
     return str(_DATABASE.execute(_FIELD, {"json": front_matter, "name": name}).get)
+
+
+def path_key(path: str) -> bytes:
+    """Return the key of a note in the database."""
+    return hashlib.sha256(path.encode("utf-8", "surrogateescape")).digest()
 
 
 def attribute_facts(attributes: str) -> list[tuple[str, str]]:

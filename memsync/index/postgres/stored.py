@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memsync.errors import IndexFailure
+from memsync.errors import ConfigError, IndexFailure
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
-from memsync.index.postgres.refusals import advice_for_readers
+from memsync.index.postgres.refusals import distant_errors
+from memsync.index.postgres.rows import path_key
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import state_folder
@@ -22,25 +23,28 @@ STATEMENT_MS = 8_000
 class StoredIndex(PostgresIndex):
     """A memory that is only read."""
 
-    def __init__(self, dsn: str, name: str, ef_search: int, source: str = "the connection string") -> None:
-        """`source` says in the hints of errors where `dsn` comes from."""
+    def __init__(
+        self, dsn: str, name: str, ef_search: int, source: str = "its connection string in roots.toml"
+    ) -> None:
+        """`source` says in the hints of errors where `dsn` comes from. Raises ConfigError if it cannot be read."""
         self._source = source
         folder = Path(state_folder()) / "stored"
-        with advice_for_readers(source):
+        try:
             super().__init__(dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS)
+        except ConfigError as error:
+            hint = f"Write {source} like this: postgresql://user@host:5432/database"
+            raise ConfigError(error.message, hint=hint) from error
 
     @contextmanager
     def reading(self) -> Iterator[PostgresReader]:
-        """Yield a consistent view, see PostgresIndex.reading."""
-        with advice_for_readers(self._source), super().reading() as reader:
+        """Yield a consistent view. An error has none of the words of the database, which is somebody else's."""
+        with distant_errors(self.server, self._source), super().reading() as reader:
             yield reader
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
-        if "\0" in path:
-            return None
         with self.reading() as reader:
-            row = next(iter(reader.rows(queries.STORED_NOTE, {"path": path})), None)
+            row = next(iter(reader.rows(queries.STORED_NOTE, {"key": path_key(path)})), None)
         if row is None:
             return None
         content, size, mtime_ns, ctime_ns, inode, digest, stamped_ns, blob = row

@@ -1,39 +1,17 @@
-"""Text as PostgreSQL takes it, which has no NUL characters."""
+"""Texts and patterns of a question as PostgreSQL takes them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
 
-_ESCAPED = {"\0": "\x1a0", "\x1a": "\x1a1"}
-_PLAIN = {escape: character for character, escape in _ESCAPED.items()}
 NOTHING = "$a"
 """A regular expression that matches no text."""
-_SPECIAL = re.compile("[\0\x1a]")
-_ESCAPE = re.compile("\x1a[01]")
+_TEXTLESS = re.compile("[\0\ud800-\udfff]")
 
 
-def safe(text: str) -> str:
-    """Return a text without NUL characters, from which `plain` makes the same text again."""
-    if "\0" not in text and "\x1a" not in text:
-        return text
-    return _SPECIAL.sub(lambda match: _ESCAPED[match[0]], text)
-
-
-def plain(text: str) -> str:
-    """Return the text from which `safe` made this one."""
-    return _ESCAPE.sub(lambda match: _PLAIN[match[0]], text) if "\x1a" in text else text
-
-
-def safe_row(values: Iterable[Any]) -> list[Any]:
-    """Return a row with each text made safe."""
-    return [safe(value) if isinstance(value, str) else value for value in values]
-
-
-def plain_row(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a row with each text as it was before `safe_row`."""
-    return tuple(plain(value) if isinstance(value, str) else value for value in values)
+def storable(text: str) -> str:
+    """Return a text without NUL and lone surrogates, which no note has and PostgreSQL does not take."""
+    return _TEXTLESS.sub("\ufffd", text)
 
 
 def glob_pattern(glob: str) -> str:

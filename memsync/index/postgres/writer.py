@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError
@@ -11,9 +12,9 @@ from memsync.index.postgres.copying import copy_rows, copy_vectors
 from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, State
 from memsync.index.postgres.postings import BLOCK_BITS, Block, add_note, is_hashed, without_chunks
 from memsync.index.postgres.reader import PostgresReader
-from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts
-from memsync.index.postgres.text import safe, safe_row
+from memsync.index.postgres.rows import PostgresNote, PrivateNote, attribute_facts, path_key
 from memsync.index.vectors import usable
+from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import IndexedFile, PendingPassage, PutResult
@@ -32,10 +33,10 @@ _NOTE_COLUMNS = (
     "content",
 )  # fmt: skip
 _PUT_NOTE = f"""
-INSERT INTO note (root, path, {", ".join(_NOTE_COLUMNS)}, id)
-VALUES (%s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
+INSERT INTO note (root, path_key, path, {", ".join(_NOTE_COLUMNS)}, id)
+VALUES (%s, %s, %s, {", ".join(["%s"] * len(_NOTE_COLUMNS))},
         (SELECT coalesce(max(id), 0) + 1 FROM note WHERE root = %s))
-ON CONFLICT (root, path) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
+ON CONFLICT (root, path_key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _NOTE_COLUMNS)}
 RETURNING id, xmax <> 0
 """
 _COLUMNS = (
@@ -95,13 +96,8 @@ WHERE n.root = %(root)s AND n.path = d.path AND n.committed <> d.committed
 """
 
 
-class PostgresWriter(PostgresReader):
+class PostgresWriter(PostgresReader, SqlWriter):
     """The writing half of the Index port."""
-
-    quiet = False
-    """True if this transaction wrote nothing that a reader may have cached."""
-    notes_changed = False
-    """True if this transaction changed more than vectors."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -116,16 +112,11 @@ class PostgresWriter(PostgresReader):
         self._word_rows = self._word_total = 0
 
     def finish(self) -> None:
-        """Write what was collected and raise the generation; a quiet transaction leaves the generation as it is."""
+        """Write what was collected, and raise the generation unless the transaction is quiet."""
         self.flush_words()
         if self._local_meta or self._new_history is not None or self._private != self._state.private:
             self._write_local_state()
-        if self.quiet:
-            return
-        generation = str(self.generation() + 1)
-        self._put_meta("generation", generation)
-        if self.notes_changed:
-            self._put_meta("notes_generation", generation)
+        super().finish()
 
     def _write_local_state(self) -> None:
         state = self._state
@@ -133,19 +124,6 @@ class PostgresWriter(PostgresReader):
         new = State({**state.meta, **self._local_meta}, history, self._private)
         token = self._outside.local.write(self._meta.get(TOKEN_KEY, ""), new)
         self._put_meta(TOKEN_KEY, token)
-
-    def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. The generation stays the same if nothing else is written."""
-        self.quiet = True
-        self._put_meta("last_sync", moment)
-
-    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
-        self.quiet, self.notes_changed = quiet, not quiet
-        if key in KEPT_KEYS:
-            self._local_meta[key] = value
-        else:
-            self._put_meta(key, value)
 
     def private_stamps(self) -> Mapping[NotePath, IndexedFile]:
         """Return the stamps of the local-only notes, as this transaction has changed them."""
@@ -171,7 +149,7 @@ class PostgresWriter(PostgresReader):
         """
         self.notes_changed = True
         if isinstance(note, PrivateNote):
-            self.delete_note(note.path, pause)
+            self._withdraw(note.path, pause)
             self._private[note.path] = IndexedFile(*stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by)
             return PutResult(0, 0)
         assert isinstance(note, PostgresNote)
@@ -207,17 +185,18 @@ class PostgresWriter(PostgresReader):
         rows = note.rows
         *about, pinned, archived, _, front_matter, warnings = rows.note
         values = [
-            rows.path, *about, bool(pinned), bool(archived), front_matter, warnings,
-            [safe(text) for text in note.fields],
+            path_key(rows.path), rows.path, *about, bool(pinned), bool(archived), front_matter, warnings,
+            list(note.fields),
             *stamp.identity, stamp.digest, stamp.stamped_ns, parsed_by, stamp.blob,
             self._committed(rows.path, stamp.blob), note.text,
         ]  # fmt: skip
-        cursor = self._db.execute(_PUT_NOTE.encode(), [self._root, *safe_row(values), self._root])
+        cursor = self._db.execute(_PUT_NOTE.encode(), [self._root, *values, self._root])
         note_id, is_known = cursor.fetchone() or (0, False)
+        self.__dict__.pop("_ids", None)
         if is_known:
             self._run("DELETE FROM link WHERE root = %(root)s AND note = %(note)s", {"note": note_id})
             self._run("DELETE FROM fact WHERE root = %(root)s AND note = %(note)s AND chunk = 0", {"note": note_id})
-        links = [(self._root, note_id, *safe_row(link[:4]), bool(link[4])) for link in rows.links]
+        links = [(self._root, note_id, *link[:4], bool(link[4])) for link in rows.links]
         copy_rows(self._db, "link", links)
         self._put_facts((note_id, 0, key, value) for key, value in note.facts)
         return int(note_id), bool(is_known)
@@ -228,17 +207,13 @@ class PostgresWriter(PostgresReader):
         return committed if known and known in (blob[:20], blob[20:]) else 0
 
     def _put_facts(self, facts: Iterable[tuple[int, int, str, str]]) -> None:
-        """Insert (note, chunk, key, value); without texts that nobody can ask for."""
-        rows = [
-            (self._root, note, chunk, key, value, safe(value.lower()))
-            for note, chunk, key, value in facts
-            if "\0" not in key and "\0" not in value
-        ]
-        copy_rows(self._db, "fact", [(*row[:3], safe(row[3]), safe(row[4]), row[5]) for row in rows])
+        """Insert (note, chunk, key, value), and each value without regard to case."""
+        rows = [(self._root, note, chunk, key, value, value.lower()) for note, chunk, key, value in facts]
+        copy_rows(self._db, "fact", rows)
 
     def _put_messages(self, note_id: int, rows: Sequence[tuple[Any, ...]], *, is_known: bool) -> None:
         """Replace a note's message rows from the first one that differs."""
-        new = [tuple(safe_row(row)) for row in rows]
+        new = [tuple(row) for row in rows]
         old = list(self.rows(_OLD_MESSAGES, {"note": note_id})) if is_known else []
         same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         if same < len(old):
@@ -264,7 +239,7 @@ class PostgresWriter(PostgresReader):
             rows.append(
                 (self._root, number, *self._columns(note_id, note, position, passages.get(chunk.passage)), lengths)
             )
-            tags += [(self._root, number, safe(name)) for name in _without_doubles(chunk.tags)]
+            tags += [(self._root, number, name) for name in _without_doubles(chunk.tags)]
             facts += [(note_id, number, key, value) for key, value in attribute_facts(chunk.content[11])]
             self._word_rows += chunk.content[1]
             self._word_total += _total(lengths)
@@ -276,8 +251,7 @@ class PostgresWriter(PostgresReader):
     def _columns(self, note_id: int, note: PostgresNote, position: int, passage: int | None) -> tuple[Any, ...]:
         """Return the values of _COLUMNS for a chunk."""
         chunk = note.rows.chunks[position]
-        content = safe_row(chunk.content)
-        return (note_id, chunk.ordinal, passage, *content, chunk.words, note.chunk_tokens[position])
+        return (note_id, chunk.ordinal, passage, *chunk.content, chunk.words, note.chunk_tokens[position])
 
     def _lengths(self, note: PostgresNote, position: int) -> bytes:
         """Return the number of words of each row of a chunk by column."""
@@ -297,7 +271,7 @@ class PostgresWriter(PostgresReader):
         self._db.execute(_UPDATE_CHUNK.encode(), [*new, self._root, chunk_id])
         self._run("DELETE FROM tag WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
         self._run("DELETE FROM fact WHERE root = %(root)s AND chunk = %(chunk)s", {"chunk": chunk_id})
-        copy_rows(self._db, "tag", [(self._root, chunk_id, safe(name)) for name in _without_doubles(chunk.tags)])
+        copy_rows(self._db, "tag", [(self._root, chunk_id, name) for name in _without_doubles(chunk.tags)])
         self._put_facts((note_id, chunk_id, key, value) for key, value in attribute_facts(chunk.content[11]))
 
     def put_stamp(self, path: NotePath, stamp: FileStamp) -> None:
@@ -309,8 +283,8 @@ class PostgresWriter(PostgresReader):
             return
         self._db.execute(
             "UPDATE note SET size = %s, mtime_ns = %s, ctime_ns = %s, inode = %s, digest = %s, stamped_ns = %s"
-            " WHERE root = %s AND path = %s",
-            (*stamp.identity, stamp.digest, stamp.stamped_ns, self._root, path),
+            " WHERE root = %s AND path_key = %s",
+            (*stamp.identity, stamp.digest, stamp.stamped_ns, self._root, path_key(path)),
         )
 
     def put_history(self, notes: Mapping[NotePath, tuple[bytes, int]]) -> None:
@@ -326,9 +300,26 @@ class PostgresWriter(PostgresReader):
         self.notes_changed = True
         if self._private.pop(path, None) is not None:
             self._note_removal()
-        note_id = self.value("SELECT id FROM note WHERE root = %(root)s AND path = %(path)s", {"path": path})
-        if note_id is None:
             return
+        statement = "SELECT id FROM note WHERE root = %(root)s AND path_key = %(key)s"
+        note_id = self.value(statement, {"key": path_key(path)})
+        if note_id is not None:
+            self._delete_note(note_id, pause)
+
+    def _withdraw(self, path: NotePath, pause: Callable[[], None]) -> None:
+        """Delete what the database has of a note that is local-only; a server's log learns nothing of others."""
+        if path in self._private:
+            return
+        note_id = self._ids.pop(path_key(path), None)
+        if note_id is not None:
+            self._delete_note(note_id, pause)
+
+    @cached_property
+    def _ids(self) -> dict[bytes, int]:
+        """The id of each note by its key, read once: the server must not be asked for the name of a local-only note."""
+        return dict(self.rows("SELECT path_key, id FROM note WHERE root = %(root)s"))
+
+    def _delete_note(self, note_id: int, pause: Callable[[], None]) -> None:
         self._note_removal()
         self._forget_chunks(list(self.rows(_OLD_CHUNKS, {"note": note_id})), pause)
         for table in ("link", "message", "fact"):
@@ -398,7 +389,7 @@ class PostgresWriter(PostgresReader):
         """Write the collected changes of the word index, and drop what is cached of it."""
         blocks, self._blocks = self._blocks, {}
         gone, self._gone = self._gone, {}
-        if not blocks and not gone:
+        if not (blocks or gone or self._word_rows or self._word_total):
             return
         new_rows = list[tuple[Any, ...]]()
         for block in sorted(blocks.keys() | gone.keys()):
@@ -414,7 +405,7 @@ class PostgresWriter(PostgresReader):
         if self._long_words:
             self._db.cursor().executemany(
                 "INSERT INTO long_word VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                [(self._root, key, safe(word)) for key, word in self._long_words.items()],
+                [(self._root, key, word) for key, word in self._long_words.items()],
             )
             self._long_words = {}
         totals = {"word_rows": self._word_rows, "word_total": self._word_total}
@@ -446,23 +437,15 @@ class PostgresWriter(PostgresReader):
 
     # ------------------------------------------------------------------------------------------ spaces
 
-    def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
-        statement = "SELECT state FROM space WHERE root = %(root)s AND name = %(name)s"
-        state = self.value(statement, {"name": space.name})
-        if state != "building":
-            self._retire("building")
-        if state in ("active", "building"):
-            return 0
-        state = "active" if self._space_row("active") is None else "building"
-        number = self.value(
+    def _add_space(self, space: EmbeddingSpace, state: str) -> int:
+        number: int = self.value(
             "INSERT INTO space (root, id, name, description, dimension, state) VALUES (%(root)s,"
             " (SELECT coalesce(max(id), 0) + 1 FROM space WHERE root = %(root)s),"
             " %(name)s, %(description)s, %(dimension)s, %(state)s)"
             " ON CONFLICT (root, name) DO UPDATE SET state = excluded.state RETURNING id",
             {"name": space.name, "description": space.description, "dimension": space.dimension, "state": state},
         )
-        return self._fill_space(int(number))
+        return number
 
     def _fill_space(self, number: int) -> int:
         """Give every passage its earlier vector in a space, or queue the passage; return how many had one."""
@@ -517,33 +500,23 @@ class PostgresWriter(PostgresReader):
         self._outside.texts.discard(digest for _, digest in waiting)
         return waiting
 
-    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
-        active = self._space("active")
-        if active == space:
-            return True
-        if self.pending(space):
-            return False
-        self._retire("active")
+    def _activate(self, space: EmbeddingSpace) -> None:
         self._run("UPDATE space SET state = 'active' WHERE root = %(root)s AND name = %(name)s", {"name": space.name})
-        return True
 
-    def _retire(self, state: str) -> None:
-        row = self._space_row(state)
-        if row is not None:
-            for statement in (
-                "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND space = %(space)s",
-                "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s",
-                "UPDATE space SET state = 'retired' WHERE root = %(root)s AND id = %(space)s",
-            ):
-                self._run(statement, {"space": row[0]})
+    def _retire(self, number: int) -> None:
+        for statement in (
+            "UPDATE embedding SET passage = NULL WHERE root = %(root)s AND space = %(space)s",
+            "DELETE FROM pending WHERE root = %(root)s AND space = %(space)s",
+            "UPDATE space SET state = 'retired' WHERE root = %(root)s AND id = %(space)s",
+        ):
+            self._run(statement, {"space": number})
 
     # ------------------------------------------------------------------------------------------ private
 
-    def _note_removal(self) -> None:
-        self._put_meta("last_removal", str(self.generation() + 1))
-
     def _put_meta(self, key: str, value: str) -> None:
+        if key in KEPT_KEYS:
+            self._local_meta[key] = value
+            return
         self._run(_PUT_META, {"key": key, "value": value})
         self._meta[key] = value
 

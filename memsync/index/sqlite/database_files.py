@@ -63,12 +63,17 @@ def set_aside(path: Path, *, kept: int = KEPT_COPIES) -> Path:
             with suppress(FileNotFoundError):
                 Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
         _sync_folder(path.parent)
-    copies = sorted(file for file in path.parent.glob(f"{path.name}.damaged-*") if not file.name.endswith(SIDE_FILES))
-    for copy in copies[:-kept]:
+    for copy in damaged_copies(path)[:-kept]:
         for suffix in (*SIDE_FILES, ""):
             with suppress(OSError):
                 Path(f"{copy}{suffix}").unlink()
     return aside
+
+
+def damaged_copies(path: Path) -> list[Path]:
+    """Return the damaged copies of a database that were set aside, oldest first."""
+    found = path.parent.glob(f"{path.name}.damaged-*")
+    return sorted(file for file in found if not file.name.endswith(SIDE_FILES))
 
 
 def remove(path: Path) -> None:

@@ -202,12 +202,21 @@ class SqliteIndex:
             with suppress(apsw.BusyError):  # a reader uses the log; a later call empties it
                 self._writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
+    @property
+    def _path_beside(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.beside")
+
+    def discard_leftovers(self) -> None:
+        """Remove the files that a killed rebuild left. The caller must hold the sync lock."""
+        if self._path_beside.exists():
+            database_files.remove(self._path_beside)
+
     def beside(self, *, keep_vectors: bool) -> SqliteIndex:
         """Return an empty index next to this one, with a copy of the vector cache if `keep_vectors`.
 
         Removes the files that a killed process left, so the caller must hold the sync lock.
         """
-        path = self.path.with_name(f"{self.path.name}.beside")
+        path = self._path_beside
         database_files.remove(path)
         try:
             other = SqliteIndex(path)
@@ -254,9 +263,10 @@ class SqliteIndex:
         _remove_if_possible(self.path)
 
     def forget(self) -> None:
-        """Close this index and remove its files. A process that has it open begins a new one."""
+        """Close this index and remove its files and their copies. A process that has it open begins a new one."""
         self.close()
-        database_files.remove(self.path)
+        for path in (self.path, self._path_beside, *database_files.damaged_copies(self.path)):
+            database_files.remove(path)
 
     def close(self) -> None:
         """Close every connection, including those of ended threads."""

@@ -215,6 +215,7 @@ SPACES = "SELECT description FROM space ORDER BY id"
 # (id, dimension, description) of the space in a state, of which `active` and `building` have one at most.
 SPACE_IN_STATE = "SELECT id, dimension, description FROM space WHERE state = :state"
 SPACE_NUMBER = "SELECT id FROM space WHERE name = :name"
+SPACE_STATE = "SELECT state FROM space WHERE name = :name"
 PASSAGE_COUNT = "SELECT count(*) FROM passage"
 # How many passages wait for a vector in :space.
 PENDING_COUNT = "SELECT count(*) FROM pending WHERE space = :space"

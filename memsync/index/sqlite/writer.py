@@ -13,6 +13,7 @@ from memsync.index.sqlite.queries import GROUP_ROWS, IS_PUBLIC, MAX_ITEMS
 from memsync.index.sqlite.reader import SqliteReader
 from memsync.index.sqlite.salvage import SPACE_KEY
 from memsync.index.vectors import to_int8, usable
+from memsync.index.writing import SqlWriter
 from memsync.model.note import FileStamp
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import PendingPassage, PutResult
@@ -107,32 +108,8 @@ FROM message WHERE note = ? ORDER BY ordinal
 _INSERT_MESSAGE = "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class SqliteWriter(SqliteReader):
+class SqliteWriter(SqliteReader, SqlWriter):
     """The writing half of the Index port."""
-
-    quiet = False
-    """True if this transaction wrote nothing that a reader may have cached."""
-    notes_changed = False
-    """True if this transaction changed more than vectors."""
-
-    def finish(self) -> None:
-        """Raise the generation, so that readers notice the change; a quiet transaction leaves it as it is."""
-        if self.quiet:
-            return
-        generation = str(self.generation() + 1)
-        self._put_meta("generation", generation)
-        if self.notes_changed:
-            self._put_meta("notes_generation", generation)
-
-    def set_last_sync(self, moment: str) -> None:
-        """Store when the files were last compared. The generation stays the same if nothing else is written."""
-        self.quiet = True
-        self._put_meta("last_sync", moment)
-
-    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
-        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
-        self.quiet, self.notes_changed = quiet, not quiet
-        self._put_meta(key, value)
 
     # ------------------------------------------------------------------------------------------- notes
 
@@ -337,14 +314,7 @@ class SqliteWriter(SqliteReader):
 
     # ------------------------------------------------------------------------------------------ spaces
 
-    def prepare_space(self, space: EmbeddingSpace) -> int:
-        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
-        state = self.value("SELECT state FROM space WHERE name = ?", (space.name,))
-        if state != "building":
-            self._retire("building")
-        if state in ("active", "building"):
-            return 0
-        state = "active" if self._space_row("active") is None else "building"
+    def _add_space(self, space: EmbeddingSpace, state: str) -> int:
         number: int = self._db.execute(
             "INSERT INTO space (name, description, dimension, state) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET state = excluded.state RETURNING id",
@@ -352,7 +322,7 @@ class SqliteWriter(SqliteReader):
         ).get
         self._put_meta(f"{SPACE_KEY}{number}", space.description)
         self._create_nearest(number, space.dimension)
-        return self._fill_nearest(number)
+        return number
 
     def put_vectors(
         self, space: EmbeddingSpace, vectors: Sequence[tuple[PendingPassage, Vector]]
@@ -393,16 +363,8 @@ class SqliteWriter(SqliteReader):
         self._insert_nearest(number, [(passage[0], values[passage]) for passage in waiting])
         return waiting
 
-    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
-        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
-        active = self._space("active")
-        if active == space:
-            return True
-        if self.pending(space):
-            return False
-        self._retire("active")
+    def _activate(self, space: EmbeddingSpace) -> None:
         self._db.execute("UPDATE space SET state = 'active' WHERE name = ?", (space.name,))
-        return True
 
     def compact_vectors(self, chunk_rows: int) -> None:
         """Rebuild each vec0 table in which less than half of the allocated rows are live."""
@@ -412,7 +374,7 @@ class SqliteWriter(SqliteReader):
             if allocated > 2 * live + chunk_rows:
                 self._db.execute(f"DROP TABLE vec_{number}")
                 self._create_nearest(number, dimension)
-                self._fill_nearest(number)
+                self._fill_space(number)
 
     def trim_cache(self, spare: int) -> None:
         """Delete the oldest cached vectors of deleted texts, down to the number of passages or `spare`, if larger."""
@@ -423,18 +385,16 @@ class SqliteWriter(SqliteReader):
             if surplus > 0:
                 self._db.execute(_TRIM, (number, surplus))
 
-    def _retire(self, state: str) -> None:
-        row = self._space_row(state)
-        if row is not None:
-            self._db.execute(f"DROP TABLE vec_{row[0]}")
-            self._db.execute("DELETE FROM pending WHERE space = ?", (row[0],))
-            self._db.execute("UPDATE space SET state = 'retired' WHERE id = ?", (row[0],))
+    def _retire(self, number: int) -> None:
+        self._db.execute(f"DROP TABLE vec_{number}")
+        self._db.execute("DELETE FROM pending WHERE space = ?", (number,))
+        self._db.execute("UPDATE space SET state = 'retired' WHERE id = ?", (number,))
 
     def _create_nearest(self, number: int, dimension: int) -> None:
         # int8 vectors of one space differ in length only by rounding, so L2 gives the same order as cosine, but faster.
         self._db.execute(f"CREATE VIRTUAL TABLE vec_{number} USING vec0 (embedding int8[{dimension:d}])")
 
-    def _fill_nearest(self, number: int) -> int:
+    def _fill_space(self, number: int) -> int:
         """Insert every passage's cached vector in one space, or queue the passage; return how many had one.
 
         In a remote space, leave out the passages that only local-only notes have.
@@ -454,9 +414,6 @@ class SqliteWriter(SqliteReader):
     def _insert_nearest(self, number: int, values: Iterable[tuple[int, bytes]]) -> None:
         rows = ((passage_id, to_int8(value)) for passage_id, value in values)
         self._db.executemany(f"INSERT INTO vec_{number} (rowid, embedding) VALUES (?, vec_int8(?))", rows)
-
-    def _note_removal(self) -> None:
-        self._put_meta("last_removal", str(self.generation() + 1))
 
     def _put_meta(self, key: str, value: str) -> None:
         self._db.execute(

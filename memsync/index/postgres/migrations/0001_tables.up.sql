@@ -23,6 +23,7 @@ CREATE TABLE meta (
 CREATE TABLE note (
     root integer NOT NULL,
     id bigint NOT NULL,
+    path_key bytea NOT NULL,            -- SHA-256 of the path, which may be too long for an index
     path text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
     tier text COLLATE "C" NOT NULL,
@@ -46,7 +47,7 @@ CREATE TABLE note (
     committed bigint NOT NULL DEFAULT 0,
     content bytea,                      -- with store_text: zlib of its lines
     PRIMARY KEY (root, id),
-    UNIQUE (root, path)
+    UNIQUE (root, path_key)
 );
 ALTER TABLE note ALTER content SET STORAGE EXTERNAL;
 CREATE INDEX note_archived ON note (root) WHERE archived;
@@ -102,9 +103,9 @@ CREATE INDEX fact_chunk ON fact (root, chunk) WHERE chunk > 0;
 CREATE TABLE tag (
     root integer NOT NULL,
     chunk bigint NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    PRIMARY KEY (root, chunk, name)
+    name text COLLATE "C" NOT NULL
 );
+CREATE INDEX tag_chunk ON tag (root, chunk);
 
 CREATE TABLE link (
     root integer NOT NULL,
@@ -189,7 +190,7 @@ CREATE TABLE pending (
 -- Deleting a memory deletes all its rows. A trigger does it, because foreign keys would look up the memory for each
 -- row that is written.
 CREATE FUNCTION forget_rows() RETURNS trigger LANGUAGE plpgsql
-SET search_path = memsync, pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, memsync, pg_temp AS $$
 BEGIN
     DELETE FROM meta WHERE root = OLD.root;
     DELETE FROM note WHERE root = OLD.root;
@@ -217,7 +218,7 @@ CREATE TABLE grantee (
 );
 -- The memories that the session's role may read: granted to it, or to a group whose rights it has.
 CREATE FUNCTION readable() RETURNS SETOF integer LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = memsync, pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, memsync, pg_temp AS $$
     SELECT g.root FROM grantee g JOIN pg_roles r ON r.oid = g.role WHERE pg_has_role(session_user, r.oid, 'USAGE')
 $$;
 DO $$

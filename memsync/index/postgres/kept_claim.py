@@ -1,0 +1,39 @@
+"""The name and the writer of a root's memory in the database, kept in the index folder, which follows the root."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from memsync.errors import FilesystemError
+from memsync.system.user_folders import write_own_file
+
+FILE = "memory.json"
+
+
+class KeptClaim(NamedTuple):
+    """The name of a memory, and the id of its writer."""
+
+    name: str
+    writer: str
+
+
+def read_claim(folder: Path) -> KeptClaim | None:
+    """Return what the folder's root last claimed; None if it never wrote to a database, or the file is damaged."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        claim = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return KeptClaim(str(claim["name"]), str(claim["writer"]))
+    return None
+
+
+def write_claim(folder: Path, claim: KeptClaim) -> None:
+    """Store what a root has claimed. Raises FilesystemError."""
+    try:
+        write_own_file(os.fspath(folder / FILE), json.dumps(claim._asdict(), ensure_ascii=False).encode())
+    except OSError as error:
+        raise FilesystemError(
+            f"{folder / FILE} cannot be written: {error.strerror}", hint="Check its folder and the disk's free space."
+        ) from error

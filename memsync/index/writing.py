@@ -1,0 +1,86 @@
+"""Write an index with SQL: what the writers of every backend do in the same way."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from memsync.index.reading import SqlReader
+from memsync.model.query import EmbeddingSpace
+
+
+class SqlWriter(SqlReader):
+    """The writing half of the Index port, over one connection in a transaction."""
+
+    quiet = False
+    """True if this transaction wrote nothing that a reader may have cached."""
+    notes_changed = False
+    """True if this transaction changed more than vectors."""
+
+    # ------------------------------------------------------------------------------ what a backend must say
+
+    @abstractmethod
+    def _put_meta(self, key: str, value: str) -> None:
+        """Store a small value under a key."""
+
+    @abstractmethod
+    def _add_space(self, space: EmbeddingSpace, state: str) -> int:
+        """Insert a space, or bring a retired one back; return its number."""
+
+    @abstractmethod
+    def _fill_space(self, number: int) -> int:
+        """Give every passage its earlier vector in a space, or queue the passage; return how many had one."""
+
+    @abstractmethod
+    def _activate(self, space: EmbeddingSpace) -> None:
+        """Make `space` the active one."""
+
+    @abstractmethod
+    def _retire(self, number: int) -> None:
+        """Keep only the vectors of a space, and queue nothing for it."""
+
+    # ------------------------------------------------------------------------------------------ common
+
+    def finish(self) -> None:
+        """Raise the generation, so that readers notice the change; a quiet transaction leaves it as it is."""
+        if self.quiet:
+            return
+        generation = str(self.generation() + 1)
+        self._put_meta("generation", generation)
+        if self.notes_changed:
+            self._put_meta("notes_generation", generation)
+
+    def set_last_sync(self, moment: str) -> None:
+        """Store when the files were last compared. The generation stays the same if nothing else is written."""
+        self.quiet = True
+        self._put_meta("last_sync", moment)
+
+    def set_meta(self, key: str, value: str, *, quiet: bool = False) -> None:
+        """Store a small value under a key. With `quiet` the generation stays the same if nothing else is written."""
+        self.quiet, self.notes_changed = quiet, not quiet
+        self._put_meta(key, value)
+
+    def prepare_space(self, space: EmbeddingSpace) -> int:
+        """Begin to build `space` unless it is there; return how many passages got a cached vector."""
+        state = self.value(self.statements.SPACE_STATE, {"name": space.name})
+        if state != "building":
+            self._retire_any("building")
+        if state in ("active", "building"):
+            return 0
+        return self._fill_space(self._add_space(space, "building" if self._space_row("active") else "active"))
+
+    def activate_complete_space(self, space: EmbeddingSpace) -> bool:
+        """Make `space` the active one if no passage waits in it; the old space keeps only its cached vectors."""
+        if self._space("active") == space:
+            return True
+        if self.pending(space):
+            return False
+        self._retire_any("active")
+        self._activate(space)
+        return True
+
+    def _retire_any(self, state: str) -> None:
+        if space := self._space_row(state):
+            self._retire(space[0])
+
+    def _note_removal(self) -> None:
+        self._put_meta("last_removal", str(self.generation() + 1))
