@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
 
 from memsync import registered, stored
 from memsync.cli.main import run
-from memsync.errors import IndexFailure, MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.errors import IndexFailure, IndexOutdated, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory, MemoryApi
@@ -311,17 +312,35 @@ def test_advice_about_a_registered_database_names_the_list(
             with pytest.raises(MemsyncError, match=reason) as caught:
                 ask()
             assert f"[roots.team] in {roots_path()}" in caught.value.hint
-    told = [refused, caught.value.hint, registered.unreachable([added])["team"]]
+    capsys.readouterr()
+    assert run(["forget", "--root", "team"]) != 0
+    forgotten = capsys.readouterr().err
+    assert f"[roots.team] in {roots_path()}" in forgotten
+    told = [refused, caught.value.hint, registered.unreachable([added])["team"], forgotten]
     assert not [text for text in told if "MEMSYNC_INDEX_DSN" in text or "next sync" in text]
+
+
+def test_tables_of_another_version_are_brought_up_to_date_where_the_files_are(
+    away: StoredMemory, database: str
+) -> None:
+    """Nobody can do it here: a reader may not write the database."""
+    execute(database, "DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
+    with pytest.raises(IndexOutdated) as refused:
+        away.search("heron")
+    assert refused.value.hint == "Where its files are, run: memsync index migrate"
 
 
 def test_missing_psycopg_is_named_for_what_needs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A registered database needs it, whatever `index.backend` is."""
-    for module in [name for name in sys.modules if name.startswith("memsync.index.postgres")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "psycopg", None)
+
+    def without_psycopg(module: str) -> ModuleType:
+        if module.startswith("memsync.index.postgres"):
+            raise ModuleNotFoundError("No module named 'psycopg'", name="psycopg")
+        return import_module(module)
+
+    monkeypatch.setattr("importlib.import_module", without_psycopg)
     assert run(["roots", "add", "team", "postgresql://me@127.0.0.1:1/notes"]) == 3
     told = capsys.readouterr().err
     assert "psycopg" in told and "pip install" in told and "index.backend" not in told

@@ -56,9 +56,9 @@ def forget_memory(dsn: str, memory: str, *, apply: bool, take_over: bool = False
     If the list of memories has its connection string, `source` says where, for errors. Raises UsageError if the
     database has no such memory, IndexFailure.
     """
-    connections = Connections(dsn, size=1)
-    errors = distant_errors(connections.server, source) if source else nullcontext()
-    with closing(connections), errors:
+    with distant_errors(source) if source else nullcontext():
+        connections = Connections(dsn, size=1)
+    with closing(connections), distant_errors(source, connections.server) if source else nullcontext():
         held = access.forget(connections, memory, machine_id(), apply=apply, take_over=take_over)
         if held is None:
             names = ", ".join(known.name for known in access.status(connections).memories) or "none"

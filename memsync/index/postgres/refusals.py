@@ -145,10 +145,13 @@ def distant_refusal_of(
 
 
 @contextmanager
-def distant_errors(server: str, source: str) -> Iterator[None]:
+def distant_errors(source: str, server: str = "PostgreSQL") -> Iterator[None]:
     """Let the errors of this block be those of somebody else's database, see `distant_refusal_of`."""
     try:
         yield
+    except ConfigError as error:  # this machine cannot read the string, so no server has said anything
+        error.hint = f"Write {source} like this: postgresql://user@host:5432/database"
+        raise
     except MemsyncError as error:
         if isinstance(error.__cause__, psycopg.Error):
             raise distant_refusal_of(error.__cause__, server, source) from error.__cause__

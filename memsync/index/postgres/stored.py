@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memsync.errors import ConfigError, IndexFailure
+from memsync.errors import IndexFailure
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
@@ -29,16 +29,13 @@ class StoredIndex(PostgresIndex):
         """`source` says in the hints of errors where `dsn` comes from. Raises ConfigError if it cannot be read."""
         self._source = source
         folder = Path(state_folder()) / "stored"
-        try:
+        with distant_errors(source):
             super().__init__(dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS)
-        except ConfigError as error:
-            hint = f"Write {source} like this: postgresql://user@host:5432/database"
-            raise ConfigError(error.message, hint=hint) from error
 
     @contextmanager
     def reading(self) -> Iterator[PostgresReader]:
         """Yield a consistent view. An error has none of the words of the database, which is somebody else's."""
-        with distant_errors(self.server, self._source), super().reading() as reader:
+        with distant_errors(self._source, self.server), super().reading() as reader:
             yield reader
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
