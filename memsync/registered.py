@@ -7,6 +7,8 @@ takes instructions from the current memory, and only hits from the others.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import stat
 import threading
 import time
@@ -23,7 +25,7 @@ from msgspec.structs import replace
 
 from memsync import features
 from memsync.client.wire import settings_digest
-from memsync.errors import DaemonNotRunning, DaemonUnavailable, MemsyncError, UsageError
+from memsync.errors import DaemonNotRunning, DaemonUnavailable, MemsyncError, NoSuchNote, UsageError
 from memsync.model.answer import EmbeddedQuestion, Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.filters import FILTERS, Filters
@@ -32,8 +34,16 @@ from memsync.model.vocabulary import Mode, NotePath, in_root
 from memsync.operation import Lazy, Operation
 from memsync.search.query_syntax import parse_query, without_roots
 from memsync.search.several import Answered, merged
-from memsync.settings.load import Settings, default_of, settings_of_root
-from memsync.settings.roots import RegisteredRoot, chosen_roots, fault_of, is_root_name, registered_roots, unknown_root
+from memsync.settings.load import Settings, default_of
+from memsync.settings.roots import (
+    RegisteredRoot,
+    chosen_roots,
+    fault_of,
+    is_root_name,
+    registered_roots,
+    settings_of,
+    unknown_root,
+)
 from memsync.wiring import connect_daemon, connect_here, connect_stored, make_token_counter
 
 if TYPE_CHECKING:
@@ -50,6 +60,10 @@ EMBED_SECONDS = 2.0
 """How long a memory waits for the vector that another one computes, before it embeds the question itself; at most a
 quarter of its patience."""
 ALL_ROOTS = "*"
+_OWN_COMMAND = re.compile(r"(?<=\brun )memsync (?=[a-z -]+$)|(?<=\brun: )memsync (?=[a-z -]+$)", re.IGNORECASE)
+"""A command at the end of an advice, which works inside of the memory root that gives it."""
+_OTHER_PATH = re.compile(r"(?<=^Did you mean )|(?<=^It was archived as )")
+"""Where the hint of a missing note names another note."""
 _FILTER_OF = {"folder": "in"}
 """Parameters of `search` whose filter has another name."""
 
@@ -130,7 +144,7 @@ class StoredOpener:
         """Yield the memory for one call. Raises MemsyncError."""
         with self._lock:
             if self._memory is None:
-                self._memory = connect_stored(self._root.dsn, self._root.memory or self._root.name)
+                self._memory = _stored(self._root)
         yield self._memory
 
     def model(self) -> str:
@@ -146,6 +160,10 @@ class StoredOpener:
                     self._memory = None
             finally:
                 self._lock.release()
+
+
+def _stored(root: RegisteredRoot) -> StoredMemory:
+    return connect_stored(root.dsn, root.memory or root.name, root.source)
 
 
 class _Asked(NamedTuple):
@@ -168,7 +186,7 @@ class Openers:
         """Return the opener of a memory."""
         if root not in self._by_root:
             stored = StoredOpener(root) if root.dsn else None
-            self._by_root.setdefault(root, stored or MemoryOpener(lambda: settings_of_root(root.path)[0]))
+            self._by_root.setdefault(root, stored or MemoryOpener(lambda: settings_of(root)))
         return self._by_root[root]
 
     def close(self) -> None:
@@ -284,7 +302,11 @@ class Memories:
 
     def _get(self, arguments: dict[str, Any]) -> Excerpt:
         name, location = self._named_place(arguments["location"])
-        excerpt: Excerpt = self._ask_one(name, lambda memory: memory.get(location))
+        try:
+            excerpt: Excerpt = self._ask_one(name, lambda memory: memory.get(location))
+        except NoSuchNote as error:
+            error.hint = _OTHER_PATH.sub(f"{name}:", error.hint)
+            raise
         return replace(excerpt, root=name)
 
     def _neighbours(self, arguments: dict[str, Any]) -> Neighbours:
@@ -303,6 +325,9 @@ class Memories:
             return name, location
         if is_root_name(name) and location:
             raise unknown_root(name, self.roots)
+        if name in self.roots:
+            hint = f"Write {name}:PATH or {name}:PATH:LINE. To find citations, run: memsync search --roots {name} WORDS"
+            raise UsageError(f"{name} is a registered memory, and no note", hint=hint)
         hint = f"Write NAME:PATH or NAME:PATH:LINE. Registered: {', '.join(self.roots)}."
         raise UsageError(f"{place[:200]!r} does not name a memory", hint=hint)
 
@@ -367,7 +392,7 @@ class Memories:
         with suppress(Empty):
             while len(by_name) < len(roots):
                 asked = finished.get(timeout=max(0.0, limit - time.monotonic()))
-                by_name[asked.name] = asked
+                by_name[asked.name] = _for_anywhere(asked, roots[asked.name].path)
         late = MemsyncError(f"no answer within {self._patience:g} s", hint="See memsync status in that memory root.")
         return [by_name.get(name) or _Asked(name, None, late, self._patience * 1000) for name in roots]
 
@@ -389,6 +414,24 @@ def _ask(
         failure = MemsyncError(f"memsync failed ({type(error).__name__}{detail})")
     milliseconds = (time.perf_counter() - started) * 1000
     finished.put(_Asked(name, value, failure, milliseconds, tuple(notices)))
+
+
+def _for_anywhere(asked: _Asked, folder: str) -> _Asked:
+    """Return an answer whose advice works in any folder: its commands name the memory root `folder`, if there is one.
+
+    Otherwise a command would be about the current memory, or fail because there is none.
+    """
+    if not folder:
+        return asked
+
+    def named(text: str) -> str:
+        return _OWN_COMMAND.sub(lambda _: f"memsync --root {shlex.quote(folder)} ", text)
+
+    if asked.failure is not None:
+        return asked._replace(failure=type(asked.failure)(asked.failure.message, hint=named(asked.failure.hint)))
+    if isinstance(asked.value, SearchResult):
+        return asked._replace(value=replace(asked.value, warnings=tuple(map(named, asked.value.warnings))))
+    return asked
 
 
 def _all_failed(asked: list[_Asked]) -> MemsyncError:
@@ -478,7 +521,8 @@ def unreachable(roots: Sequence[RegisteredRoot], patience: float = PATIENCE_SECO
     def look(root: RegisteredRoot) -> None:
         try:
             if root.dsn:
-                connect_stored(root.dsn, root.memory or root.name).close()
+                with _stored(root) as memory:
+                    memory.require_text()
             finished.put((root.name, "" if root.dsn else fault_of(root)))
         except MemsyncError as error:
             finished.put((root.name, error.sentences()))

@@ -7,6 +7,7 @@ user's own settings name, and a memory with vectors of another model is searched
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from msgspec.structs import replace
 
-from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoSuchNote, NoteError, UsageError
+from memsync.errors import ODD_ERRORS, EmbedderError, IndexFailure, NoteError, UsageError
 from memsync.memory import MemoryApi
-from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, SearchResult
+from memsync.model.answer import EmbeddedQuestion, Excerpt, Freshness, Hit, SearchResult
 from memsync.model.filters import Filters
 from memsync.model.json import from_json, to_json
 from memsync.model.note import FileStamp, Note
@@ -49,9 +50,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 OPERATIONS = frozenset({"search", "get", "embed_question", "neighbours"})
-NO_TEXT = (
-    "the database does not have the text of these notes: set store_text under [index] where the files are, and sync"
-)
+MAX_PATH_CHARS = 4_096
+MAX_NAME_CHARS = 2_000
+MAX_NAMES = 1_000
+"""No path, title, heading, role or date is longer, and no hit has more of them, if memsync wrote the rows."""
 _ROOT = Path("/")
 """Stands for the memory root in messages and paths; nothing is read there."""
 
@@ -139,19 +141,29 @@ class StoredMemory(MemoryApi):
                 f"{operation.name} needs the files of the memory, which are not on this machine",
                 hint="Run it on the machine that has them.",
             )
-        if operation.name in ("get", "neighbours") and self._index.lacks_text():
-            raise NoSuchNote(NO_TEXT)
+        if operation.name in ("get", "neighbours"):
+            self.require_text()
         # This object has all that these operations use of a workspace.
         work: Callable[..., R] = operation.function
         try:
             result = work(cast("Workspace", self), **operation.bind(args, kwargs))
             checked: R = from_json(operation.result, to_json(result))  # the types of what the database gave
+            for hit in checked.hits if isinstance(checked, SearchResult) else ():
+                _check_hit(hit)
         except ODD_ERRORS as error:
             raise IndexFailure(
                 f"the database has rows that memsync cannot read: {type(error).__name__}",
                 hint="Run memsync rebuild where the files are.",
             ) from error
         return cast(R, replace(checked, verified=False)) if isinstance(checked, Excerpt) else checked
+
+    def require_text(self) -> None:
+        """Raise IndexFailure if the database has notes of the memory, but no text of any: nothing can be quoted."""
+        if self._index.lacks_text():
+            raise IndexFailure(
+                f"the database has no text of the notes of memory {self._index.name!r}",
+                hint="Where its files are, set store_text = true under [index], and run: memsync sync",
+            )
 
     def close(self) -> None:
         """Release the model and the connections."""
@@ -195,7 +207,8 @@ class StoredMemory(MemoryApi):
         """Answer a query from the database as it is; `fresh` cannot be met without the files.
 
         If `embedded` is from the space that this memory searches, the question is not embedded again. Raises UsageError
-        if it is not a vector of that space, IndexFailure.
+        if it is not a vector of that space, and IndexFailure, also if the database has no text: an empty answer would
+        say that nothing matches.
         """
         warnings = [*query.warnings]
         started = time.perf_counter()
@@ -204,10 +217,10 @@ class StoredMemory(MemoryApi):
             await_near = partial(self._near_or_warning, query, embedded, warnings)
         relevance = partial(self._relevance, query, warnings) if query.rerank and query.text else None
         result = self._searcher.search(query, await_near, relevance, tokens=tokens)
+        if not result.hits:
+            self.require_text()
         freshness = self._freshness()
         warnings.append(f"not compared with the files: the index is of {freshness.scanned_at or 'an unknown time'}")
-        if not result.hits and self._index.lacks_text():
-            warnings.append(NO_TEXT)
         hits = tuple(replace(hit, verified=False) for hit in result.hits)
         timings = {**result.explain.timings_ms, "whole": (time.perf_counter() - started) * 1000}
         return replace(
@@ -228,7 +241,7 @@ class StoredMemory(MemoryApi):
     def titled(self, name: str) -> list[NotePath]:
         """Return the notes with this title, alias or file name."""
         with self._index.reading() as reader:
-            return titled(reader.notes(), name)
+            return list(filter(_may_be_path, titled(reader.notes(), name)))
 
     def holds(self, path: NotePath) -> bool:
         """Tell whether the database has the text of a note."""
@@ -292,6 +305,21 @@ class StoredMemory(MemoryApi):
             active = reader.active_space()
             pending = reader.pending(active) if active else reader.counts().passages
             return Freshness(_moment(reader.meta("last_sync")), 0, pending, generation=reader.generation())
+
+
+def _check_hit(hit: Hit) -> None:
+    """Raise ValueError for a hit that no note gives: whoever wrote its row may want to flood or to mislead readers."""
+    names = (*hit.heading_path, *hit.tags, hit.title, hit.date, hit.role)
+    if not _may_be_path(hit.path) or len(names) > MAX_NAMES or max(map(len, names)) > MAX_NAME_CHARS:
+        raise ValueError("a name is too long, or a path leads out")
+    numbers = (*(rank.score for rank in hit.ranks.values()), *hit.parts.values())
+    if not (0 <= hit.score <= 1 <= hit.start_line <= hit.end_line and all(map(math.isfinite, numbers))):
+        raise ValueError("a number is out of bounds")
+
+
+def _may_be_path(path: str) -> bool:
+    """Tell whether a note of a memory root can have a path."""
+    return 0 < len(path) <= MAX_PATH_CHARS and not path.startswith("/") and ".." not in path.split("/")
 
 
 def _moment(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memsync.errors import ConfigError, DaemonNotRunning, DaemonUnavailable, IndexBusy, how_to_install
@@ -89,30 +90,37 @@ def shared_database(settings: Settings) -> Database:
     return database
 
 
-def database_status(dsn: str) -> DatabaseStatus:
-    """Return what the database of a connection string holds, for a user without files, too. Raises IndexFailure."""
-    found: DatabaseStatus = _load(DATABASE_STATUS)(dsn)
+def database_status(dsn: str, source: str = "") -> DatabaseStatus:
+    """Return what the database of a connection string holds, for a user without files, too. Raises IndexFailure.
+
+    `source` says where the list of memories has the connection string, for errors; empty if it is the user's own.
+    """
+    found: DatabaseStatus = _load(DATABASE_STATUS)(dsn, source)
     return found
 
 
-def forget_memory(name: str, *, apply: bool) -> HeldByIndex:
+def forget_memory(name: str, *, apply: bool, take_over: bool = False) -> HeldByIndex:
     """Return what an index has of a memory, and delete it if `apply`: a registered one, or one of the user's database.
 
     A daemon that serves the memory is stopped first. Raises UsageError if there is no such memory, IndexBusy if a
-    daemon or a sync does not end, IndexFailure.
+    daemon or a sync does not end, IndexFailure also if somebody else writes a memory of a database and `take_over` is
+    not set.
     """
-    from memsync.settings.load import DSN, default_of, settings_of_root
-    from memsync.settings.roots import registered_roots, unknown_root
+    from memsync.settings.load import DSN, default_of
+    from memsync.settings.roots import registered_roots, settings_of, unknown_root
 
     roots = registered_roots()
     if name in roots and roots[name].path:
-        held = _forget_index(settings_of_root(roots[name].path)[0], apply=apply)
+        held = _forget_index(settings_of(roots[name]), apply=apply)
         return held._replace(folder=roots[name].path, is_registered=True)
-    dsn, memory = (roots[name].dsn, roots[name].memory or name) if name in roots else (default_of(DSN), name)
-    if not dsn:
+    forget: Callable[..., HeldByIndex] = partial(_load(FORGET), apply=apply, take_over=take_over)
+    if name in roots:
+        held = forget(roots[name].dsn, roots[name].memory or name, source=roots[name].source)
+    elif dsn := default_of(DSN):
+        held = forget(dsn, name)
+    else:
         raise unknown_root(name, roots)
-    stored: HeldByIndex = _load(FORGET)(dsn, memory, apply=apply)
-    return stored._replace(is_registered=name in roots)
+    return held._replace(is_registered=name in roots)
 
 
 def _forget_index(settings: Settings, *, apply: bool) -> HeldByIndex:
@@ -224,14 +232,17 @@ def connect_to_daemon(settings: Settings) -> Client:
     return Client(wire.socket_path(settings.index_name), wire.settings_digest(settings))
 
 
-def connect_stored(dsn: str, name: str) -> StoredMemory:
-    """Return a memory of a database whose files are elsewhere. Raises ConfigError, IndexFailure."""
+def connect_stored(dsn: str, name: str, source: str = "the connection string") -> StoredMemory:
+    """Return a memory of a database whose files are elsewhere; `source` says in errors where `dsn` comes from.
+
+    Raises ConfigError, IndexFailure.
+    """
     from memsync.settings.load import default_of
 
     # Imported here, because only searches of such a memory need it.
     from memsync.stored import StoredMemory
 
-    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"))
+    index = _load(STORED_INDEX)(dsn, name, default_of("index.ef_search"), source)
     try:
         index.require()
     except BaseException:
@@ -296,6 +307,6 @@ def _load(target: str) -> Callable[..., Any]:
         if error.name != "psycopg":
             raise
         raise ConfigError(
-            "index.backend is postgres, but psycopg is not installed", hint=how_to_install("postgres")
+            "an index in PostgreSQL needs psycopg, which is not installed", hint=how_to_install("postgres")
         ) from error
     return factory

@@ -64,7 +64,8 @@ def command_of(
             typed = next((given[name] for name in locations), None)
             if not typed:
                 raise
-            raise NoSuchNote(f"{without_place(typed)} does not exist", hint=error.hint) from error
+            name, colon, rest = typed.partition(":") if memories is not None else ("", "", typed)
+            raise NoSuchNote(f"{name}{colon}{without_place(rest)} does not exist", hint=error.hint) from error
         with long_output(context):
             if as_json:
                 say_json(document(result, operation))

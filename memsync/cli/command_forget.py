@@ -9,7 +9,7 @@ import click
 
 from memsync.cli.build import run_on
 from memsync.cli.common import json_option, opened_here
-from memsync.cli.output import NO_EXIT_CODE, count, say_answer, say_json
+from memsync.cli.output import NO_EXIT_CODE, count, remark, say_answer, say_json
 from memsync.cli.render import forgetting, remarks
 from memsync.errors import UsageError
 from memsync.features.forgetting import forget as forget_operation
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from memsync.model.status import HeldByIndex
 
 _NOT_DELETED = "Nothing was deleted; --apply deletes it. The notes themselves stay in any case."
+_NOT_OWN = "Nothing was deleted; --apply --take-over deletes it, if its writer is gone for good. The notes stay."
 
 
 @click.command()
 @click.option("--user", metavar="NAME", help="The user.")
 @click.option("--root", "root_name", metavar="NAME", help="The index of a whole memory instead; its notes stay.")
 @click.option("--apply", "is_applied", is_flag=True, help="Delete it. Without --apply it is only shown.")
+@click.option("--take-over", is_flag=True, help="--root: also if another machine or folder writes it to the database.")
 @click.option("--undo", is_flag=True, help="Put back what --apply took out, of this user or of everyone.")
 @click.option("--purge", is_flag=True, help="Delete what --apply kept for good, of this user or of everyone.")
 @json_option
@@ -35,6 +37,7 @@ def forget(
     user: str | None,
     root_name: str | None,
     is_applied: bool,
+    take_over: bool,
     undo: bool,
     purge: bool,
     as_json: bool,
@@ -48,7 +51,7 @@ def forget(
 
     With --root, delete everything that the index has of the memory NAME, a registered one or one of the database that
     MEMSYNC_INDEX_DSN names. Its notes stay, and so does its name in the list. --apply first stops its daemon, which
-    would keep the memory.
+    would keep the memory. If another machine writes the memory to a shared database, --apply requires --take-over.
 
     \b
     memsync forget --user ada
@@ -61,11 +64,15 @@ def forget(
         raise UsageError("--apply, --undo and --purge cannot be used together", hint="Use one of them.")
     if root_name is not None:
         if user is not None or undo or purge:
-            raise UsageError("--root takes only --apply", hint="Write: memsync forget --root NAME --apply")
-        _forget_memory(root_name, is_applied=is_applied, as_json=as_json)
+            hint = "Write: memsync forget --root NAME --apply"
+            raise UsageError("--root takes only --apply and --take-over", hint=hint)
+        _forget_memory(root_name, is_applied=is_applied, take_over=take_over, as_json=as_json)
         return
+    if take_over:
+        raise UsageError("--take-over requires --root", hint="Write: memsync forget --root NAME --apply --take-over")
     if user is None and not (undo or purge):
-        raise UsageError("forget requires --user NAME", hint="Write: memsync forget --user NAME")
+        hint = "Write: memsync forget --user NAME, or memsync forget --root NAME for the index of a whole memory"
+        raise UsageError("forget requires --user NAME or --root NAME", hint=hint)
     if user is not None and not user.strip():
         raise UsageError("a user needs a name", hint="Write: memsync forget --user NAME")
     _forget_user(context, user, is_applied=is_applied, undo=undo, purge=purge, as_json=as_json)
@@ -92,18 +99,22 @@ def _forget_user(
         sys.exit(NO_EXIT_CODE)
 
 
-def _forget_memory(name: str, *, is_applied: bool, as_json: bool) -> None:
+def _forget_memory(name: str, *, is_applied: bool, take_over: bool, as_json: bool) -> None:
     """Show or delete what an index has of a memory."""
     from memsync.wiring import forget_memory
 
-    held = forget_memory(name, apply=is_applied)
+    held = forget_memory(name, apply=is_applied, take_over=take_over)
     notes, passages = count(held.notes, "note", "notes"), count(held.passages, "passage", "passages")
     outcome = "deleted from" if is_applied else "in"
-    lines = [f"{printable(name)}: {notes} and {passages} {outcome} {printable(held.place)}"]
-    lines += _what_stays(name, held) if is_applied else [_NOT_DELETED]
+    writer = f"; written by {held.writer}, {f'synced {held.last_sync}' if held.last_sync else 'never synced'}"
+    line = f"{name}: {notes} and {passages} {outcome} {held.place}{writer if held.writer else ''}"
     document = {"memory": name, "place": held.place, "notes": held.notes, "passages": held.passages}
+    written = {"writer": held.writer, "last_sync": held.last_sync, "is_own": held.is_own}
     outcomes = {"deleted": is_applied, "registered": held.is_registered, "daemon_stopped": held.daemon_stopped}
-    say_answer({**document, **outcomes}, lines, as_json=as_json)
+    say_answer({**document, **written, **outcomes}, [printable(line)], as_json=as_json)
+    if not as_json:
+        for text in _what_stays(name, held) if is_applied else [_NOT_DELETED if held.is_own else _NOT_OWN]:
+            remark(text)
 
 
 def _what_stays(name: str, held: HeldByIndex) -> list[str]:

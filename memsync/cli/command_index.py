@@ -118,7 +118,7 @@ def _status_of(context: click.Context, name: str | None) -> DatabaseStatus:
         if name not in roots:
             raise unknown_root(name, roots)
         if roots[name].dsn:
-            return database_status(roots[name].dsn)
+            return database_status(roots[name].dsn, roots[name].source)
         settings, _ = settings_of_root(roots[name].path)
     try:
         with _database(settings or load(context)) as database:

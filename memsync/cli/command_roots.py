@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from memsync.cli.common import json_option
-from memsync.cli.output import say, say_json, say_table
-from memsync.errors import UsageError
+from memsync.cli.output import remark, say, say_json, say_table
+from memsync.errors import IndexFailure, UsageError
 from memsync.model.text import printable
 from memsync.settings.connection_string import is_dsn
 from memsync.settings.roots import (
@@ -26,7 +26,7 @@ def roots() -> None:
 
     \b
     memsync roots add work ~/work-notes
-    memsync roots add team postgresql://me:secret@db.example.org/memories
+    memsync roots add team postgresql://reader@db.example.org/memories
     memsync roots list
     memsync search --all-roots which store did we choose
     """
@@ -41,14 +41,19 @@ def add(name: str, place: str, memory: str | None, as_json: bool) -> None:
     """Register the memory root at PATH as NAME, or the memory of the database that the connection string DSN names.
 
     NAME has lower-case letters, digits, - and _. Citations of this memory begin with it: NAME:path:line. A memory of a
-    database is searched without its files (docs/postgres.md); the DSN is stored with its password, for you alone.
+    database is searched without its files (docs/postgres.md). The DSN is stored for you alone. Better leave the
+    password in ~/.pgpass, because other users of this machine can see a command line.
     """
     if is_dsn(place):
         from memsync.wiring import connect_stored
 
         check_name(name)
-        connect_stored(place, memory or name).close()
-        added = add_database(name, place, memory or name)
+        with connect_stored(place, memory or name) as stored:
+            added = add_database(name, place, memory or name)
+            try:
+                stored.require_text()
+            except IndexFailure as error:  # it is added all the same: its owner can store the text later
+                remark(printable(f"searches of {name} will fail: {error.sentences()}"))
     elif memory is not None:
         raise UsageError("--memory belongs to a database", hint="Name one: postgresql://user@host/database")
     else:
@@ -66,7 +71,7 @@ def _described(root: RegisteredRoot) -> dict[str, str]:
 @roots.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """Print each registered memory: its name, its folder or database, and whether it can be reached."""
+    """Print each registered memory: its name, its folder or database, and whether it can be searched."""
     from memsync.registered import unreachable
 
     registered = list(registered_roots().values())
@@ -78,7 +83,8 @@ def list_(as_json: bool) -> None:
         return
     none = "no memory is registered. Register one: memsync roots add NAME PATH"
     say_table(
-        [(root.name, root.place, f"not reachable: {fault}" if fault else "reachable") for root, fault in listed], none
+        [(root.name, root.place, f"cannot be searched: {fault}" if fault else "reachable") for root, fault in listed],
+        none,
     )
 
 

@@ -253,7 +253,9 @@ def _link_templates(context: click.Context, memories: Memories | None) -> dict[s
     template = template_of(context.obj.open_with or setting_of(context, "cli.open_with"))
     folders = {"": load(context).root_name} if memories is None else memories.folders()
     return {
-        name: template.replace("{path}", f"{quote(os.fsencode(folder))}/{{path}}") for name, folder in folders.items()
+        name: template.replace("{path}", f"{quote(os.fsencode(folder))}/{{path}}")
+        for name, folder in folders.items()
+        if folder  # a database has paths, but no files here
     }
 
 

@@ -60,20 +60,20 @@ def in_question(
 
 
 def in_location(context: click.Context, given: dict[str, Any]) -> Memories | None:
-    """Return the registered memory that a location `NAME:PATH…` names; None for a location in the current memory."""
+    """Return the registered memory that a location `NAME:PATH…` names; None for a location in the current memory.
+
+    Outside of a memory root they are all registered memories, which refuse a location that names none of them.
+    """
     location: str = given["location"]
-    name = location.partition(":")[0]
-    if not (may_name_roots("get", location) and is_root_name(name)):
+    is_in_root = _is_in_root(context)
+    if is_in_root and not (may_name_roots("get", location) and is_root_name(location.partition(":")[0])):
         return None
     if KEPT.get():
         raise NotServed
     from memsync.registered import Memories, root_of
-    from memsync.settings.roots import registered_roots, unknown_root
+    from memsync.settings.roots import registered_roots
 
-    is_in_root = _is_in_root(context)
-    roots = root_of(location, load(context).root_name if is_in_root else "")
-    if not (roots or is_in_root) and (registered := registered_roots()):
-        raise unknown_root(name, registered)
+    roots = root_of(location, load(context).root_name) if is_in_root else registered_roots()
     return Memories(roots) if roots else None
 
 

@@ -171,7 +171,7 @@ def may_name_roots(command: str, argument: str) -> bool:
     if command in ("search", "context"):
         return "root:" in argument or argument.startswith(("--roots", "--all-roots"))
     name, _, rest = argument.partition(":")
-    has_lines = rest.replace("-", "").replace(":", "").isdigit()
+    has_lines = all(map(str.isdigit, rest.replace("-", ":", 1).split(":", 1)))  # a day has two hyphens
     return command == "get" and bool(rest) and not has_lines and name.replace("-", "").replace("_", "").isalnum()
 
 

@@ -24,10 +24,13 @@ from memsync.edit.journal import Appended, missing
 from memsync.edit.markdown import one_line
 from memsync.edit.note_end import read_end
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
+from memsync.index.fields import bigrams, cjk_runs, without_cjk
+from memsync.model.filters import Filters
 from memsync.model.note import Block, Note, Section
+from memsync.model.query import Query
 from memsync.model.status import Failure
 from memsync.model.upkeep import Forgetting, ForgottenPart, Purge, Restoring
-from memsync.model.vocabulary import Kind, NotePath
+from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.frontmatter import value_span
 from memsync.notes.parse import MAX_HEADING_CHARS, parse_note
@@ -35,6 +38,7 @@ from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.notes.transcript import body_of
 from memsync.operation import Cli, operation
 from memsync.ports import WRITES_FOR_AGENT, Progress, no_progress
+from memsync.search.stop_words import STOP_WORDS
 
 if TYPE_CHECKING:
     from memsync.notes.files import Identity
@@ -47,6 +51,9 @@ _SPOKEN = re.compile(r"\s+@\s.*")
 _UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 _TOLD_WORDS = 2
 """Fewest words of a recorded question that can be a quotation of a text."""
+
+_STEM_CHARS = 4
+"""Fewest letters of a word that can have forms."""
 
 OfUser = Annotated[str, Meta(description="Only what was deleted of this user. [default: of everyone]")]
 
@@ -107,6 +114,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     """Delete what `forget` kept for good, also from the journal of appends and from recorded questions."""
     _refuse_agents()
     name = _Owner(user).name if user else ""
+    _indexed(memory)  # it tells which words the remaining notes have
     with memory.writer.lock():
         runs = memory.forgotten.runs(name)
         memory.forgotten.clear_leftovers(runs)
@@ -433,6 +441,9 @@ class _Traces:
                 self._lines.setdefault(path, set()).update(part.lines)
         self._text = " ".join(" ".join(line.casefold().split()) for part in removed for line in part.lines)
         self._told = {" ".join(line.casefold().split()) for part in removed for line in part.lines}
+        self._words = _words_of(self._text)
+        self._index = memory.index
+        self._remaining: dict[str, bool] = {}
 
     def has_append(self, path: NotePath, text: str) -> bool:
         """Tell whether an append to a note is the user's: to a removed note, of removed lines, or marked so."""
@@ -448,11 +459,38 @@ class _Traces:
         return False
 
     def has_question(self, question: str) -> bool:
-        """Tell whether a recorded question names the user, or quotes removed text of two words or more."""
+        """Tell whether a recorded question names the user, or has something of removed text.
+
+        That is a line or a phrase of two words or more, or a word that no remaining note has.
+        """
         asked = " ".join(question.casefold().split())
         name = re.escape(" ".join(self._owner.name.casefold().split()))
         if re.search(rf"(?<!\w){name}(?!\w)", asked):
             return True
         if len(asked.split()) >= _TOLD_WORDS and asked in self._text:
             return True
-        return any(len(line.split()) >= _TOLD_WORDS and line in asked for line in self._told)
+        if any(len(line.split()) >= _TOLD_WORDS and line in asked for line in self._told):
+            return True
+        return any(not self._remains(word) and self._was_told(word) for word in _words_of(asked))
+
+    def _was_told(self, word: str) -> bool:
+        """Tell whether removed text has a word, perhaps in another form: one form begins with the other."""
+        if word in self._words:
+            return True
+        longer_words = (told for told in self._words if min(len(word), len(told)) >= _STEM_CHARS)
+        return any(told.startswith(word) or word.startswith(told) for told in longer_words)
+
+    def _remains(self, word: str) -> bool:
+        """Tell whether a remaining note has a word, in any form."""
+        if word not in self._remaining:
+            query = Query(word, (word,), filters=Filters(archived=True), limit=1, mode=Mode.KEYWORD)
+            with self._index.reading() as reader:
+                self._remaining[word] = bool(reader.keyword_candidates(query, 1))
+        return self._remaining[word]
+
+
+def _words_of(text: str) -> set[str]:
+    """Return the words of a text as the word index compares them, apart from forms, without those that it ignores."""
+    letters = unicodedata.normalize("NFD", without_cjk(text).casefold())
+    words = re.findall(r"\w+", "".join(letter for letter in letters if not unicodedata.combining(letter)))
+    return {*words, *(pair for run in cjk_runs(text) for pair in bigrams(run))} - STOP_WORDS

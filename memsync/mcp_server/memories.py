@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from memsync.errors import MemsyncError
+from memsync.errors import MemsyncError, UsageError
 from memsync.registered import Memories, MemoryOpener, Openers, root_of, roots_in
-from memsync.settings.roots import RegisteredRoot, chosen_roots, registered_roots
+from memsync.settings.roots import RegisteredRoot, chosen_roots, is_root_name, registered_roots
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
@@ -54,6 +54,20 @@ class ServedMemories:
         if operation == "get":
             return root_of(arguments["location"], self.own.settings().root_name if self.own else "")
         return {}
+
+    def refuse_other(self, location: str) -> None:
+        """Raise UsageError for a location that the own memory does not have, if it looks like another one's citation.
+
+        Whether such a memory is registered makes no difference: a server for one memory says nothing about others.
+        """
+        from memsync.search.excerpt import parse_location  # here, because a start needs none of it
+
+        name, _, rest = parse_location(location).path.partition(":")
+        if self.is_alone and rest and is_root_name(name):
+            raise UsageError(
+                f"{location[:200]!r} is not in this memory, and this server reads no other one",
+                hint="Name a note by its path in this memory.",
+            )
 
     def close(self) -> None:
         """Close every memory in this process."""

@@ -24,7 +24,8 @@ from mcp.shared.exceptions import MCPError
 from memsync import __version__
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.mcp_server.memories import ServedMemories
-from memsync.mcp_server.tools import answer, arguments_of, offered, roots_of, schema_of, tool_of
+from memsync.mcp_server.tools import ASKING, answer, arguments_of, offered, roots_of, schema_of, tool_of
+from memsync.model.answer import Excerpt
 from memsync.model.text import json_line, printable, shown, visible, whole_characters
 from memsync.operation import Operation
 from memsync.ports import for_agent
@@ -125,8 +126,11 @@ class _Handlers:
         try:
             given = dict(params.arguments or {})
             names = () if self._memories.is_alone else roots_of(tool, given)
-            arguments = arguments_of(tool, given)
+            offered_roots = await anyio.to_thread.run_sync(self._memories.names) if tool.name in ASKING else ()
+            arguments = arguments_of(tool, given, offered_roots)
             result = await self._ask(lambda memory: answer(memory, tool, arguments), tool.name, arguments, names)
+            if tool.name == "get" and not result.content["exists"]:
+                self._memories.refuse_other(arguments["location"])
         except MemsyncError as error:
             return _failed(error.sentences())
         except Exception as error:  # noqa: BLE001 (because one bad call must not end the conversation)
@@ -179,15 +183,21 @@ class _Handlers:
         """Return a note's text as its file is now; empty if the note does not exist."""
         path = path_of(params.uri)
         try:
-            text = (await self._ask(lambda memory: memory.get(path), "get", {"location": path})).text
-        except NoSuchNote:
-            text = ""
+            text = await self._text_of(path)
         except (NoteError, UsageError) as error:
             raise MCPError(types.INVALID_PARAMS, printable(error.sentences())) from error
         except MemsyncError as error:
             raise MCPError(types.INTERNAL_ERROR, printable(error.sentences())) from error
         contents = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=visible(text))
         return types.ReadResourceResult(contents=[contents])
+
+    async def _text_of(self, path: str) -> str:
+        try:
+            excerpt: Excerpt = await self._ask(lambda memory: memory.get(path), "get", {"location": path})
+        except NoSuchNote:
+            self._memories.refuse_other(path)
+            return ""
+        return excerpt.text
 
     async def _ask(
         self,

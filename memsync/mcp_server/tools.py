@@ -99,16 +99,20 @@ def roots_of(operation: Operation[Any, Any], given: dict[str, Any]) -> tuple[str
     return tuple(names)
 
 
-def arguments_of(operation: Operation[Any, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return the checked arguments of a call. Raises UsageError, which names the tool's parameters."""
+def arguments_of(operation: Operation[Any, Any], given: dict[str, Any], roots: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the checked arguments of a call. Raises UsageError, which names the tool's parameters.
+
+    `roots` are the names of registered memories, as for `schema_of`; `roots_of` has taken those of the call.
+    """
     tool = tool_of(operation)
+    offered_names = (*tool.parameters, ROOTS) if roots and operation.name in ASKING else tool.parameters
     whole = {  # in JSON Schema, 3.0 is an integer
         name: int(value)
         for name, value in given.items()
         if name in operation.values and operation.values[name].value_type is int
         if isinstance(value, float) and value.is_integer()
     }
-    return operation.arguments_from({**given, **whole}, called=tool.name, allowed=tool.parameters)
+    return operation.arguments_from({**given, **whole}, called=tool.name, allowed=offered_names)
 
 
 # -------------------------------------------------------------------------------------------------- answers

@@ -197,7 +197,8 @@ class HeldByIndex(NamedTuple):
     """What an index has of a memory.
 
     `place` is where, for people. `folder` has its notes; empty if they are elsewhere. `is_registered`: the user's list
-    has its name. `daemon_stopped`: a daemon served it and was stopped.
+    has its name. `daemon_stopped`: a daemon served it and was stopped. In a database also who writes it, and when that
+    one last synced it; `is_own`: it is this user on this machine.
     """
 
     place: str
@@ -206,3 +207,6 @@ class HeldByIndex(NamedTuple):
     folder: str = ""
     is_registered: bool = False
     daemon_stopped: bool = False
+    writer: str = ""
+    last_sync: str = ""
+    is_own: bool = True

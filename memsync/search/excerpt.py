@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from memsync.notes.files import NoteFiles
     from memsync.notes.parse import NoteReader
 
+MAX_NAMED = 10
+"""How many of the notes with one title an error names."""
 _LINES = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|:(?P<count>\d{1,9}))?", re.DOTALL)
 
 
@@ -74,13 +76,18 @@ def read_excerpt(
     for place in places:
         paths = titled(place.path)
         if len(paths) > 1:
-            raise UsageError(f"several notes are called {place.path!r}", hint=f"Name one: {', '.join(paths)}")
+            raise UsageError(f"several notes are called {place.path!r}", hint=_one_of(paths))
         if paths:
             return _excerpt(replace(place, path=paths[0]), _content(files, paths[0]), reader)
     if fault is not None:
         raise fault
     path = next(spellings(files.root, places[1].path))
     raise NoSuchNote(f"{path} does not exist", hint=_similar(files, path))
+
+
+def _one_of(paths: Sequence[NotePath]) -> str:
+    more = f" or one of {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return f"Name one: {', '.join(paths[:MAX_NAMED])}{more}"
 
 
 def _content(files: NoteFiles, path: NotePath) -> bytes:

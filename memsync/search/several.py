@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from memsync.model.query import Query
 from memsync.model.vocabulary import Mode, WatcherState
 from memsync.search.budget import is_about_low_scores, why_empty, within
 
+MAX_WARNINGS = 20
+"""How many warnings of one memory an answer has."""
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 _STRENGTH = (Mode.KEYWORD, Mode.VECTOR, Mode.HYBRID)
 _WATCHERS = (WatcherState.LIVE, WatcherState.POLLING, WatcherState.DEGRADED, WatcherState.NONE)
@@ -151,13 +153,19 @@ def _of_memories(answers: Sequence[Answered], *, is_empty: bool) -> list[str]:
     named: dict[str, list[str]] = {}
     for answer in answers:
         given = [answer.error, *answer.notices, *(answer.result.warnings if answer.result else ())]
-        for warning in dict.fromkeys(filter(None, given)):
-            if is_empty or not is_about_low_scores(warning):
-                named.setdefault(warning, []).append(answer.name)
+        for warning in _few(warning for warning in given if is_empty or not is_about_low_scores(warning)):
+            named.setdefault(warning, []).append(answer.name)
     return [
         warning if len(names) == len(answers) > 1 else f"{', '.join(names)}: {warning}"
         for warning, names in named.items()
     ]
+
+
+def _few(warnings: Iterable[str]) -> list[str]:
+    """Return the first warnings of a memory, each once: one with many unreadable files must not hide the others."""
+    different = list(dict.fromkeys(filter(None, warnings)))
+    more = len(different) - MAX_WARNINGS
+    return [*different[:MAX_WARNINGS], *[f"and {more} more warnings: run memsync status there"] * (more > 0)]
 
 
 def _freshness(results: Mapping[str, SearchResult]) -> Freshness:

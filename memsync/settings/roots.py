@@ -16,13 +16,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, RootError, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
 from memsync.settings.paths import expanded
 from memsync.system.user_folders import config_folder, open_private, other_writer, state_folder
+
+if TYPE_CHECKING:
+    from memsync.settings.load import Settings
 
 FILE_NAME = "roots.toml"
 MAX_NAME_CHARS = 64
@@ -52,6 +55,11 @@ class RegisteredRoot(NamedTuple):
         if not self.dsn:
             return self.path
         return f"{server_in(self.dsn)}, memory {self.memory or self.name}"
+
+    @property
+    def source(self) -> str:
+        """Where its connection string comes from, for messages."""
+        return f"the dsn of [{_TABLE}.{self.name}] in {roots_path()}"
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -206,12 +214,21 @@ def remove_root(name: str) -> RegisteredRoot:
     return removed
 
 
-def fault_of(root: RegisteredRoot) -> str:
-    """Return why a registered memory root cannot be searched now, in a sentence; empty if it can be opened."""
+def settings_of(root: RegisteredRoot) -> Settings:
+    """Return the settings of a registered folder. Raises ConfigError, RootError."""
     from memsync.settings.load import settings_of_root
 
+    if not os.path.isdir(root.path):
+        reason = "is not a folder" if os.path.exists(root.path) else "does not exist"
+        hint = f"Bring it back or mount it; or take it off the list with: memsync roots remove {root.name}"
+        raise RootError(f"the memory root {root.path} {reason}", hint=hint)
+    return settings_of_root(root.path)[0]
+
+
+def fault_of(root: RegisteredRoot) -> str:
+    """Return why a registered memory root cannot be searched now, in a sentence; empty if it can be opened."""
     try:
-        settings_of_root(root.path)
+        settings_of(root)
         with os.scandir(root.path):
             return ""
     except MemsyncError as error:

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from memsync.cli.main import main
+from memsync.cli.main import main, run
 from memsync.daemon.logs import log_to
 from memsync.model.text import json_line, printable, visible
+from memsync.settings.roots import add_root
 
 HIDDEN = [
     *map(chr, (0x01, 0x07, 0x08, 0x0B, 0x0C, 0x0D, 0x1B, 0x1C, 0x7F, 0x85, 0x9B, 0x9D, 0xAD)),
@@ -149,6 +150,40 @@ def test_no_command_prints_what_cannot_be_seen(
         assert hidden_in(done.err) == [], command
         assert not re.search("^FORGED", done.out + done.err, re.MULTILINE), command
         assert "Traceback" not in done.err, command
+
+
+def test_registered_memory_is_shown_as_safely_as_the_current_one(
+    hostile: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In the list, in hits, in what they quote, in warnings and in errors, while it is there and once it is gone."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    monkeypatch.setenv("MEMSYNC_DAEMON_USE", "false")
+    (hostile / "config.toml").write_text("[memsync]\n")
+    add_root("theirs", str(hostile))
+    (tmp_path / "outside").mkdir()
+    monkeypatch.chdir(tmp_path / "outside")
+    commands = [
+        ("roots", "list"),
+        ("roots", "list", "--json"),
+        ("search", "heron", "--explain", "--context", "1"),
+        ("search", "heron", "--json", "--explain"),
+        ("search", f"heron in:{ALL}"),
+        ("search", f"heron root:{ALL}"),
+        ("get", f"theirs:a{ALL}\nFORGED"),
+        ("get", f"{ALL}\nFORGED:a.md"),
+        ("get", "theirs:a", "--json"),
+        ("context", "heron"),
+        ("context", "heron", "--json"),
+    ]
+    for command in (*commands, ("move",), *commands, ("roots", "remove", "theirs")):
+        if command == ("move",):
+            hostile.rename(tmp_path / "moved")
+            continue
+        run([*command])
+        done = capsys.readouterr()
+        assert hidden_in(done.out + done.err) == [], command
+        assert not re.search("^FORGED", done.out + done.err, re.MULTILINE), command
+        assert done.out + done.err and "memsync failed" not in done.err, command
 
 
 def test_json_is_the_exact_data(

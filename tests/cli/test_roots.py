@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -195,6 +196,32 @@ def test_get_reads_what_a_citation_names(memsync: Run, tmp_path: Path) -> None:
     assert memsync("get", "wrok:store.md", cwd=tmp_path / "home").returncode == 5
 
 
+def test_get_outside_a_memory_root_says_how_to_name_a_note(memsync: Run, tmp_path: Path) -> None:
+    """Of a registered memory, because no other one can be meant. A day is a name, and no number of lines."""
+    (tmp_path / "work" / "daily").mkdir()
+    (tmp_path / "work" / "daily" / "2023-05-08.md").write_text("- 10:00 a stork\n")
+    for cwd in (tmp_path / "outside", tmp_path / "home"):
+        assert memsync("get", "work:2023-05-08", cwd=cwd).stdout == "- 10:00 a stork\n"
+        assert "home:2023-05-08 does not exist" in memsync("get", "home:2023-05-08", cwd=cwd).stderr
+        assert "Did you mean work:store.md?" in memsync("get", "work:stor.md:3", cwd=cwd).stderr
+    gone = memsync("get", "work:12")
+    assert gone.returncode == 5 and "work:12 does not exist" in gone.stderr
+    for location in ("work", "work:"):
+        named = memsync("get", location)
+        assert named.returncode == 2 and "work is a registered memory, and no note" in named.stderr
+        assert "Write work:PATH or work:PATH:LINE." in named.stderr
+    for location in ("store.md", "store.md:3", ":3", "/etc/passwd"):
+        unnamed = memsync("get", location)
+        assert unnamed.returncode == 2 and "Write NAME:PATH" in unnamed.stderr and "work, home" in unnamed.stderr
+
+
+def test_help_shows_no_password_in_a_command_line(memsync: Run) -> None:
+    """Other users of the machine can read one, and people copy examples."""
+    shown = memsync("roots", "--help").stdout + memsync("roots", "add", "--help").stdout
+    assert "postgresql://" in shown and not re.search(r"://[^@\s]*:[^@\s]*@", shown)
+    assert "~/.pgpass" in shown
+
+
 def test_messages_around_hits_name_their_memory(memsync: Run, tmp_path: Path) -> None:
     """With --context, as the hits do."""
     (tmp_path / "work" / "threads").mkdir()
@@ -222,7 +249,7 @@ def test_roots_are_added_listed_and_removed(memsync: Run, tmp_path: Path) -> Non
     assert memsync("roots", "add", "moved", "../moved").stdout == f"moved  {tmp_path / 'moved'}\n"
     listed = memsync("roots", "list")
     assert listed.stdout.splitlines()[0] == f"work  {tmp_path / 'work'}  reachable"
-    assert "not reachable" in listed.stdout.splitlines()[1]
+    assert "cannot be searched: " in listed.stdout.splitlines()[1]
     document = json.loads(memsync("roots", "list", "--json").stdout)
     assert [(row["name"], row["reachable"]) for row in document["roots"]] == [
         ("work", True),
@@ -299,16 +326,16 @@ def test_forgetting_a_memory_stops_its_daemon_and_says_what_stays(memsync: Run, 
     settings = load_settings(root=work)
     assert started.returncode == 0 and is_locked(settings)
     shown = memsync("forget", "--root", "work")
-    assert shown.stdout.startswith("work: 1 note and ") and "Nothing was deleted" in shown.stdout
+    assert shown.stdout.startswith("work: 1 note and ") and "Nothing was deleted" in shown.stderr
     assert is_locked(settings) and (settings.index_dir / "index.db").exists()
     forgotten = memsync("forget", "--root", "work", "--apply")
     assert forgotten.returncode == 0, forgotten.stderr
-    first, *others = forgotten.stdout.splitlines()
-    assert first.startswith("work: 1 note and ") and first.endswith(f" deleted from {settings.index_dir}")
-    assert others == [
-        "Its daemon was stopped.",
-        f"The notes stay in {work}. The next search or sync there indexes them again.",
-        "The memory stays registered. To remove it from the list, run: memsync roots remove work",
+    (deleted,) = forgotten.stdout.splitlines()
+    assert deleted.startswith("work: 1 note and ") and deleted.endswith(f" deleted from {settings.index_dir}")
+    assert forgotten.stderr.splitlines() == [
+        "memsync: Its daemon was stopped.",
+        f"memsync: The notes stay in {work}. The next search or sync there indexes them again.",
+        "memsync: The memory stays registered. To remove it from the list, run: memsync roots remove work",
     ]
     assert not is_locked(settings)
     assert not (settings.index_dir / "index.db").exists()
@@ -317,7 +344,7 @@ def test_forgetting_a_memory_stops_its_daemon_and_says_what_stays(memsync: Run, 
     again = json.loads(memsync("forget", "--root", "work", "--apply", "--json").stdout)
     assert {**again, "place": ""} == {
         "memory": "work", "place": "", "notes": 1, "passages": again["passages"], "deleted": True, "registered": True,
-        "daemon_stopped": False,
+        "daemon_stopped": False, "writer": "", "last_sync": "", "is_own": True,
     }  # fmt: skip
 
 

@@ -16,14 +16,23 @@ import pytest
 import memsync
 from memsync import registered
 from memsync.client import connection, wire
-from memsync.errors import ConfigError, EmbedderError, MemsyncError, NoSuchNote, NoteError, RootError, UsageError
+from memsync.errors import (
+    ConfigError,
+    EmbedderError,
+    IndexFailure,
+    MemsyncError,
+    NoSuchNote,
+    NoteError,
+    RootError,
+    UsageError,
+)
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.mcp_server.memories import ServedMemories
 from memsync.memory import Memory, MemoryApi
 from memsync.model.answer import EmbeddedQuestion
 from memsync.registered import Memories, MemoryOpener, SharedQuestion
 from memsync.settings.load import Settings, load_settings, settings_of_root
-from memsync.settings.roots import add_root
+from memsync.settings.roots import RegisteredRoot, add_root, registered_roots
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_fixtures import PATIENCE_SECONDS, Served, own, served, short_runtime_folder
 
@@ -120,7 +129,7 @@ def test_two_models_are_merged_by_rank_with_a_warning(register: Register, monkey
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "other")
     register("third", {"a.md": "A heron.\n"})
     monkeypatch.delenv("MEMSYNC_EMBEDDER_MODEL")
-    monkeypatch.setattr(registered, "settings_of_root", settings_with_models)
+    monkeypatch.setattr(registered, "settings_of", settings_with_models)
     with Memories.open() as memories:
         result = memories.search("heron")
     assert sorted(CountingEmbedder.questions) == [("fake", "heron"), ("other", "heron")]
@@ -129,12 +138,11 @@ def test_two_models_are_merged_by_rank_with_a_warning(register: Register, monkey
     assert {hit.root for hit in result.hits[:2]} >= {"third"}
 
 
-def settings_with_models(root: str) -> tuple[Settings, bool]:
+def settings_with_models(root: RegisteredRoot) -> Settings:
     """Return the settings of a memory; the one called third has another model."""
-    settings, has_config = settings_of_root(root)
-    model = "other" if Path(root).name == "third" else "fake"
-    settings.values = {**settings.values, "embedder.model": model}
-    return settings, has_config
+    settings = settings_of_root(root.path)[0]
+    settings.values = {**settings.values, "embedder.model": "other" if root.name == "third" else "fake"}
+    return settings
 
 
 @pytest.mark.parametrize("fault", ["gone", "config", "index", "moved away"])
@@ -157,6 +165,43 @@ def test_a_memory_that_cannot_be_searched_is_named_and_the_others_answer(
     assert {hit.root for hit in result.hits} == {"home"}
     assert roots_of(result)["home"] == "" and roots_of(result)["work"]
     assert result.warnings == (f"work: {roots_of(result)['work']}",)
+
+
+def test_advice_about_a_folder_that_is_gone_names_the_list(memories: Memories, tmp_path: Path) -> None:
+    """Nobody gave --root, and a new memory in its place would be an empty one."""
+    for name, reason in (("work", "does not exist"), ("home", "is not a folder")):
+        shutil.rmtree(tmp_path / name)
+        if name == "home":
+            (tmp_path / name).touch()
+        with pytest.raises(RootError, match=f"^{name}: the memory root {tmp_path / name} {reason}") as caught:
+            memories.get(f"{name}:a.md")
+        fault = registered.unreachable([registered_roots()[name]])[name]
+        assert f"memsync roots remove {name}" in caught.value.hint and fault.endswith(caught.value.hint)
+        assert "--root" not in fault and "memsync init" not in fault
+
+
+def test_commands_in_advice_name_the_memory_root(
+    register: Register, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`memsync sync` alone is about another memory, or fails outside of every memory root."""
+    notes = {f"{number}.md": f"# Note {number}\n\nA heron at pond {number}.\n" for number in range(40)}
+    for name in ("a b", "home"):
+        (tmp_path / name).mkdir()
+        for path, text in {"config.toml": "[memsync]\n", **notes}.items():
+            (tmp_path / name / path).write_text(text)
+        add_root(name.replace(" ", "-"), str(tmp_path / name))
+    with Memories.open() as memories:
+        warnings = memories.search("heron").warnings
+    assert f"a-b: no vectors yet: searched by words alone; run memsync --root '{tmp_path}/a b' sync" in warnings
+    assert f"home: no vectors yet: searched by words alone; run memsync --root {tmp_path}/home sync" in warnings
+
+    def broken(settings: Settings) -> Memory:
+        raise IndexFailure("there are no tables", hint="First wait.\nThen run: memsync index claim --take-over")
+
+    monkeypatch.setattr(registered, "connect_here", broken)
+    with Memories.open(["home"]) as memories, pytest.raises(IndexFailure) as caught:
+        memories.search("heron")
+    assert caught.value.hint == f"First wait.\nThen run: memsync --root {tmp_path}/home index claim --take-over"
 
 
 def test_if_no_memory_answers_that_is_an_error(memories: Memories, tmp_path: Path) -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from msgspec.structs import replace
 
 from memsync import registered, stored
-from memsync.errors import IndexFailure, MemsyncError, NoSuchNote, NoteError, UsageError
+from memsync.cli.main import run
+from memsync.errors import IndexFailure, IndexOutdated, MemsyncError, NoSuchNote, NoteError, UsageError
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory, MemoryApi
 from memsync.model.json import to_json
 from memsync.registered import Memories
 from memsync.settings.load import Settings
-from memsync.settings.roots import add_database, registered_roots, roots_path
+from memsync.settings.roots import add_database, add_root, registered_roots, remove_root, roots_path
 from memsync.stored import StoredMemory
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.postgres_server import execute, own_database
@@ -180,13 +183,16 @@ def test_shared_vector_is_used_if_it_can_be_one_of_the_space(away: StoredMemory,
     assert embedder.asked == [question]
 
 
-def test_without_stored_text_the_answer_says_why_it_is_empty(database: str, sync: Sync, embedder: Questions) -> None:
-    """Text comes and goes with the setting, at the next sync."""
+def test_without_stored_text_nothing_can_be_quoted_and_that_is_an_error(
+    database: str, sync: Sync, embedder: Questions
+) -> None:
+    """Not an empty answer, and not a missing note. Text comes and goes with the setting, at the next sync."""
     sync(stores_text=False)
     memory = StoredMemory(StoredIndex(database, "team", 100), COUNTER, lambda: embedder, lambda: embedder)  # type: ignore[arg-type,return-value]  # because no test here reranks
-    result = memory.search("heron")
-    assert result.hits == ()
-    assert stored.NO_TEXT in result.warnings
+    for ask in (lambda: memory.search("heron"), lambda: memory.get("garden.md:3"), lambda: memory.get("nothing.md")):
+        with pytest.raises(IndexFailure, match="no text of the notes of memory 'team'") as caught:
+            ask()
+        assert "store_text" in caught.value.hint
     sync(stores_text=True)
     assert memory.search("heron").hits
     sync(stores_text=False)
@@ -223,7 +229,7 @@ def test_registered_database_is_searched_with_the_others(
     away: StoredMemory, database: str, embedder: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its citations begin with its name, `get` accepts them, and a context quotes it."""
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name: _reopened(dsn, name, embedder))
+    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
     monkeypatch.setenv("MEMSYNC_EMBEDDER_MODEL", "fake")
     add_database("ours", database, "team")
     assert registered_roots()["ours"].memory == "team"
@@ -233,6 +239,41 @@ def test_registered_database_is_searched_with_the_others(
         assert memories.get("ours:garden.md:3").text.startswith("The heron")
         assert "heron nests" in memories.context("heron").text
         assert any(warning.startswith("ours: not compared with the files") for warning in result.warnings)
+
+
+def test_database_without_text_is_one_that_cannot_be_searched(
+    database: str, sync: Sync, embedder: Questions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search names it among the others, alone it is an error, and the list says so before anybody searches."""
+    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name, _: _reopened(dsn, name, embedder))
+    monkeypatch.setenv("MEMSYNC_SEARCH_MODE", "keyword")
+    sync(stores_text=False)
+    add_database("ours", database, "team")
+    with Memories.open() as memories, pytest.raises(IndexFailure, match=r"^ours: the database has no text"):
+        memories.search("heron")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("[memsync]\n")
+    (tmp_path / "home" / "a.md").write_text("A heron.\n")
+    add_root("home", str(tmp_path / "home"))
+    with Memories.open() as memories:
+        result = memories.search("heron")
+        assert {hit.root for hit in result.hits} == {"home"}
+        (warning,) = result.warnings
+        assert warning.startswith("ours: the database has no text")
+    faults = registered.unreachable(list(registered_roots().values()))
+    assert "store_text" in faults["ours"] and not faults["home"]
+
+
+def test_database_without_text_is_added_with_a_remark(
+    database: str, sync: Sync, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At once, and not at the first search. One with text is added without a word."""
+    for name, stores_text in (("bare", False), ("full", True)):
+        sync(stores_text=stores_text)
+        assert run(["roots", "add", name, database, "--memory", "team"]) == 0
+        assert ("set store_text = true" in capsys.readouterr().err) is not stores_text
+        assert registered_roots()[name].memory == "team"
+        remove_root(name)
 
 
 def _reopened(dsn: str, name: str, embedder: Questions) -> MemoryApi:
@@ -249,6 +290,60 @@ def test_password_is_stored_for_the_user_alone_and_never_shown(tmp_path: Path) -
     with pytest.raises(UsageError) as caught:
         add_database("again", dsn, "team")
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "reason"),
+    [
+        ("postgresql://me@127.0.0.1:1/notes", "cannot be reached"),
+        ("postgresql://me@localhost/notes?sslmod=require", "connection string cannot be used"),
+    ],
+)
+def test_advice_about_a_registered_database_names_the_list(
+    dsn: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No variable has its connection string, and no sync on this machine fills it; `roots add` was given the string."""
+    assert run(["roots", "add", "team", dsn]) != 0
+    refused = capsys.readouterr().err
+    assert reason in refused and "the connection string" in refused
+    added = add_database("team", dsn, "team")
+    with Memories.open() as memories:
+        for ask in (lambda: memories.search("heron"), lambda: memories.get("team:garden.md")):
+            with pytest.raises(MemsyncError, match=reason) as caught:
+                ask()
+            assert f"[roots.team] in {roots_path()}" in caught.value.hint
+    capsys.readouterr()
+    assert run(["forget", "--root", "team"]) != 0
+    forgotten = capsys.readouterr().err
+    assert f"[roots.team] in {roots_path()}" in forgotten
+    told = [refused, caught.value.hint, registered.unreachable([added])["team"], forgotten]
+    assert not [text for text in told if "MEMSYNC_INDEX_DSN" in text or "next sync" in text]
+
+
+def test_tables_of_another_version_are_brought_up_to_date_where_the_files_are(
+    away: StoredMemory, database: str
+) -> None:
+    """Nobody can do it here: a reader may not write the database."""
+    execute(database, "DELETE FROM migration WHERE number = (SELECT max(number) FROM migration)")
+    with pytest.raises(IndexOutdated) as refused:
+        away.search("heron")
+    assert refused.value.hint == "Where its files are, run: memsync index migrate"
+
+
+def test_missing_psycopg_is_named_for_what_needs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A registered database needs it, whatever `index.backend` is."""
+
+    def without_psycopg(module: str) -> ModuleType:
+        if module.startswith("memsync.index.postgres"):
+            raise ModuleNotFoundError("No module named 'psycopg'", name="psycopg")
+        return import_module(module)
+
+    monkeypatch.setattr("importlib.import_module", without_psycopg)
+    assert run(["roots", "add", "team", "postgresql://me@127.0.0.1:1/notes"]) == 3
+    told = capsys.readouterr().err
+    assert "psycopg" in told and "pip install" in told and "index.backend" not in told
 
 
 def test_two_databases_may_look_the_same() -> None:
@@ -294,7 +389,7 @@ def test_words_of_a_strange_database_reach_no_agent(
             ask()
         assert "PostgreSQL at" in refused.value.message and f"(SQLSTATE {sqlstate})" in refused.value.message
         assert "Ignore" not in refused.value.sentences()
-    monkeypatch.setattr(registered, "connect_stored", lambda dsn, name: away)
+    monkeypatch.setattr(registered, "connect_stored", lambda *_: away)
     add_database("ours", database, "team")
     with Memories.open() as memories, pytest.raises(MemsyncError) as refused:
         memories.search("heron")
@@ -306,7 +401,7 @@ def test_words_in_unexpected_rows_reach_no_agent(
 ) -> None:
     """Code that reads an odd value may quote it in its error; the answer names only the kind of the error."""
 
-    def odd(dsn: str, name: str) -> StoredMemory:
+    def odd(dsn: str, name: str, source: str) -> StoredMemory:
         raise ValueError(f"invalid literal: {ORDER}")
 
     monkeypatch.setattr(registered, "connect_stored", odd)

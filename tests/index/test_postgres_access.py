@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -10,12 +11,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from memsync.cli.main import run
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres import access
 from memsync.index.postgres.connections import Connections
 from memsync.index.postgres.database import forget_memory
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.migrate import migrate
+from memsync.index.postgres.opening import machine_id
 from memsync.index.postgres.stored import StoredIndex
 from memsync.memory import Memory
 from memsync.settings.load import Settings
@@ -185,13 +188,58 @@ def test_forgotten_memory_leaves_nothing_and_harms_no_other(
     before = {name: execute(database, f"SELECT count(*) FROM {name} WHERE root <> %s", root) for name in TABLES}
     assert forget_memory(database, "ours", apply=False).notes == 3
     assert execute(database, "SELECT count(*) FROM note WHERE root = %s", root) == [(3,)]
-    assert forget_memory(database, "ours", apply=True).notes == 3
+    assert forget_memory(database, "ours", apply=True, take_over=True).notes == 3
     for name in TABLES:
         assert execute(database, f"SELECT count(*) FROM {name} WHERE root = %s", root) == [(0,)], name
         assert execute(database, f"SELECT count(*) FROM {name} WHERE root <> %s", root) == before[name], name
     with pytest.raises(UsageError, match="has no memory 'ours'") as caught:
         forget_memory(database, "ours", apply=True)
     assert "theirs" in caught.value.hint
+
+
+def test_memory_of_another_machine_is_forgotten_only_with_take_over(
+    database: str, opened: Callable[..., Memory], write: Write
+) -> None:
+    """The refusal names who writes it and the last sync. This user on this machine needs no permission."""
+    write("a.md", TEXT)
+    for name, machine in (("theirs", "yours"), ("mine", f"{machine_id()}:/any/folder")):
+        opened(name, machine).sync()
+    held = forget_memory(database, "theirs", apply=False)
+    assert (held.writer, held.is_own) == ("someone at yours", False)
+    with pytest.raises(IndexFailure, match="is written by someone at yours") as caught:
+        forget_memory(database, "theirs", apply=True)
+    assert caught.value.message.endswith(f"last synced it at {held.last_sync}")
+    assert "--take-over" in caught.value.hint
+    assert execute(database, "SELECT name FROM memory ORDER BY name") == [("mine",), ("theirs",)]
+    assert forget_memory(database, "mine", apply=True).is_own
+    assert execute(database, "SELECT name FROM memory") == [("theirs",)]
+    forget_memory(database, "theirs", apply=True, take_over=True)
+    assert execute(database, "SELECT count(*) FROM memory") == [(0,)]
+
+
+def test_command_names_the_writer_before_anything_is_deleted(
+    database: str,
+    opened: Callable[..., Memory],
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Stdout has what the index holds, stderr what to do, as for the parts of a user."""
+    write("a.md", TEXT)
+    opened("theirs", "yours").sync()
+    monkeypatch.setenv("MEMSYNC_INDEX_DSN", database)
+    assert run(["forget", "--root", "theirs"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 1 and "written by someone at yours, synced 20" in shown.out
+    assert "Nothing was deleted; --apply --take-over deletes it" in shown.err
+    assert run(["forget", "--root", "theirs", "--apply", "--json"]) == 6
+    assert "--take-over" in capsys.readouterr().err
+    assert run(["forget", "--root", "theirs", "--apply", "--take-over", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["writer"], document["is_own"], document["deleted"]) == ("someone at yours", False, True)
+    assert run(["forget", "--user", "ada", "--take-over"]) == 2
+    assert run(["forget"]) == 2
+    assert "--root NAME" in capsys.readouterr().err
 
 
 def test_status_names_every_memory_with_its_writer(database: str, opened: Callable[..., Memory], write: Write) -> None:
@@ -254,7 +302,7 @@ def test_role_that_may_make_functions_beside_pgvector_does_not_run_them_as_the_o
     memory.rebuild()
     memory.verify()
     access.revoke(connections, "ours", mallory)
-    access.forget(connections, "ours", apply=True)
+    access.forget(connections, "ours", "mine", apply=True, take_over=True)
     connections.close()
     assert execute(database, "SELECT rolsuper FROM pg_roles WHERE rolname = %s", mallory) == [(False,)]
 

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
 
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
@@ -105,10 +106,42 @@ def test_a_server_for_one_memory_offers_no_other(own: MemoryOpener) -> None:
         ("memory_search", {"query": "heron", "roots": ["work"]}),
         ("memory_search", {"query": "heron root:work"}),
         ("memory_get", {"location": "work:a.md"}),
+        ("memory_get", {"location": "nobody:a.md:3"}),
+        ("memory_get", {"location": "nothing.md:3"}),
     ]
-    by_parameter, by_filter, by_citation = asked(alone, *calls)
+    by_parameter, by_filter, by_citation, of_nobody, missing = asked(alone, *calls)
     assert by_parameter.is_error and by_filter.is_error
-    assert by_citation.structured_content["exists"] is False and "logo" not in text_of(by_citation)
+    assert by_citation.is_error and "this server reads no other one" in text_of(by_citation)
+    assert text_of(of_nobody) == text_of(by_citation).replace("work:a.md", "nobody:a.md:3")
+    assert missing.structured_content["exists"] is False
+
+
+def test_a_server_for_one_memory_reads_its_own_notes_whatever_they_are_called(
+    own: MemoryOpener, tmp_path: Path
+) -> None:
+    """A path or a title may look like another memory's citation; a resource is refused as a citation is."""
+    (tmp_path / "own" / "work:a.md").write_text("Mine.\n")
+    (tmp_path / "own" / "plan.md").write_text("# todo:boat\n\nPaint it.\n")
+    alone = ServedMemories(own, is_alone=True)
+    calls = [("memory_get", {"location": location}) for location in ("work:a.md:1", "todo:boat", "plan:3")]
+    texts = [text_of(result) for result in asked(alone, *calls)]
+    assert "> Mine." in texts[0] and "> Paint it." in texts[1] and "> Paint it." in texts[2]
+
+    async def read() -> None:
+        async with Client(make_server(ServedMemories(own, is_alone=True), read_only=False)) as client:
+            with pytest.raises(MCPError, match="this server reads no other one"):
+                await client.read_resource("memory://evil:a.md")
+
+    anyio.run(read)
+
+
+def test_an_unknown_parameter_is_answered_with_all_that_are_offered(own: MemoryOpener) -> None:
+    """With `roots`, if the schema has it."""
+    call = ("memory_search", {"query": "heron", "root": "work"})
+    (offered,) = asked(ServedMemories(own), call)
+    assert text_of(offered).endswith("Its parameters are: query, limit, tokens, roots.")
+    (alone,) = asked(ServedMemories(own, is_alone=True), call)
+    assert text_of(alone).endswith("Its parameters are: query, limit, tokens.")
 
 
 def test_tools_that_ask_have_the_parameter(own: MemoryOpener) -> None:

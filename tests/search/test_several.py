@@ -137,6 +137,14 @@ def test_warnings_name_their_memories_and_those_of_all_are_told_once() -> None:
     assert merged(QUERY, answers[1:]).warnings[-2] == f"b: {low}"
 
 
+def test_many_warnings_of_one_memory_do_not_hide_the_others() -> None:
+    """A cloned folder can have any number of unreadable files; the count of those left out is told."""
+    flood = answered("a", [hit("1.md", 0.9)], warnings=tuple(f"{number}.md: not a text file" for number in range(300)))
+    warnings = merged(QUERY, [flood, answered("b", [], warnings=("no vectors yet",))]).warnings
+    assert warnings[0] == "a: 0.md: not a text file" and len(warnings) == 22
+    assert warnings[-2:] == ("a: and 280 more warnings: run memsync status there", "b: no vectors yet")
+
+
 def test_a_memory_without_an_answer_is_named() -> None:
     """In the warnings, and with its error in its status; the freshness is that of the others."""
     failed = Answered("gone", None, "the memory root /x does not exist", 3.14159)

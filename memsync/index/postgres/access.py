@@ -13,6 +13,7 @@ from psycopg import sql
 from memsync.errors import IndexFailure, UsageError
 from memsync.index.postgres.connections import SCHEMA, Connection, Connections
 from memsync.index.postgres.migrate import LATEST, check_pgvector, extension_schema, require_version, version_of
+from memsync.model.status import HeldByIndex
 
 _TABLES = (
     "memory", "meta", "note", "passage", "chunk", "fact", "tag", "link", "message", "posting", "long_word", "space",
@@ -30,6 +31,7 @@ _PGVECTOR = b"""
 SELECT coalesce(installed_version, ''), coalesce(default_version, '') FROM pg_catalog.pg_available_extensions
 WHERE name = 'vector'
 """
+_WRITER = b"SELECT writer FROM memory WHERE name = %s"
 _GRANTEES = """
 SELECT m.name, r.rolname FROM memory m JOIN grantee g ON g.root = m.root JOIN pg_catalog.pg_roles r ON r.oid = g.role
 ORDER BY 1, 2
@@ -122,21 +124,47 @@ def revoke(connections: Connections, memory: str, role: str) -> bool:
         return revoked
 
 
-def forget(connections: Connections, memory: str, *, apply: bool) -> KnownMemory | None:
-    """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none."""
+def forget(
+    connections: Connections, memory: str, machine: str, *, apply: bool, take_over: bool = False
+) -> HeldByIndex | None:
+    """Delete a memory and all its rows, unless `apply` is False; return what it held, None if there is none.
+
+    `machine` is the id of this user on this machine. Raises IndexFailure if somebody else writes the memory, unless
+    `take_over` is set.
+    """
+    server = connections.server
     with connections.writing() as connection:
-        require_version(version_of(connection), connections.server)
+        require_version(version_of(connection), server)
+        lock = b" FOR UPDATE" if apply else b""  # nobody else claims it meanwhile
+        row = connection.execute(_WRITER + lock, (memory,)).fetchone()
         found = next((known for known in _memories(connection) if known.name == memory), None)
-        if found is not None and apply:
+        if row is None or found is None:
+            return None
+        is_own = str(row[0]).startswith(f"{machine}:")
+        held = HeldByIndex(
+            server, found.notes, found.passages, writer=found.writer, last_sync=found.last_sync, is_own=is_own
+        )
+        if apply:
+            if not (held.is_own or take_over):
+                raise _not_own(memory, held)
             connection.silence = None
             beside = [memory, f"{memory} (being rebuilt)", f"{memory} (replaced)"]
             deleted = connection.execute(b"DELETE FROM memory WHERE name = ANY (%s)", (beside,)).rowcount
             if not deleted:
                 raise IndexFailure(
-                    f"this database role may not delete {memory!r} on {connections.server}",
+                    f"this database role may not delete {memory!r} on {server}",
                     hint="Only the owner of the tables may.",
                 )
-        return found
+        return held
+
+
+def _not_own(memory: str, held: HeldByIndex) -> IndexFailure:
+    """Return the refusal to delete a memory that somebody else writes."""
+    synced = f", who last synced it at {held.last_sync}" if held.last_sync else ""
+    return IndexFailure(
+        f"the memory {memory!r} on {held.place} is written by {held.writer}{synced}",
+        hint="If that machine or folder is gone for good, delete it with --take-over.",
+    )
 
 
 def _may_use(connection: Connection, role: str, schema: str) -> bool:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 from psycopg import errors
 
-from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexReadOnly, MemsyncError, UsageError
+from memsync.errors import ConfigError, IndexBusy, IndexFailure, IndexOutdated, IndexReadOnly, MemsyncError, UsageError
 from memsync.settings.connection_string import without_passwords
 
-__all__ = ["UNCHANGED", "distant_refusal_of", "is_lost", "reason_of", "refusal_of", "without_passwords"]
+__all__ = [
+    "UNCHANGED",
+    "distant_errors",
+    "distant_refusal_of",
+    "is_lost",
+    "reason_of",
+    "refusal_of",
+    "without_passwords",
+]
 
 UNCHANGED = "The notes are not affected, and the next sync indexes what is missing."
 MAX_REASON = 200
@@ -107,7 +117,7 @@ _UNREACHABLE: _Rule = (
 )
 _WRONG_VALUE: _Rule = (UsageError, "{server} cannot read a value{reason}", "")
 _UNEXPECTED: _Rule = (IndexFailure, "{server} does not answer as expected{reason}", "Run: memsync verify")
-_DISTANT_HINT = "Check that it runs and its connection string in roots.toml, or ask the owner of that database."
+_DISTANT_HINT = "Check that it runs and {source}, or ask the owner of that database."
 
 
 def refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
@@ -117,15 +127,37 @@ def refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
     return kind(message.format(server=server, reason=f": {reason}"), hint=hint)
 
 
-def distant_refusal_of(error: psycopg.Error, server: str) -> MemsyncError:
+def distant_refusal_of(
+    error: psycopg.Error, server: str, source: str = "its connection string in roots.toml"
+) -> MemsyncError:
     """Return the error to raise instead of one of psycopg's, if the database is somebody else's.
 
-    It has none of the server's words: an agent could take them for an instruction.
+    It has none of the server's words: an agent could take them for an instruction. `source` says where the connection
+    string comes from.
     """
     kind, message, hint = _rule_of(error)
     state = error.sqlstate or ""
     reason = f" (SQLSTATE {state})" if _STATE.fullmatch(state) else _reason_of_this_machine(error)
-    return kind(message.format(server=server, reason=reason), hint=hint if kind is IndexBusy else _DISTANT_HINT)
+    return kind(
+        message.format(server=server, reason=reason),
+        hint=hint if kind is IndexBusy else _DISTANT_HINT.format(source=source),
+    )
+
+
+@contextmanager
+def distant_errors(source: str, server: str = "PostgreSQL") -> Iterator[None]:
+    """Let the errors of this block be those of somebody else's database, see `distant_refusal_of`."""
+    try:
+        yield
+    except ConfigError as error:  # this machine cannot read the string, so no server has said anything
+        error.hint = f"Write {source} like this: postgresql://user@host:5432/database"
+        raise
+    except MemsyncError as error:
+        if isinstance(error.__cause__, psycopg.Error):
+            raise distant_refusal_of(error.__cause__, server, source) from error.__cause__
+        if isinstance(error, IndexOutdated):
+            error.hint = f"Where its files are, run: {error.hint.removeprefix('Run: ')}"
+        raise
 
 
 def _rule_of(error: psycopg.Error) -> _Rule:

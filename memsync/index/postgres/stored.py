@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
-
-from memsync.errors import IndexFailure, MemsyncError
+from memsync.errors import IndexFailure
 from memsync.index.postgres import queries
 from memsync.index.postgres.index import Claim, PostgresIndex
 from memsync.index.postgres.reader import PostgresReader
-from memsync.index.postgres.refusals import distant_refusal_of
+from memsync.index.postgres.refusals import distant_errors
 from memsync.index.postgres.rows import path_key
 from memsync.model.note import FileStamp
 from memsync.model.vocabulary import NotePath
@@ -25,21 +23,20 @@ STATEMENT_MS = 8_000
 class StoredIndex(PostgresIndex):
     """A memory that is only read."""
 
-    def __init__(self, dsn: str, name: str, ef_search: int) -> None:
-        super().__init__(
-            dsn, name, Path(state_folder()) / "stored", Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS
-        )
+    def __init__(
+        self, dsn: str, name: str, ef_search: int, source: str = "its connection string in roots.toml"
+    ) -> None:
+        """`source` says in the hints of errors where `dsn` comes from. Raises ConfigError if it cannot be read."""
+        self._source = source
+        folder = Path(state_folder()) / "stored"
+        with distant_errors(source):
+            super().__init__(dsn, name, folder, Claim("", ""), ef_search=ef_search, statement_ms=STATEMENT_MS)
 
     @contextmanager
     def reading(self) -> Iterator[PostgresReader]:
         """Yield a consistent view. An error has none of the words of the database, which is somebody else's."""
-        try:
-            with super().reading() as reader:
-                yield reader
-        except MemsyncError as error:
-            if isinstance(error.__cause__, psycopg.Error):
-                raise distant_refusal_of(error.__cause__, self.server) from error.__cause__
-            raise
+        with distant_errors(self._source, self.server), super().reading() as reader:
+            yield reader
 
     def note(self, path: NotePath) -> tuple[bytes, FileStamp] | None:
         """Return the compressed text of a note, and the stamp of the file that it was; None if there is none."""
