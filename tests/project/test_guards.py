@@ -88,6 +88,6 @@ def test_missing_client_of_postgresql_is_named_with_how_to_install_it(monkeypatc
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.setenv("MEMSYNC_INDEX_DSN", "postgresql://db/memories")
-    with pytest.raises(ConfigError, match="psycopg is not installed") as caught:
+    with pytest.raises(ConfigError, match="needs psycopg, which is not installed") as caught:
         forget_memory("other", apply=False)
     assert caught.value.hint == "Run in your clone of memsync: pip install '.[postgres]'"
