@@ -80,6 +80,7 @@ def stamp_is_committed_before_the_rows(patch: pytest.MonkeyPatch) -> None:
 def failed_rebuild_leaves_its_files(patch: pytest.MonkeyPatch) -> None:
     real = SqliteIndex.discard
     patch.setattr(SqliteIndex, "discard", lambda self: self.close() if sys.exc_info()[0] else real(self))
+    patch.setattr(SqliteIndex, "discard_leftovers", lambda self: None)  # which the next sync uses
 
 
 def connection_stays_open_after_an_error(patch: pytest.MonkeyPatch) -> None:
