@@ -85,7 +85,7 @@ SETTINGS = (
     Setting("index.name", "", "postgres: the memory's name in the database; empty: the root folder's name."),
     Setting("index.store_text", False, "postgres: store the notes' text, for machines without the files."),
     Setting(
-        "index.ef_search", 500, "postgres: vectors that an HNSW search visits; more find more, slower.", (10, 1_000)
+        "index.ef_search", 400, "postgres: vectors that an HNSW search visits; more find more, slower.", (10, 1_000)
     ),
     Setting(
         "index.vector_cache_mb", 512, "Maximum MB of the vector cache of all memory roots; 0: none.", (0, 1_000_000)

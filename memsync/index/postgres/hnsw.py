@@ -8,13 +8,14 @@ from memsync.index.postgres.connections import Connections
 
 M = 16
 EF_CONSTRUCTION, EF_CONSTRUCTION_OF_MANY = 64, 200
-MANY_VECTORS = 200_000
-"""From so many vectors on, build with EF_CONSTRUCTION_OF_MANY. Of a million, a search then finds 0.985 of the nearest
+MANY_VECTORS = 100_000
+"""From so many vectors on, build with EF_CONSTRUCTION_OF_MANY. Of a million, a search then finds 0.988 of the nearest
 ten; otherwise 0.955 in the same time. The build takes 2.5 times as long."""
 BYTES_PER_NODE = 800
 """Memory that the build needs for each vector, besides the vector. Without it the rest is inserted on disk, 200 vectors
 a second instead of 1,500."""
-MIN_BUILD_BYTES, MAX_BUILD_BYTES = 64_000_000, 8_000_000_000
+MIN_BUILD_BYTES, MAX_BUILD_BYTES = 128 << 20, 8_000_000_000
+"""With less than 32 MB for each of its processes, the server uses fewer: alone, it takes twice as long."""
 LOCK = 0x6D656D68
 
 

@@ -70,7 +70,7 @@ class PostgresIndex:
         claim: Claim,
         *,
         former_name: str = "",
-        ef_search: int = 500,
+        ef_search: int = 400,
         stores_text: bool = False,
         statement_ms: int = 0,
     ) -> None:
