@@ -36,8 +36,12 @@ def not_shared(notes: Sequence[str]) -> tuple[str, ...]:
     """Return the warning about local-only notes that are not in an index that others can read; nothing without any."""
     if not notes:
         return ()
-    number = "1 local-only note is" if len(notes) == 1 else f"{len(notes)} local-only notes are"
-    return (f"{number} not in the shared index: commands that ask it do not see them (memsync status names them)",)
+    if len(notes) == 1:
+        return ("1 local-only note is not in the shared index, so this command does not see it (see memsync status)",)
+    return (
+        f"{len(notes)} local-only notes are not in the shared index, so this command does not see them"
+        " (see memsync status)",
+    )
 
 
 def printable(text: str) -> str:
