@@ -75,6 +75,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     extension = ""
     silence: float | None = READ_SECONDS
     owner_is_trusted = False
+    looked_at = -1
+    """How many errors the pool had seen when these were asked."""
 
     def wait(self, gen: Generator[Any, Any, Result], *arguments: Any, **options: Any) -> Result:
         """Wait for the server, as psycopg does. Raises NoAnswer and closes the connection if it stays silent."""
@@ -111,6 +113,7 @@ class Connections:
         self._used = 0
         self._is_closed = False
         self._failure: tuple[float, psycopg.Error] | None = None
+        self._errors = 0
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -169,7 +172,7 @@ class Connections:
             if is_lost(error):
                 _close(connection)
                 self._forget_idle()
-            connection.extension = ""  # it may have been moved or installed anew
+            self._errors += 1  # pgvector may have been moved: every connection asks again before its next transaction
             raise refusal_of(error, self.server) from error
         finally:
             self._give_back(connection)
@@ -201,12 +204,14 @@ class Connections:
             connection.execute(b"")
             return
         is_writing = begin == _WRITE
-        if not connection.extension or (is_writing and not connection.owner_is_trusted):
+        is_known = connection.extension and connection.looked_at == self._errors
+        if not is_known or (is_writing and not connection.owner_is_trusted):
             self._look_around(connection, is_writing=is_writing)
         connection.execute(f"{begin}{self._limit}".encode())
 
     def _look_around(self, connection: Connection, *, is_writing: bool) -> None:
         """Find pgvector, and who owns memsync's schema. Raises IndexFailure if that role is not to be trusted."""
+        connection.looked_at = self._errors
         connection.execute(f"BEGIN READ ONLY; {_TRUSTED_PATH}".encode())
         row = connection.execute(_SURROUNDINGS.encode()).fetchone()
         connection.execute(b"ROLLBACK")
