@@ -154,14 +154,14 @@ def _searches(root: Path, data: Path, state: Path) -> list[Row]:
 # -------------------------------------------------------------------------------------------- the wiki
 
 
-def make_wiki(source: Path, target: Path) -> int:
-    """Write NOTES notes with about WIKI_BYTES in total under `target`; return how many bytes were written.
+def make_wiki(source: Path, target: Path, *, notes: int = NOTES) -> int:
+    """Write the first `notes` of NOTES notes with about WIKI_BYTES in total; return how many bytes were written.
 
     They consist of runs of words of the Markdown under `source`, so that tokenizer and model work as on real text.
     """
     words = [word for file in sorted(source.rglob("*.md")) for word in _WORD.findall(file.read_text(errors="replace"))]
     written = 0
-    for number, own_size in enumerate(_note_sizes()):
+    for number, own_size in enumerate(_note_sizes()[:notes]):
         chance = random.Random(number)
         title = _title(words, chance)
         path = target / f"topic-{number % TOPICS:02d}" / f"{_slug(title)}-{number:04d}.md"

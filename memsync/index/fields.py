@@ -7,7 +7,9 @@ tokenizer then splits `foo-bar` into the phrase `foo bar`.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
@@ -16,6 +18,7 @@ from typing import NamedTuple
 
 from memsync.model.note import Note
 
+_WORD = re.compile(r"[^\W_]+")
 _RUN = re.compile(
     "[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"  # kana, Han
@@ -65,6 +68,21 @@ def context_words(note: Note, *, without_title: bool) -> str:
     return " ".join(part for part in (*path.parent.parts, stem, title, *note.aliases, *tags) if part)
 
 
+def name_word(name: str) -> str:
+    """Return the word that stands for a whole name in the word index; empty if the name has no word.
+
+    Names that differ only in case, accents, punctuation or the order of their words have the same word.
+    """
+    plain = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
+    words = sorted(_WORD.findall(plain.casefold()))
+    return f"name{hashlib.sha256(' '.join(words).encode()).hexdigest()[:16]}" if words else ""
+
+
+def name_words(note: Note) -> str:
+    """Return the words that stand for the note's title, file name and aliases: whoever types one wants this note."""
+    return " ".join(dict.fromkeys(map(name_word, (note.title, PurePosixPath(note.path).stem, *note.aliases))))
+
+
 def date_words(moment: str) -> str:
     """Return an ISO date or datetime as people search for it: `2026-11-21 21 November 2026 Saturday`."""
     try:
@@ -83,6 +101,15 @@ def any_of(words: Iterable[str]) -> str:
     Hardly any chunk has all words of a question.
     """
     return " OR ".join(dict.fromkeys(part for word in words for part in _parts(word)))
+
+
+def every_of(words: Iterable[str]) -> str:
+    """Return a MATCH expression for chunks that have every one of `words`; empty if there are fewer than two.
+
+    It has the same phrases in the same order as `any_of`, so FTS5 gives a row the same bm25 for both.
+    """
+    parts = list(dict.fromkeys(part for word in words for part in _parts(word)))
+    return " AND ".join(parts) if len(parts) > 1 else ""
 
 
 def is_single_word(word: str) -> bool:

@@ -9,7 +9,7 @@ import json
 import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from memsync.errors import UsageError
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from memsync.index.vectors import Vector
     from memsync.ports import Progress
 
+EVERY_WORD_ROWS = 50
+"""At most so many rows that have every word of a question precede all others, by bm25.
+
+bm25 alone would rank a long text with all the words after hundreds of short ones with the rarest of them.
+"""
 TELLING_TOKENS = 20
 """Fewest tokens of a passage that can show what its note is about: a title alone cannot."""
 TELLING_CHUNKS = 8
@@ -358,17 +363,18 @@ class SqlReader(ABC):
         return number
 
 
-def ranked(scored: Iterable[tuple[int, int, float]]) -> list[Candidate]:
-    """Return candidates from (chunk, item, score), best first.
+def ranked(scored: Iterable[tuple[int, int, float]], first: Set[tuple[int, int]] = frozenset()) -> list[Candidate]:
+    """Return candidates from (chunk, item, score): those in `first`, (chunk, item), then all others, each best first.
 
     Equal scores share a rank, because ids depend on history and must not decide it. Of these, whole chunks come before
     items.
     """
-    ordered = sorted(scored, key=lambda row: (-row[2], row[1] > 0, row[0], row[1]))
-    ranks: dict[float, int] = {}
+    ordered = sorted(scored, key=lambda row: (row[:2] not in first, -row[2], row[1] > 0, row[0], row[1]))
+    ranks: dict[tuple[bool, float], int] = {}
     candidates = []
     for rank, (chunk_id, item, score) in enumerate(ordered, 1):
-        candidates.append(Candidate(chunk_id, ranks.setdefault(score, rank), score, item))
+        shared = ranks.setdefault(((chunk_id, item) in first, score), rank)
+        candidates.append(Candidate(chunk_id, shared, score, item))
     return candidates
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from memsync.index.fields import cjk_words, context_words, heading_words, without_cjk
+from memsync.index.fields import cjk_words, context_words, heading_words, name_words, without_cjk
 from memsync.model.note import Chunk, Entry, Message, Note
 from memsync.model.vocabulary import Form, NotePath
 
@@ -61,6 +61,8 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
     """Return the rows of a note; equal notes give equal rows."""
     # The same for most chunks: the context of those whose headings have the note's title, and of the others.
     contexts = {has_title: context_words(note, without_title=has_title) for has_title in (False, True)}
+    first = next((chunk.ordinal for chunk in chunks if chunk.indexed_words), -1)
+    names = {first: f" {name_words(note)}"}
     return NoteRows(
         note.path,
         (
@@ -69,7 +71,10 @@ def note_rows(note: Note, chunks: Sequence[Chunk]) -> NoteRows:
         ),
         [(link.target, link.anchor, link.label, link.line, link.wiki) for link in note.links],
         [_message_row(message) for message in note.messages],
-        [_chunk_rows(note, chunk, contexts[note.title in chunk.heading_path]) for chunk in chunks],
+        [
+            _chunk_rows(note, chunk, contexts[note.title in chunk.heading_path] + names.get(chunk.ordinal, ""))
+            for chunk in chunks
+        ],
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
 from memsync.notes.stillness import EMPTIED_SECONDS, read_settled
+from memsync.search.rank import Scored
 from memsync.search.spans import Span
 
 PARSE_SECONDS = 1.0
@@ -71,6 +72,15 @@ class Anchor:
             moved = [new for new, old in zip(nearest.entries, chunk.entries, strict=True) if old in span.entries]
             return _quote(file.lines, moved[0].start_line, moved[-1].end_line, None)
         return _quote(file.lines, nearest.start_line, nearest.end_line, nearest)
+
+    def text_of(self, scored: Scored) -> str | None:
+        """Return the text of an entry, None if its file has changed since it was indexed."""
+        chunk = scored.chunk
+        file = self._file(chunk.path, chunk.identity[0])
+        if file is None or file.identity != chunk.identity:
+            return None
+        place = _quote(file.lines, scored.entry.start_line, scored.entry.end_line, chunk)
+        return place.text if place else None
 
     def _file(self, path: NotePath, indexed_size: int) -> _File | None:
         if path not in self._read:

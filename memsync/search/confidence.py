@@ -33,7 +33,7 @@ def probability(ranked: Sequence[Scored], question: QuestionWords) -> float:
     """Return the probability that the entries, best first, contain the answer to a question."""
     if not ranked:
         return 0.0
-    first = [scored.undated_score for scored in ranked[:FIRST]]
+    first = [scored.telling_score for scored in ranked[:FIRST]]
     logit = _BASE + _BEST * math.log(max(first[0], _MIN_SCORE)) + _COMPARED * math.log(min(len(ranked), _MANY) + _FEW)
     named, others = question.speakers(ranked)
     if named:

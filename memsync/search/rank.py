@@ -23,6 +23,7 @@ from memsync.model.query import Candidate, IndexedChunk, TimeHint, is_between, n
 from memsync.model.vocabulary import Form, NotePath, Trait, is_remembered
 from memsync.notes.entry_text import stem_number, stems
 from memsync.search.time_hints import asks_when
+from memsync.search.wording import Wording, asks_for_answer
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CLOCK = re.compile(r"[T ]\d{2}:\d{2}", re.ASCII)
@@ -108,12 +109,18 @@ QUESTION = 0.04
 """Penalty for a line of a conversation, or a message, that asks a question: it answers less."""
 OWN_SHARE = 0.3
 """In a conversation: the weight of the line's own score; the rest is the weight of the windows around it."""
+READ = 30
+"""How many of the best entries, and of those with the most words, are read to see how literally they have the words."""
+NAMED = 1.0
+"""Bonus for the best entry of a note whose title, alias or file name is the question: no other text can have more."""
+ROLE = 0.2
+"""Penalty for a message of an assistant, or for one of a user if the question asks what was answered."""
 NEARBY_LINES = 5
 """Distance in lines within which the words of a conversation count for each other; nearer lines count more."""
 
-REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "prior")
+REASONS = ("opening", "names a time", "dated then", "speaker", "length", "asks", "role", "prior")
 """The reasons for the amounts in Scored.added, in the same order."""
-_DATED_THEN = REASONS.index("dated then")
+_DATED_THEN, _ROLE = REASONS.index("dated then"), REASONS.index("role")
 
 # Plain ints: each & of an IntFlag makes an object, and a search does that a thousand times.
 _ITEM, _QUESTION, _NAMES_TIME = int(Trait.ITEM), int(Trait.QUESTION), int(Trait.NAMES_TIME)
@@ -144,13 +151,14 @@ class QuestionWords:
     words: frozenset[str]
     asks_when: bool
     times: Sequence[TimeHint] = ()
+    asks_for_answer: bool = False
 
     @classmethod
     def of(cls, text: str, weights: Mapping[str, float], times: Sequence[TimeHint] = ()) -> QuestionWords:
         """Parse a question; `weights` has the idf of each word that is looked up."""
         numbers = {stem_number(stem): weight for word, weight in weights.items() for stem in stems(word)}
         words = frozenset(_WORD.findall(_POSSESSIVE.sub("", text.lower())))
-        return cls(numbers, words, asks_when(text), times)
+        return cls(numbers, words, asks_when(text), times, asks_for_answer(text))
 
     def share_in(self, numbers: Iterable[int]) -> float:
         """Return the weighted share of the question's words that is among these stems."""
@@ -172,8 +180,9 @@ class Scored:
     """One entry that was found, with the chunk to show and all parts of its score.
 
     `is_fact`: it is an item of a log or of a list of facts. `cosine` is None if its own vector was not among the
-    nearest. `plain` is its score by the retrievers alone. `added` has the amount for each of REASONS; `by_note` is the
-    amount for the other entries of its note.
+    nearest. `keyword_rank` counts from 1, and is 0 if it was not found by words. `plain` is its score by the retrievers
+    alone. `added` has the amount for each of REASONS; `by_note` is the amount for the other entries of its note,
+    `by_wording` that for how literally it has the question's words, `by_name` that for its note's name.
     """
 
     entry: Entry
@@ -181,11 +190,14 @@ class Scored:
     is_fact: bool
     chunks: list[IndexedChunk] = field(default_factory=list)
     keyword: float = 0.0
+    keyword_rank: int = 0
     cosine: float | None = None
     windows: list[float] = field(default_factory=list)
     plain: float = 0.0
     added: tuple[float, ...] = ()
     by_note: float = 0.0
+    by_wording: float = 0.0
+    by_name: float = 0.0
     score: float = 0.0
 
     @property
@@ -194,9 +206,9 @@ class Scored:
         return self.entry.window_count > 0
 
     @property
-    def undated_score(self) -> float:
-        """The score without the bonus for a time in the question: a date alone is not an answer."""
-        return self.score - (self.added[_DATED_THEN] if self.added else 0.0)
+    def telling_score(self) -> float:
+        """The score without the amounts for a date and for a role, which do not make a text an answer."""
+        return self.score - (self.added[_DATED_THEN] + self.added[_ROLE] if self.added else 0.0)
 
     @property
     def is_log(self) -> bool:
@@ -209,7 +221,8 @@ class Pool(NamedTuple):
 
     Both lists are best first; only the first `contributed` of each contribute chunks. `keyword` may be longer, so that
     chunks found by meaning have a keyword score too; it is 0 for chunks not in the list. A chunk that is not in `near`
-    gets the last score of `near`, because it cannot have a higher one.
+    gets the last score of `near`, because it cannot have a higher one. `named` are the ids of chunks of notes whose
+    name is the question.
     """
 
     keyword: Sequence[Candidate]
@@ -217,6 +230,7 @@ class Pool(NamedTuple):
     chunks: Mapping[int, IndexedChunk]
     contributed: int
     allows: Callable[[IndexedChunk, Entry, int], bool]
+    named: Sequence[int] = ()
 
 
 def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[[IndexedChunk], float]) -> list[Scored]:
@@ -231,7 +245,22 @@ def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[
         scored.score = scored.plain + sum(scored.added)
     _add_note_bonus(by_key.values())
     _lower_headings(by_key.values())
+    _raise_named(by_key.values(), {pool.chunks[number].path for number in pool.named if number in pool.chunks})
     return _best_first(by_key.values())
+
+
+def by_wording(ranked: Sequence[Scored], wording: Wording, text_of: Callable[[Scored], str | None]) -> list[Scored]:
+    """Return the entries in their order after the first ones by score and by words were read.
+
+    `text_of` returns the present text of an entry, None if it has changed since it was indexed.
+    """
+    by_words = sorted((scored for scored in ranked if scored.keyword_rank), key=lambda scored: scored.keyword_rank)
+    for scored in {id(scored): scored for scored in (*ranked[:READ], *by_words[:READ])}.values():
+        text = text_of(scored)
+        if text is not None:
+            scored.by_wording = wording.bonus(text, (*scored.chunk.heading_path, scored.chunk.title))
+            scored.score += scored.by_wording
+    return _best_first(ranked)
 
 
 def in_order(pool: Pool) -> list[Scored]:
@@ -247,11 +276,10 @@ def _best_first(entries: Iterable[Scored]) -> list[Scored]:
 
 
 def _collect(pool: Pool) -> dict[_Key, Scored]:
-    keyword_scores = {(candidate.chunk_id, candidate.item): candidate.score for candidate in pool.keyword}
+    found_by_words = {(candidate.chunk_id, candidate.item): candidate for candidate in pool.keyword}
     cosines = {candidate.chunk_id: candidate.score for candidate in pool.near[: pool.contributed]}
-    contributing = dict.fromkeys(
-        [candidate.chunk_id for candidate in (*pool.keyword[: pool.contributed], *pool.near[: pool.contributed])]
-    )
+    contributed = (*pool.keyword[: pool.contributed], *pool.near[: pool.contributed])
+    contributing = dict.fromkeys([*(candidate.chunk_id for candidate in contributed), *pool.named])
     by_key: dict[_Key, Scored] = {}
     for chunk in (pool.chunks[number] for number in contributing if number in pool.chunks):
         cosine = cosines.get(chunk.chunk_id)
@@ -269,9 +297,9 @@ def _collect(pool: Pool) -> dict[_Key, Scored]:
             else:
                 scored.chunk, scored.cosine = chunk, cosine
                 item = number if chunk.form == Form.GROUP else 0
-                scored.keyword = keyword_scores.get(
-                    (chunk.chunk_id, item), keyword_scores.get((chunk.chunk_id, 0), 0.0)
-                )
+                by_words = found_by_words.get((chunk.chunk_id, item)) or found_by_words.get((chunk.chunk_id, 0))
+                if by_words is not None:
+                    scored.keyword, scored.keyword_rank = by_words.score, by_words.rank
     return by_key
 
 
@@ -312,10 +340,20 @@ def _added(scored: Scored, question: QuestionWords, speaker: float, prior: float
     named = NAMED_TIME if question.asks_when and entry.traits & _NAMES_TIME and scored.is_log else 0.0
     dated = DATED_THEN if question.times and _is_dated(scored, question.times) else 0.0
     asks = -QUESTION if entry.speaker and entry.traits & _QUESTION else 0.0
+    disfavoured = _is_user(scored.chunk.role) if question.asks_for_answer else _is_assistant(scored.chunk.role)
+    role = -ROLE if disfavoured else 0.0
     if scored.in_conversation:
-        return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, prior)
+        return (0.0, named, dated, speaker, LINE_LENGTH * length, asks, role, prior)
     opening = OPENING * question.share_in(scored.chunk.opening)
-    return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, prior)
+    return (opening, named, dated, speaker, FACT_LENGTH * length if scored.is_fact else 0.0, asks, role, prior)
+
+
+def _is_user(role: str) -> bool:
+    return role == "user"
+
+
+def _is_assistant(role: str) -> bool:
+    return role.partition(":")[0] in ("assistant", "agent")
 
 
 def _is_dated(scored: Scored, times: Sequence[TimeHint]) -> bool:
@@ -333,6 +371,18 @@ def _add_note_bonus(entries: Iterable[Scored]) -> None:
         for scored in of_note:
             scored.by_note = (LOG_NOTE_BONUS if scored.is_log else NOTE_BONUS) * following
             scored.score += scored.by_note
+
+
+def _raise_named(entries: Iterable[Scored], paths: Set[NotePath]) -> None:
+    """Rank the best entry of each of these notes first; a heading without text only if the note has nothing else."""
+    best: dict[NotePath, Scored] = {}
+    for scored in entries:
+        if scored.chunk.path in paths:
+            rival = best.setdefault(scored.chunk.path, scored)
+            best[scored.chunk.path] = max(rival, scored, key=lambda s: (s.chunk.form != Form.HEADING, s.score))
+    for scored in best.values():
+        scored.by_name = NAMED
+        scored.score += NAMED
 
 
 def _lower_headings(entries: Iterable[Scored]) -> None:

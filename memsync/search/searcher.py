@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from memsync.errors import EmbedderError
+from memsync.index.fields import name_word
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
 from memsync.model.vocabulary import Kind, Mode, Tier
@@ -19,10 +22,21 @@ from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import why_empty, within
 from memsync.search.confidence import are_letters_only, likely_hits, probability
-from memsync.search.rank import Pool, QuestionWords, Scored, Weights, age_in_days, entry_filter, in_order, rank
+from memsync.search.rank import (
+    Pool,
+    QuestionWords,
+    Scored,
+    Weights,
+    age_in_days,
+    by_wording,
+    entry_filter,
+    in_order,
+    rank,
+)
 from memsync.search.reranking import RERANKED, Relevance, blended
 from memsync.search.snippet import make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
+from memsync.search.wording import Wording
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
@@ -116,11 +130,12 @@ class Searcher:
             if as_of is not None and index.last_removal() != as_of:
                 raise IndexChanged
             mode, pool = self._candidates(index, query, await_near, timer)
-            question = QuestionWords.of(query.text, index.word_weights(query.words), query.times)
+            weights = index.word_weights(query.words)
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
-        ranked, chance = self._ranked(query, mode, pool, question)
+        anchor = Anchor(self._files, self._reader)
+        ranked, chance = self._ranked(query, mode, pool, weights, anchor)
         timer.lap("rank")
-        anchored, read = self._first(ranked, query.limit, relevance, timer)
+        anchored, read = self._first(ranked, query.limit, anchor, relevance, timer)
         if read is not None and mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
             chance = 1.0
         hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
@@ -153,11 +168,17 @@ class Searcher:
                 near = self._as_of_now(index, query, nearest)
         timer.lap("vector")
         count = self._contributed(query)
-        chunk_ids = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count])]
+        named = self._named(index, query) if mode is not Mode.VECTOR else ()
+        chunk_ids = [candidate.chunk_id for candidate in (*keyword[:count], *near[:count], *named)]
         chunks = index.chunks(list(dict.fromkeys(chunk_ids)))
         allows = entry_filter(query.filters, index.entries_allowed(query, list(chunks)))
         timer.lap("chunks")
-        return mode, Pool(keyword, near, chunks, count, allows)
+        return mode, Pool(keyword, near, chunks, count, allows, [candidate.chunk_id for candidate in named])
+
+    def _named(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
+        """Return a chunk of each note whose title, alias or file name is the question."""
+        word = name_word(query.text)
+        return index.keyword_candidates(replace(query, words=(word,)), query.limit) if word else ()
 
     def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         count = self._contributed(query)
@@ -180,7 +201,9 @@ class Searcher:
         """Return how many chunks of each retriever contribute: at least as many as the limit of hits."""
         return max(self._ranking.candidates, query.limit)
 
-    def _ranked(self, query: Query, mode: Mode, pool: Pool, question: QuestionWords) -> tuple[list[Scored], float]:
+    def _ranked(
+        self, query: Query, mode: Mode, pool: Pool, word_weights: Mapping[str, float], anchor: Anchor
+    ) -> tuple[list[Scored], float]:
         """Return the entries, best first, and the probability that the answer is among them."""
         if not query.text:
             ranked = in_order(pool)
@@ -189,7 +212,10 @@ class Searcher:
         weights = Weights(ranking.keyword_weight, ranking.memory_keyword_weight)
         if mode is Mode.VECTOR:
             weights = Weights(0.0, 0.0)
+        question = QuestionWords.of(query.text, word_weights, query.times)
         ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
+        if mode is not Mode.VECTOR:
+            ranked = by_wording(ranked, Wording(query.text, word_weights), anchor.text_of)
         if mode is Mode.HYBRID and not pool.keyword and are_letters_only(query.words, self._count_tokens):
             return ranked, 0.0
         return ranked, probability(ranked, question)
@@ -205,13 +231,13 @@ class Searcher:
     # --------------------------------------------------------------------------------------------- hits
 
     def _first(
-        self, ranked: Sequence[Scored], limit: int, relevance: Relevance | None, timer: _Timer
+        self, ranked: Sequence[Scored], limit: int, anchor: Anchor, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 
         With reranking there may be more than `limit`; the caller keeps the best ones after blending the scores.
         """
-        spans = self._anchored(form_spans(ranked))
+        spans = _anchored(form_spans(ranked), anchor)
         if relevance is None:
             return list(islice(spans, limit)), None
         first = list(islice(spans, max(limit, RERANKED)))
@@ -219,20 +245,6 @@ class Searcher:
         read = relevance([_with_heading(span, place) for span, place in first]) if first else None
         timer.lap("rerank")
         return (first, read) if read is not None else (first[:limit], None)
-
-    def _anchored(self, spans: Iterator[Span]) -> Iterator[tuple[Span, Anchored]]:
-        """Yield the spans whose text is still in their files, each place once."""
-        anchor = Anchor(self._files, self._reader)
-        shown: set[tuple[str, int, int]] = set()
-        for span in spans:
-            place = anchor.anchor(span)
-            if place is None:
-                continue
-            key = (span.shown.path, place.start_line, place.end_line)
-            piece = span.shown.end_column > 0
-            if piece or key not in shown:
-                shown.add(key)
-                yield span, place
 
     def _hits(self, query: Query, anchored: Sequence[tuple[Span, Anchored]], pool: Pool, scale: float) -> list[Hit]:
         """Return the hits; `scale` converts scores of spans to scores of hits."""
@@ -244,6 +256,20 @@ class Searcher:
             _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
             for span, place in anchored
         ]
+
+
+def _anchored(spans: Iterator[Span], anchor: Anchor) -> Iterator[tuple[Span, Anchored]]:
+    """Yield the spans whose text is still in their files, each place once."""
+    shown: set[tuple[str, int, int]] = set()
+    for span in spans:
+        place = anchor.anchor(span)
+        if place is None:
+            continue
+        key = (span.shown.path, place.start_line, place.end_line)
+        piece = span.shown.end_column > 0
+        if piece or key not in shown:
+            shown.add(key)
+            yield span, place
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:

@@ -50,7 +50,12 @@ class Span:
         best = self.best
         if not best.added:
             return {}
-        amounts = {**dict(zip(REASONS, best.added, strict=True)), "note": best.by_note}
+        amounts = {
+            **dict(zip(REASONS, best.added, strict=True)),
+            "note": best.by_note,
+            "wording": best.by_wording,
+            "name": best.by_name,
+        }
         return {"retrievers": best.plain, **{reason: amount for reason, amount in amounts.items() if round(amount, 3)}}
 
     @property

@@ -91,11 +91,11 @@ class WordIndex:
 
     def score(
         self, phrases: Sequence[Phrase], within: Whole | None, limit: int, *, is_tested_later: bool = False
-    ) -> tuple[Sequence[int], Sequence[float]]:
-        """Return (rows, bm25) of the best rows that have at least one of the phrases, best first; higher is better.
+    ) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the bm25 of the best rows that have at least one of the phrases, and of those that have every one.
 
-        There are at least `limit` rows, if so many have the phrases. With `is_tested_later` all are returned that are
-        known, because nobody can tell yet how many of them pass a filter.
+        Both are best first; higher is better. There are at least `limit` rows, if so many have the phrases. With
+        `is_tested_later` all are returned that are known, because nobody can tell yet how many of them pass a filter.
         """
         import numpy as np
 
@@ -113,19 +113,20 @@ class WordIndex:
             else:
                 every = self.matches(phrase)
                 found[phrase], idfs[phrase] = _kept(every, within), self._idf(len(every.rows))
-        rows, scores = self._sum([(idfs[phrase], found[phrase]) for phrase in chosen])
+        rows, scores, present = self._sum([(idfs[phrase], found[phrase]) for phrase in chosen])
         if frequent and len(rows):
             best = np.sort(rows[np.argsort(-scores, kind="stable")[: max(CANDIDATE_ROWS, 4 * limit)]])
             rest = [phrase for phrase in phrases if phrase not in found]
             more = self._lists([keys[phrase][0] for phrase in rest], None, best >> (8 + BLOCK_BITS))
             found |= {phrase: more.get(keys[phrase][0], _nothing()) for phrase in rest}
             narrowed = [(idfs[phrase], _among(found[phrase], best)) for phrase in phrases]
-            rows, scores = self._sum(narrowed)
+            rows, scores, present = self._sum(narrowed)
+        has_every = present == max(len(phrases), 2)
+        with_every = _best_first(rows[has_every], scores[has_every])
         if limit < len(rows) and not is_tested_later:
             is_best = scores >= np.partition(scores, -limit)[-limit]  # more rows than the limit, if scores are equal
             rows, scores = rows[is_best], scores[is_best]
-        order = np.lexsort((rows, -scores))
-        return rows[order].tolist(), scores[order].tolist()
+        return _best_first(rows, scores), with_every
 
     def _too_frequent(self, counts: Mapping[str, int]) -> set[str]:
         """Return the most frequent words, without which the others have no more than EXACT_POSTINGS postings."""
@@ -140,19 +141,24 @@ class WordIndex:
         idf = math.log((self._totals.rows - count + 0.5) / (count + 0.5)) if self._totals.rows else 0.0
         return idf if idf > 0.0 else 1e-6
 
-    def _sum(self, matches: Sequence[tuple[float, Matches]]) -> tuple[Whole, Real]:
-        """Return each row that has any phrase, ascending, with its bm25; phrase by phrase, as FTS5 adds them up."""
+    def _sum(self, matches: Sequence[tuple[float, Matches]]) -> tuple[Whole, Real, Whole]:
+        """Return each row that has any phrase, ascending, with its bm25 and the number of phrases that it has.
+
+        It adds phrase by phrase, as FTS5 does.
+        """
         import numpy as np
 
         every = [found.rows for _, found in matches]
         rows = merged(every) if every else np.empty(0, np.int64)
-        scores = np.zeros(len(rows))
+        scores, numbers = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
         mean = self._totals.words / self._totals.rows if self._totals.rows else 1.0
         for idf, found in matches:
             counts = found.weights / 2.0
             shares = idf * ((counts * (_K1 + 1.0)) / (counts + _K1 * (1 - _B + _B * found.lengths / mean)))
-            scores[np.searchsorted(rows, found.rows)] += shares
-        return rows, scores
+            places = np.searchsorted(rows, found.rows)
+            scores[places] += shares
+            numbers[places] += 1
+        return rows, scores, numbers
 
     def _lists(self, keys: Sequence[str], within: Whole | None, blocks: Whole | None = None) -> dict[str, Matches]:
         """Return the rows that have each word; only in some blocks, or in those of the chunks `within`."""
@@ -261,6 +267,14 @@ def _are_in(numbers: Whole, ascending: Whole) -> NDArray[np.bool_]:
     places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
     is_in: NDArray[np.bool_] = ascending[places] == numbers
     return is_in
+
+
+def _best_first(rows: Whole, scores: Real) -> dict[int, float]:
+    """Return the rows with their scores, best first."""
+    import numpy as np
+
+    order = np.lexsort((rows, -scores))
+    return dict(zip(rows[order].tolist(), scores[order].tolist(), strict=True))
 
 
 def _nothing() -> Matches:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from memsync.index.fields import Phrase, phrases_of
@@ -17,7 +18,7 @@ from memsync.index.postgres.local_state import KEPT_KEYS, TOKEN_KEY, LocalState,
 from memsync.index.postgres.postings import key_of, words_of
 from memsync.index.postgres.text import glob_pattern, storable
 from memsync.index.postgres.waiting_texts import WaitingTexts
-from memsync.index.reading import SqlReader, Statements, ranked
+from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
 from memsync.model.filters import Filters
 from memsync.model.query import Candidate, EmbeddingSpace, Query
 from memsync.model.status import IndexedFile, PendingPassage
@@ -105,7 +106,7 @@ class PostgresReader(SqlReader):
     # -------------------------------------------------------------------------------------- candidates
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks (of groups, the entries) that have the query's words, best first.
+        """Return the chunks (of groups, the entries) that have the query's words: first those with every word.
 
         The score is bm25 divided by the sum of the words' idf, as in the SQLite index.
         """
@@ -115,12 +116,16 @@ class PostgresReader(SqlReader):
         narrows = self._narrows(query)
         within = self._within(query) if narrows else None
         is_tested_later = narrows and within is None
-        rows, scores = self._words.score(phrases, within, limit, is_tested_later=is_tested_later)
+        best, every = self._words.score(phrases, within, limit, is_tested_later=is_tested_later)
         if is_tested_later:
-            rows, scores = self._first_passing(query, rows, scores, limit)
+            best = self._first_passing(query, best, limit)
+            every = self._first_passing(query, every, EVERY_WORD_ROWS)
+        first = dict(islice(every.items(), EVERY_WORD_ROWS))
+        scored = first | dict(islice(best.items(), limit))
         # The sum of the words' idf, without phrases, although phrases add to a score.
-        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if rows else 1.0
-        return ranked((row >> 8, row & 255, score / ceiling) for row, score in zip(rows[:limit], scores, strict=False))
+        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if scored else 1.0
+        rows = ((row >> 8, row & 255, score / ceiling) for row, score in scored.items())
+        return ranked(rows, {divmod(row, 256) for row in first})
 
     def _word_row_count(self) -> int:
         return self._totals.rows
@@ -264,20 +269,17 @@ class PostgresReader(SqlReader):
         chunks = self.value(queries.ALL_PASSING, {**self._parameters(query), "enough": MAX_PASSING + 1})
         return None if len(chunks) > MAX_PASSING else np.sort(np.array(chunks, dtype=np.int64))
 
-    def _first_passing(
-        self, query: Query, rows: Sequence[int], scores: Sequence[float], limit: int
-    ) -> tuple[Sequence[int], Sequence[float]]:
+    def _first_passing(self, query: Query, scores: Mapping[int, float], limit: int) -> dict[int, float]:
         """Return the best rows whose chunks pass the filters: test more and more of them until there are enough."""
         parameters = self._parameters(query)
-        kept: list[tuple[int, float]] = []
-        start, size = 0, 4 * limit
-        while start < len(rows) and len(kept) < limit:
-            tested = list(zip(rows[start : start + size], scores[start : start + size], strict=True))
-            ids = list({row >> 8 for row, _ in tested})
+        kept: dict[int, float] = {}
+        rows, size = iter(scores), 4 * limit
+        while len(kept) < limit and (tested := list(islice(rows, size))):
+            ids = list({row >> 8 for row in tested})
             passing = {chunk_id for (chunk_id,) in self.rows(queries.PASSING, {**parameters, "ids": ids})}
-            kept += [(row, score) for row, score in tested if row >> 8 in passing]
-            start, size = start + size, 8 * size
-        return [row for row, _ in kept], [score for _, score in kept]
+            kept |= {row: scores[row] for row in tested if row >> 8 in passing}
+            size *= 8
+        return kept
 
     def _float16(self, value: bytes) -> bytes:
         return from_halfvec(value)

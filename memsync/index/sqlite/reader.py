@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import apsw
 from msgspec.structs import asdict
 
-from memsync.index.fields import all_of, any_of
+from memsync.index.fields import all_of, any_of, every_of
 from memsync.index.frequencies import FrequencyCache
-from memsync.index.reading import SqlReader, Statements, ranked
+from memsync.index.reading import EVERY_WORD_ROWS, SqlReader, Statements, ranked
 from memsync.index.rows import to_json
 from memsync.index.sqlite import queries
 from memsync.index.sqlite.integrity import find_damage, find_miscount, places_of_word, unseen_vectors, word_rows
@@ -62,7 +62,7 @@ class SqliteReader(SqlReader):
     # -------------------------------------------------------------------------------------- candidates
 
     def keyword_candidates(self, query: Query, limit: int) -> list[Candidate]:
-        """Return the chunks (of groups, the entries) that have the query's words, best first.
+        """Return the chunks (of groups, the entries) that have the query's words: first those with every word.
 
         The score is bm25 divided by the sum of the words' idf, which is the bm25 of an average chunk with every word
         once. Words that no chunk has count in the sum, so that a question about another subject scores low.
@@ -70,14 +70,16 @@ class SqliteReader(SqlReader):
         match = any_of(query.words)
         if not match:
             return []
+        statement, filters = queries.KEYWORD, dict[str, Any]()
         if self._narrows(query):
-            rows = self.rows(queries.KEYWORD_FILTERED, {"match": match, "limit": limit, **self._parameters(query)})
-        else:
-            rows = self.rows(queries.KEYWORD, {"match": match, "limit": limit})
-        scored = list(rows)
+            statement, filters = queries.KEYWORD_FILTERED, self._parameters(query)
+        distances = dict(self.rows(statement, {"match": match, "limit": limit, **filters}))
+        every = every_of(query.words) if distances else ""
+        first = dict(self.rows(statement, {"match": every, "limit": EVERY_WORD_ROWS, **filters})) if every else {}
         # The sum of the words' idf, without phrases, although phrases add to a score.
-        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if scored else 1.0
-        return ranked((*chunk_and_item(row), -distance / ceiling) for row, distance in scored)
+        ceiling = max(sum(self.word_weights(query.words).values()), 1e-6) if distances else 1.0
+        scored = ((*chunk_and_item(row), -distance / ceiling) for row, distance in (first | distances).items())
+        return ranked(scored, set(map(chunk_and_item, first)))
 
     def _word_row_count(self) -> int:
         if "" not in self._frequencies:
