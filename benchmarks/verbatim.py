@@ -35,6 +35,8 @@ TARGETS = {"eight words": 0.90, "two rare words": 0.90, "title": 0.95}
 
 _PROSE = re.compile(r"[^\W\d_][^\n]{49,399}")
 _LINK = re.compile(r"\]\(|\]\[|\[\[|://")
+_FENCE = re.compile(r"^ {0,3}(```|~~~).*?^ {0,3}\1[^\n]*$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^(#{1,6}) +(.*?)[ #]*$", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -137,12 +139,15 @@ def _rare_words(files: dict[str, list[str]], chance: random.Random) -> list[Know
 
 
 def _titles(files: dict[str, list[str]]) -> list[Known]:
-    titles = {
-        path: next((line[2:].strip() for line in lines if line.startswith("# ")), "") for path, lines in files.items()
+    """Return the first heading of each note that has one hash, if no other note has it as a heading."""
+    headings = {
+        path: [match.groups() for match in _HEADING.finditer(_FENCE.sub("", "\n".join(lines)))]
+        for path, lines in files.items()
     }
-    times = Counter(title.lower() for title in titles.values())
+    notes_with = Counter(name.lower() for of_note in headings.values() for name in {name for _, name in of_note})
+    titles = {path: next((name for hashes, name in of_note if hashes == "#"), "") for path, of_note in headings.items()}
     return [
         Known("title", title, path, 0)
         for path, title in titles.items()
-        if title and len(title.split()) <= TITLE_WORDS and times[title.lower()] == 1
+        if title and len(title.split()) <= TITLE_WORDS and notes_with[title.lower()] == 1
     ]

@@ -111,8 +111,11 @@ OWN_SHARE = 0.3
 """In a conversation: the weight of the line's own score; the rest is the weight of the windows around it."""
 READ = 30
 """How many of the best entries, and of those with the most words, are read to see how literally they have the words."""
-NAMED = 1.0
-"""Bonus for the best entry of a note whose title, alias or file name is the question: no other text can have more."""
+NAMED_SHARE = 0.1
+"""The best entry of a note whose title, alias or file name is the question gets the best score and this share of its
+own."""
+KEYWORD_SCALE = 3.0
+"""The range of keyword scores alone, over that of both retrievers' scores together."""
 ROLE = 0.2
 """Penalty for a message of an assistant, or for one of a user if the question asks what was answered."""
 NEARBY_LINES = 5
@@ -244,22 +247,26 @@ def rank(pool: Pool, question: QuestionWords, weights: Weights, prior: Callable[
         scored.added = _added(scored, question, speaker, prior(scored.chunk))
         scored.score = scored.plain + sum(scored.added)
     _add_note_bonus(by_key.values())
-    _lower_headings(by_key.values())
-    _raise_named(by_key.values(), {pool.chunks[number].path for number in pool.named if number in pool.chunks})
     return _best_first(by_key.values())
 
 
-def by_wording(ranked: Sequence[Scored], wording: Wording, text_of: Callable[[Scored], str | None]) -> list[Scored]:
-    """Return the entries in their order after the first ones by score and by words were read.
+def by_words(
+    ranked: Sequence[Scored], pool: Pool, wording: Wording, text_of: Callable[[Scored], str | None], scale: float
+) -> list[Scored]:
+    """Return ranked entries in the order in which the literal words of the question count, too.
 
-    `text_of` returns the present text of an entry, None if it has changed since it was indexed.
+    The first entries by score and by words are read. `text_of` returns the present text of an entry, None if it has
+    changed since it was indexed. `scale` is the range of the scores, about 1 for both retrievers together.
     """
-    by_words = sorted((scored for scored in ranked if scored.keyword_rank), key=lambda scored: scored.keyword_rank)
-    for scored in {id(scored): scored for scored in (*ranked[:READ], *by_words[:READ])}.values():
+    found = sorted((scored for scored in ranked if scored.keyword_rank), key=lambda scored: scored.keyword_rank)
+    for scored in {id(scored): scored for scored in (*ranked[:READ], *found[:READ])}.values():
         text = text_of(scored)
         if text is not None:
-            scored.by_wording = wording.bonus(text, (*scored.chunk.heading_path, scored.chunk.title))
+            headings = dict.fromkeys((*scored.chunk.heading_path, scored.chunk.title))
+            scored.by_wording = scale * wording.bonus(text, list(headings))
             scored.score += scored.by_wording
+    _lower_headings(ranked)
+    _raise_named(ranked, {pool.chunks[number].path for number in pool.named if number in pool.chunks})
     return _best_first(ranked)
 
 
@@ -373,16 +380,17 @@ def _add_note_bonus(entries: Iterable[Scored]) -> None:
             scored.score += scored.by_note
 
 
-def _raise_named(entries: Iterable[Scored], paths: Set[NotePath]) -> None:
+def _raise_named(entries: Sequence[Scored], paths: Set[NotePath]) -> None:
     """Rank the best entry of each of these notes first; a heading without text only if the note has nothing else."""
     best: dict[NotePath, Scored] = {}
     for scored in entries:
         if scored.chunk.path in paths:
             rival = best.setdefault(scored.chunk.path, scored)
             best[scored.chunk.path] = max(rival, scored, key=lambda s: (s.chunk.form != Form.HEADING, s.score))
+    top = max((scored.score for scored in entries), default=0.0)
     for scored in best.values():
-        scored.by_name = NAMED
-        scored.score += NAMED
+        scored.by_name = top - (1.0 - NAMED_SHARE) * scored.score
+        scored.score += scored.by_name
 
 
 def _lower_headings(entries: Iterable[Scored]) -> None:

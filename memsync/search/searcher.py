@@ -23,12 +23,13 @@ from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import why_empty, within
 from memsync.search.confidence import are_letters_only, likely_hits, probability
 from memsync.search.rank import (
+    KEYWORD_SCALE,
     Pool,
     QuestionWords,
     Scored,
     Weights,
     age_in_days,
-    by_wording,
+    by_words,
     entry_filter,
     in_order,
     rank,
@@ -215,7 +216,8 @@ class Searcher:
         question = QuestionWords.of(query.text, word_weights, query.times)
         ranked = rank(pool, question, weights, lambda chunk: self._prior(chunk, now))
         if mode is not Mode.VECTOR:
-            ranked = by_wording(ranked, Wording(query.text, word_weights), anchor.text_of)
+            scale = KEYWORD_SCALE if mode is Mode.KEYWORD else 1.0
+            ranked = by_words(ranked, pool, Wording(query.text, word_weights), anchor.text_of, scale)
         if mode is Mode.HYBRID and not pool.keyword and are_letters_only(query.words, self._count_tokens):
             return ranked, 0.0
         return ranked, probability(ranked, question)

@@ -1,29 +1,32 @@
-"""Tell how a question is worded, and how literally a text has its words: how many, and how many side by side. Pure.
+"""Tell how a question is worded, and how literally a text has its words. Pure.
 
-The keyword score of a long text is low even if it has every word, and two texts may be equally near to a question of
-which only one has the words. Whoever remembers the words of a note expects that one first.
+The keyword score of a long text is low even if it has every word, and of two texts that are equally near to a question
+only one may have its words. Somebody who remembers the words of a note expects that note first.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 
-from memsync.notes.entry_text import stems
+from memsync.notes.entry_text import stem
 
 COVERED = 0.3
-"""Bonus for a text that has all words that somebody typed, weighted by their rarity, and far less for most of them.
+"""Bonus for a text that, with its headings, has all the words that somebody typed, in any form.
 
-None for a question: its answer need not have its words.
+Words count by their rarity. A text with fewer of the words gets far less, see LITERAL_POWER. A question gets none of
+it, because its answer need not have its words.
 """
-COVERED_POWER = 12.0
+ONE_LINE = 0.5
+"""Bonus for a text that has all these words in one line, exactly as they were typed."""
 SIDE_BY_SIDE = 0.5
-"""Bonus for a text that has all words of the question side by side and in order."""
-SIDE_BY_SIDE_POWER = 6.0
+"""Bonus for a text that has the words side by side and in order, or whose heading has them."""
+LITERAL_POWER = 12.0
+"""A share of the words counts as its 12th power: 0.9 of them as 0.28, half of them as nothing."""
 COMMON_WEIGHT = 0.5
 """The weight of a stop word. Other words have their idf, usually 2 to 10."""
 
+_WORD = re.compile(r"[^\W_]+")
 _ASKS = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|why|which|how|is|are|am|was|were|do|does|did|has|have|had|can|could|will"
     r"|would|should|may|might|must|wer|was|wann|wo|warum|wieso|wie|welche[mnrs]?|ist|sind|hat|haben|kann)\b|.*[?？]\s*$",
@@ -49,47 +52,48 @@ class Wording:
 
     def __init__(self, text: str, weights: Mapping[str, float]) -> None:
         """`weights` has the idf of each word that is looked up."""
-        by_stem = {stem: weight for word, weight in weights.items() for stem in stems(word)}
-        self._words = list(stems(text))
-        self._weights = {stem: max(by_stem.get(stem, COMMON_WEIGHT), COMMON_WEIGHT) for stem in self._words}
-        self._total = sum(self._weights.values())
+        self._words = [(word, stem(word)) for word in _WORD.findall(text.lower())]
+        self._exact = {word: max(weights.get(word, 0.0), COMMON_WEIGHT) for word, _ in self._words}
+        self._stems = {word_stem: self._exact[word] for word, word_stem in self._words}
+        self._run_weight = sum(self._exact[word] for word, _ in self._words)
         self._asks = _ASKS.match(text) is not None
 
-    def bonus(self, text: str, headings: Iterable[str]) -> float:
+    def bonus(self, text: str, headings: Sequence[str]) -> float:
         """Return what is added to the score of a text under these headings."""
-        covered, run = self.shares(text, headings)
-        bonus: float = SIDE_BY_SIDE * run**SIDE_BY_SIDE_POWER
+        covered, in_line, run = self.shares(text, headings)
+        bonus: float = SIDE_BY_SIDE * run**LITERAL_POWER
         if not self._asks:
-            bonus += COVERED * covered**COVERED_POWER
+            bonus += COVERED * covered**LITERAL_POWER + ONE_LINE * in_line**LITERAL_POWER
         return bonus
 
-    def shares(self, text: str, headings: Iterable[str]) -> tuple[float, float]:
-        """Return the weighted share of the words that a text and its headings have, and that of its longest run.
+    def shares(self, text: str, headings: Sequence[str]) -> tuple[float, float, float]:
+        """Return three shares of the words by their weight: in the text and its headings, in one line, in one run.
 
-        A run is a sequence of words of the question that stand side by side and in the same order in the text. A
-        single word is no run.
+        A run is a sequence of at least two words that stand side by side and in order, in the text or in a heading. If
+        the question is a single word, it is a run.
         """
-        if not self._total:
-            return 0.0, 0.0
-        words = list(stems(text))
-        covered = self._weights.keys() & set(chain(words, *map(stems, headings)))
-        share = sum(self._weights[word] for word in covered) / self._total
-        return share, self._longest_run(words) / max(sum(self._weights[w] for w in self._words), self._total)
+        if not self._words:
+            return 0.0, 0.0, 0.0
+        lines = [_WORD.findall(line.lower()) for line in text.split("\n")]
+        titles = [_WORD.findall(heading.lower()) for heading in headings]
+        present = {stem(word) for words in (*lines, *titles) for word in words}
+        covered = sum(self._stems[word] for word in self._stems.keys() & present) / sum(self._stems.values())
+        in_lines = (sum(self._exact[word] for word in self._exact.keys() & set(words)) for words in lines)
+        in_line = max(in_lines) / sum(self._exact.values())
+        flowing = [word for words in lines for word in words]
+        run = max(self._longest_run(words) for words in (flowing, *titles)) / self._run_weight
+        return covered, in_line, run
 
-    def _longest_run(self, words: Sequence[str]) -> float:
-        """Return the weight of the heaviest sequence of words that the question and a text have in common."""
+    def _longest_run(self, words: Iterable[str]) -> float:
+        """Return the weight of the heaviest run of words that the question has, too."""
         heaviest = 0.0
-        places: dict[str, list[int]] = {}
-        for place, word in enumerate(self._words):
-            places.setdefault(word, []).append(place)
         runs: dict[int, float] = {}
-        lengths: dict[int, int] = {}
         for word in words:
-            before, lengths_before = runs, lengths
-            runs, lengths = {}, {}
-            for place in places.get(word, ()):
-                runs[place] = before.get(place - 1, 0.0) + self._weights[word]
-                lengths[place] = lengths_before.get(place - 1, 0) + 1
-                if lengths[place] > 1:
-                    heaviest = max(heaviest, runs[place])
+            before, runs = runs, {}
+            if word in self._exact:
+                for place, (wanted, _) in enumerate(self._words):
+                    if wanted == word:
+                        runs[place] = before.get(place - 1, 0.0) + self._exact[word]
+                        if place - 1 in before or len(self._words) == 1:
+                            heaviest = max(heaviest, runs[place])
         return heaviest
