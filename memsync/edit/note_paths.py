@@ -86,11 +86,6 @@ def thread_path(name: str) -> NotePath:
     return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{THREADS_FOLDER}{name}")
 
 
-def free_thread_path(root: Path, slug: str) -> NotePath:
-    """Return the first unused path in threads/: the slug, or the slug with a number."""
-    return next(path for path in numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")) if not os.path.lexists(root / path))
-
-
 @contextmanager
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Open the folder of the note at `path` and yield its descriptor; with `create` it makes missing folders.

@@ -18,13 +18,13 @@ from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
 from memsync.edit.journal import Journal, missing
 from memsync.edit.note_end import read_end
-from memsync.edit.note_paths import check_writable, folder_of
+from memsync.edit.note_paths import check_writable, folder_of, numbered
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
-from memsync.notes.rules import PathRules
+from memsync.notes.rules import THREADS_FOLDER, PathRules
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
 
@@ -60,6 +60,27 @@ class NoteWriter:
         """Raise WriteRefused if an agent or a conversation would write to a note that instructs agents."""
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
+
+    def publishes(self, source: NotePath, target: NotePath) -> bool:
+        """Tell whether `source` is the path of a local-only note, and `target` is not."""
+        return self._rules.is_local_only(source) and not self._rules.is_local_only(target)
+
+    def refuse_to_publish(self, source: NotePath, target: NotePath) -> None:
+        """Raise WriteRefused if a note that would have the name `source` would no longer be local-only as `target`."""
+        if self.publishes(source, target):
+            hint = f"Add a pattern that matches {target} to [privacy] local_only."
+            raise WriteRefused(f"{source} is local-only, and {target} would not be", hint=hint)
+
+    def free_thread_path(self, slug: str) -> NotePath:
+        """Return the first unused path in threads/: the slug or, if a thread may not have that name, `thread-` and it.
+
+        A number makes it unused. Raises WriteRefused if it would not be local-only as it is without the number.
+        """
+        first, other = (NotePath(f"{THREADS_FOLDER}{name}.md") for name in (slug, f"thread-{slug}"))
+        names = numbered(other if self._rules.refuses_import(first) else first)
+        path = next(path for path in names if not os.path.lexists(self._root / path))
+        self.refuse_to_publish(first, path)
+        return path
 
     def forget_end(self, path: NotePath) -> None:
         """Delete what is stored of the end of a note."""

@@ -17,7 +17,7 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message
-from memsync.edit.note_paths import cannot_write, folder_of, free_thread_path, thread_path
+from memsync.edit.note_paths import cannot_write, folder_of, thread_path
 from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
@@ -134,9 +134,8 @@ class Importer:
         elif conversation.source in sources:
             path = sources[conversation.source]
         else:
-            slug = slug_of(conversation.name) or "thread"
-            path = free_thread_path(root, slug)
-            path = sources[conversation.source] = free_thread_path(root, f"thread-{slug}") if refuses(path) else path
+            path = self._memory.writer.free_thread_path(slug_of(conversation.name) or "thread")
+            sources[conversation.source] = path
         if refusal := refuses(path):
             raise Unusable(refusal)
         return path
