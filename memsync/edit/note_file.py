@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from memsync.edit.note_paths import cannot_write
@@ -105,11 +105,20 @@ def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None
             os.fsync(folder)
 
 
-def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, status: os.stat_result) -> bool:
+def swap(
+    folder: int,
+    path: NotePath,
+    name: str,
+    old: bytes,
+    new: bytes,
+    status: os.stat_result,
+    keep: Callable[[int, str], None],
+) -> bool:
     """Replace a file's content `old` by `new`; return False if the file no longer has the content `old`.
 
     The new file gets the old one's mode, extended attributes and ACL, and its owner if permitted. Both files exchange
-    names in one step. If the file changed just before that, the exchange is undone. Raises FilesystemError.
+    names in one step. If the file changed just before that, the exchange is undone. `keep` may rename the old file,
+    which is deleted otherwise; it gets the folder and the file's name. Raises FilesystemError.
     """
     try:
         _clear_leftovers(folder)
@@ -123,6 +132,8 @@ def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, status:
             elif not _holds(folder, path, aside, old):
                 exchange(folder, aside, name)
                 return False
+            else:
+                keep(folder, aside)
             os.fsync(folder)
             return True
     except FileNotFoundError:

@@ -11,11 +11,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
+from memsync.edit.held_open import HeldOpen
 from memsync.edit.journal import Journal, missing
 from memsync.edit.note_end import read_end
 from memsync.edit.note_paths import check_writable, folder_of, numbered
@@ -40,6 +42,7 @@ class NoteWriter:
         self.journal = Journal(keep / "journal")
         self._root = root
         self._keep = keep
+        self.held = HeldOpen(root, keep, self.journal)
         self._ends = KnownEnds(keep / "tails")
         self._holder: int | None = None
 
@@ -107,6 +110,7 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
+            self.held.collect()
             return Appending(self._root, folder, path, addition, head, self.journal, self._ends, force, replaces).done()
 
     def create(self, path: NotePath, text: str) -> Done:
@@ -137,6 +141,7 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path) as folder:
+            self.held.collect()
             if not force:
                 refuse_open_in_editor(folder, path)
             done, old, new = tried(path, lambda: self._rewrite(folder, path, edit))
@@ -163,7 +168,8 @@ class NoteWriter:
         new = edit(old)
         if new == old:
             return Done(path, 1), old, new
-        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status):
+        keep = partial(self.held.keep, path, len(content))
+        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status, keep):
             raise Replaced
         shorter = min(len(old), len(new))
         changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)

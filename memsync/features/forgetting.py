@@ -120,6 +120,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     name = _Owner(user).name if user else ""
     _indexed(memory)  # it tells which words the remaining notes have
     with memory.writer.lock():
+        memory.writer.held.collect(drops=True)
         runs = memory.forgotten.runs(name)
         memory.forgotten.clear_leftovers(runs)
         notes = appends = queries = 0

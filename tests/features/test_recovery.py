@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -250,3 +252,33 @@ def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: W
     done = cli("recover", "--apply")
     assert "1 entry was edited, or deleted with the note: memsync recover shows them" in done.stderr
     assert "met Dana" not in (root / LOG).read_text()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_what_a_program_writes_to_a_replaced_note_is_offered(memory: Memory, root: Path, write: Write) -> None:
+    """A logger that holds the note open goes on writing to the file that a rewrite replaced."""
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+    with note.open("a") as logger:
+        for status in ("paused", "active"):
+            memory.set_thread_status("t", status)
+            print(f"The heron was {status}.", file=logger, flush=True)
+        assert [entry.text for entry in memory.overwritten()] == ["The heron was paused.", "The heron was active."]
+        print("The heron flew.", file=logger, flush=True)
+        memory.append_message("t", "user", "Where is it?")  # every write looks, too
+    assert "flew" not in note.read_text()
+    (*_, flew) = memory.overwritten()
+    assert flew.text == "The heron flew."
+    memory.recover((flew.id,))
+    assert note.read_text().endswith("Where is it?\n\nThe heron flew.\n")
+    assert len(memory.overwritten()) == 2
+    assert os.listdir(note.parent) == ["t.md"]
+
+
+def test_note_that_no_program_writes_to_leaves_nothing_when_it_is_replaced(
+    memory: Memory, root: Path, write: Write
+) -> None:
+    """Many programs have a note open to read it."""
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+    with note.open():
+        memory.set_thread_status("t", "paused")
+    assert os.listdir(note.parent) == ["t.md"]
