@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,8 +19,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.edit import append
+from memsync.edit.journal import Appended, edited
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
+from memsync.model.vocabulary import NotePath
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_process import Cli
@@ -252,6 +258,26 @@ def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: W
     done = cli("recover", "--apply")
     assert "1 entry was edited, or deleted with the note: memsync recover shows them" in done.stderr
     assert "met Dana" not in (root / LOG).read_text()
+
+
+@pytest.mark.parametrize("word", ["heron ", "\u9dfa\u9dfa", "x"])
+def test_comparing_long_lines_costs_no_more_than_short_ones(word: str) -> None:
+    """One edited line of 60,000 characters: what is counted is the steps of the comparison."""
+    line = "- 10:02 " + "".join(f"{word}{number} " for number in range(60_000 // (len(word) + 6)))
+    appends = [Appended(str(n), 0.0, NotePath("a.md"), f"{line}{n}") for n in range(3)]
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return trace if frame.f_code.co_filename == difflib.__file__ else None
+
+    sys.settrace(trace)
+    try:
+        assert edited(appends[:1], appends[:1], f"{line[:500]}stork {line[506:]}") == {"0"}
+    finally:
+        sys.settrace(None)
+    assert 0 < steps < 2_000_000  # without a limit there are thousands of millions
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
