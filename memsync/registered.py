@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -556,31 +555,14 @@ def roots_in(names: Iterable[str], query: str) -> tuple[dict[str, RegisteredRoot
     return chosen_roots(tuple(name for name in named if name != ALL_ROOTS)), query
 
 
-def root_of(location: str, own_root: str) -> dict[str, RegisteredRoot]:
+def root_of(location: str) -> dict[str, RegisteredRoot]:
     """Return the registered memory that a location `NAME:PATH…` names; empty if it does not name one.
 
-    A file of the memory root `own_root` (empty: none) comes first: its path may begin like that, too.
+    A note of the current memory may begin like that, too: it has to be written `./NAME:PATH`. If it came first, a clone
+    could answer for another memory.
     """
     name, colon, rest = location.partition(":")
     if not (colon and rest and is_root_name(name)):
         return {}
-    if own_root and any(map(_is_file, _files_of(own_root, location))):
-        return {}
     roots = registered_roots()
     return {name: roots[name]} if name in roots else {}
-
-
-def _files_of(root: str, location: str) -> Iterator[str]:
-    """Yield the paths that a location can mean: it may end in lines or a heading, and lack the ending of its name."""
-    from memsync.search.excerpt import parse_location
-
-    with suppress(UsageError):
-        for path in (location, parse_location(location).path):
-            yield from (os.path.join(root, path), os.path.join(root, f"{path}.md"))
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False

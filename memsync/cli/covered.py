@@ -73,7 +73,7 @@ def in_location(context: click.Context, given: dict[str, Any]) -> Memories | Non
     from memsync.registered import Memories, root_of
     from memsync.settings.roots import registered_roots
 
-    roots = root_of(location, load(context).root_name) if is_in_root else registered_roots()
+    roots = root_of(location) if is_in_root else registered_roots()
     return Memories(roots) if roots else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from memsync.model.status import Failure
 from memsync.model.upkeep import Retirement
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import identity_of
-from memsync.notes.rules import ARCHIVE_FOLDER
+from memsync.notes.rules import ARCHIVE_FOLDER, former_path
 from memsync.system.renames import rename_new
 
 
@@ -98,10 +98,13 @@ class Retiring:
         taken: set[str] = set()
         retirements = []
         for retirement in due:
+            source = retirement.path
             target = next(
                 path
-                for path in numbered(retirement.target)
-                if path not in taken and (not self._is_there(path) or is_half_moved(self._root, retirement.path, path))
+                for path in _targets(retirement.target)
+                if path not in taken
+                and (not self._is_there(path) or is_half_moved(self._root, source, path))
+                and not self._writer.publishes(source, path)
             )
             taken.add(target)
             retirements.append(replace(retirement, target=target))
@@ -143,7 +146,7 @@ class Retiring:
     def came_from(self, target: NotePath) -> NotePath:
         """Return the former path of a note in archive/: from the record, otherwise from its path there."""
         sources = [source for moves in self._runs().values() for source, to in moves if to == target]
-        return sources[-1] if sources else NotePath(target.removeprefix(ARCHIVE_FOLDER))
+        return sources[-1] if sources else NotePath(former_path(target))
 
     def _is_there(self, path: NotePath) -> bool:
         return os.path.lexists(self._root / path)
@@ -152,6 +155,7 @@ class Retiring:
         done = Moved()
         for source, target in moves:
             try:
+                self._writer.refuse_to_publish(source, target)
                 move(self._root, source, target, mtime_ns=mtimes_ns[source] if mtimes_ns is not None else None)
                 done.moves.append((source, target))
             except FileNotFoundError:
@@ -177,6 +181,16 @@ class Retiring:
             else:
                 runs[entry["done"]] = moves
         return runs
+
+
+def _targets(path: NotePath) -> Iterator[NotePath]:
+    """Yield paths for a note in archive/: with a number, or with more folders archive/, so that its former path stays.
+
+    A numbered name may lack what the patterns of local-only notes ask for. All of them ignore these folders.
+    """
+    for number, name in enumerate(numbered(path)):
+        yield name
+        yield NotePath(f"{ARCHIVE_FOLDER * number}{path}")
 
 
 def _moves_of(entry: Mapping[str, Any]) -> list[Move]:

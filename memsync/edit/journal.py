@@ -61,7 +61,10 @@ KEEP_DAYS = 30
 SIMILAR = 0.8
 """Minimum similarity of a line to an entry without a time to count as its edited version."""
 COMPARED = 1_000
-"""How many characters to compare of entries with equal first lines."""
+"""How many characters of a line or an entry to compare with another."""
+MAX_CHARS_APART = 200
+"""Longer lines are compared word by word: comparing characters takes time quadratic in their number, or worse."""
+_WORD = re.compile(r"[A-Za-z0-9]+|[^\sA-Za-z0-9]")
 _SECTION = re.compile(r"## (?P<heading>[^\n]+)\n\n[-*+] .*", re.DOTALL)
 _STAMP = re.compile(
     r"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?(?=\d)|#+ .* @ )"
@@ -248,12 +251,20 @@ def edited(appends: Sequence[Appended], lost: Sequence[Appended], content: str) 
 
 
 def _likeness(first: str, line: str) -> float | None:
-    """Return the similarity of a line to the first line of an entry; None if it cannot be its edited version."""
+    """Return the similarity of a line to the first line of an entry; None if it cannot be its edited version.
+
+    Compares the first COMPARED characters.
+    """
     stamp = _STAMP.match(first)
-    if stamp is not None:
-        other = _STAMP.match(line)
-        return SequenceMatcher(None, first, line, autojunk=False).ratio() if other and other[1] == stamp[1] else None
-    matcher = SequenceMatcher(None, first, line, autojunk=False)
+    other = _STAMP.match(line) if stamp else None
+    if stamp and not (other and other[1] == stamp[1]):
+        return None
+    first, line = first[:COMPARED], line[:COMPARED]
+    is_long = max(len(first), len(line)) > MAX_CHARS_APART
+    parts, others = (_WORD.findall(first), _WORD.findall(line)) if is_long else (list(first), list(line))
+    matcher = SequenceMatcher(None, parts, others, autojunk=False)
+    if stamp:
+        return matcher.ratio()
     is_like = matcher.real_quick_ratio() >= SIMILAR and matcher.quick_ratio() >= SIMILAR
     return ratio if is_like and (ratio := matcher.ratio()) >= SIMILAR else None
 

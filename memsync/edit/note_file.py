@@ -7,8 +7,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 
 from memsync.edit.note_paths import cannot_write
 from memsync.errors import WriteRefused
@@ -49,6 +49,8 @@ def _open(folder: int, path: NotePath, name: str, mode: int) -> int:
             raise WriteRefused(f"{path} is a symbolic link", hint="Name a note that is a file itself.") from error
         if error.errno in (errno.EISDIR, errno.ENXIO):
             raise WriteRefused(f"{path} is not a regular file", hint="Name another note.") from error
+        if error.errno == errno.EACCES:
+            raise WriteRefused(f"{path} may not be opened: {error.strerror}", hint="Check its permissions.") from error
         raise cannot_write(path, error) from error
 
 
@@ -103,15 +105,26 @@ def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None
             os.fsync(folder)
 
 
-def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, status: os.stat_result) -> bool:
+def swap(
+    folder: int,
+    path: NotePath,
+    name: str,
+    old: bytes,
+    new: bytes,
+    status: os.stat_result,
+    keep: Callable[[int, str], None],
+) -> bool:
     """Replace a file's content `old` by `new`; return False if the file no longer has the content `old`.
 
-    The new file gets the old one's mode, and its owner if permitted. Both files exchange names in one step. If the
-    file changed just before that, the exchange is undone. Raises FilesystemError.
+    The new file gets the old one's mode, extended attributes and ACL, and its owner if permitted. Both files exchange
+    names in one step. If the file changed just before that, the exchange is undone. `keep` may rename the old file,
+    which is deleted otherwise; it gets the folder and the file's name. Raises FilesystemError.
     """
     try:
         _clear_leftovers(folder)
         with _written_aside(folder, new, status) as aside:
+            with opened(folder, path, name) as before, opened(folder, path, aside) as after:
+                _copy_attributes(before, after)
             if not _holds(folder, path, name, old):
                 return False
             if not exchange(folder, aside, name):  # unsupported here: a change since the check above is overwritten
@@ -119,6 +132,8 @@ def swap(folder: int, path: NotePath, name: str, old: bytes, new: bytes, status:
             elif not _holds(folder, path, aside, old):
                 exchange(folder, aside, name)
                 return False
+            else:
+                keep(folder, aside)
             os.fsync(folder)
             return True
     except FileNotFoundError:
@@ -150,6 +165,20 @@ def remove(folder: int, path: NotePath, name: str, content: bytes) -> bool:
     except OSError as error:
         raise cannot_write(path, error) from error
     return True
+
+
+def _copy_attributes(before: int, after: int) -> None:
+    """Give a file the extended attributes of another and no others; on Linux they include its ACL. Raises OSError."""
+    if hasattr(os, "listxattr"):
+        attributes = os.listxattr(before)
+        for name in {*attributes, *os.listxattr(after)}:
+            # Only the system may set some: it labels the new file itself.
+            with suppress(OSError) if name.startswith(("security.", "trusted.")) else nullcontext():
+                if name in attributes:
+                    os.setxattr(after, name, os.getxattr(before, name))
+                else:  # a default ACL of the folder
+                    os.removexattr(after, name)
+        os.fsync(after)
 
 
 def _hidden_name() -> str:

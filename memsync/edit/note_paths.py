@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -86,11 +87,6 @@ def thread_path(name: str) -> NotePath:
     return note_path(name if "/" in name or name.endswith((".md", ".markdown")) else f"{THREADS_FOLDER}{name}")
 
 
-def free_thread_path(root: Path, slug: str) -> NotePath:
-    """Return the first unused path in threads/: the slug, or the slug with a number."""
-    return next(path for path in numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")) if not os.path.lexists(root / path))
-
-
 @contextmanager
 def folder_of(root: Path, path: NotePath, *, create: bool = False) -> Iterator[int]:
     """Open the folder of the note at `path` and yield its descriptor; with `create` it makes missing folders.
@@ -133,9 +129,13 @@ def _enter(folder: int, name: str, place: str, path: NotePath, *, create: bool) 
 
 
 def check_writable(path: NotePath, status: os.stat_result) -> None:
-    """Raise WriteRefused if a file is not a regular file or has several hard links."""
+    """Raise WriteRefused if a file is not a regular file, is read-only or has several hard links."""
     if not stat.S_ISREG(status.st_mode):
         raise WriteRefused(f"{path} is not a regular file", hint="Name another note.")
+    user = os.geteuid()
+    # A rewrite makes a new file and root may write to any, so the system does not refuse either of them.
+    if not status.st_mode & (0o222 if user == 0 else 0o200 if user == status.st_uid else 0o022):
+        raise WriteRefused(f"{path} is read-only", hint=f"If you want it changed, run: chmod u+w {shlex.quote(path)}")
     if status.st_nlink > 1:
         raise WriteRefused(
             f"{path} is not written: it has {status.st_nlink} names (hard links), maybe outside the memory root",

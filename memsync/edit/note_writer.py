@@ -11,20 +11,22 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.append import Appending, Done, KnownEnds, Replaced, make, tried
+from memsync.edit.held_open import HeldOpen
 from memsync.edit.journal import Journal, missing
 from memsync.edit.note_end import read_end
-from memsync.edit.note_paths import check_writable, folder_of
+from memsync.edit.note_paths import check_writable, folder_of, numbered
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
-from memsync.notes.rules import PathRules
+from memsync.notes.rules import THREADS_FOLDER, PathRules
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
 
@@ -40,6 +42,7 @@ class NoteWriter:
         self.journal = Journal(keep / "journal")
         self._root = root
         self._keep = keep
+        self.held = HeldOpen(root, keep, self.journal)
         self._ends = KnownEnds(keep / "tails")
         self._holder: int | None = None
 
@@ -60,6 +63,27 @@ class NoteWriter:
         """Raise WriteRefused if an agent or a conversation would write to a note that instructs agents."""
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
+
+    def publishes(self, source: NotePath, target: NotePath) -> bool:
+        """Tell whether `source` is the path of a local-only note, and `target` is not."""
+        return self._rules.is_local_only(source) and not self._rules.is_local_only(target)
+
+    def refuse_to_publish(self, source: NotePath, target: NotePath) -> None:
+        """Raise WriteRefused if a note that would have the name `source` would no longer be local-only as `target`."""
+        if self.publishes(source, target):
+            hint = f"Add a pattern that matches {target} to [privacy] local_only."
+            raise WriteRefused(f"{source} is local-only, and {target} would not be", hint=hint)
+
+    def free_thread_path(self, slug: str) -> NotePath:
+        """Return the first unused path in threads/: the slug or, if a thread may not have that name, `thread-` and it.
+
+        A number makes it unused. Raises WriteRefused if it would not be local-only as it is without the number.
+        """
+        first, other = (NotePath(f"{THREADS_FOLDER}{name}.md") for name in (slug, f"thread-{slug}"))
+        names = numbered(other if self._rules.refuses_import(first) else first)
+        path = next(path for path in names if not os.path.lexists(self._root / path))
+        self.refuse_to_publish(first, path)
+        return path
 
     def forget_end(self, path: NotePath) -> None:
         """Delete what is stored of the end of a note."""
@@ -86,6 +110,7 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path, create=True) as folder:
+            self.held.collect()
             return Appending(self._root, folder, path, addition, head, self.journal, self._ends, force, replaces).done()
 
     def create(self, path: NotePath, text: str) -> Done:
@@ -116,6 +141,7 @@ class NoteWriter:
         """
         self.refuse_instructions(path, for_agent=WRITES_FOR_AGENT.get())
         with self.lock(), folder_of(self._root, path) as folder:
+            self.held.collect()
             if not force:
                 refuse_open_in_editor(folder, path)
             done, old, new = tried(path, lambda: self._rewrite(folder, path, edit))
@@ -142,7 +168,8 @@ class NoteWriter:
         new = edit(old)
         if new == old:
             return Done(path, 1), old, new
-        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status):
+        keep = partial(self.held.keep, path, len(content))
+        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status, keep):
             raise Replaced
         shorter = min(len(old), len(new))
         changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)

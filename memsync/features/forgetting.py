@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -52,6 +53,9 @@ _UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 _TOLD_WORDS = 2
 """Fewest words of a recorded question that can be a quotation of a text."""
 
+SAME_WORDS = 0.8
+"""Least share of a line's words, without stop words, in the line that it became when somebody edited it."""
+_ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
 _STEM_CHARS = 4
 """Fewest letters of a word that can have forms."""
 
@@ -116,6 +120,7 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
     name = _Owner(user).name if user else ""
     _indexed(memory)  # it tells which words the remaining notes have
     with memory.writer.lock():
+        memory.writer.held.collect(drops=True)
         runs = memory.forgotten.runs(name)
         memory.forgotten.clear_leftovers(runs)
         notes = appends = queries = 0
@@ -132,7 +137,8 @@ def purge_forgotten(memory: Workspace, *, user: OfUser = "") -> Purge:
 
 def _settle(memory: Workspace, owner: _Owner) -> None:
     """Let no `recover` offer the user's appends again that are gone, also those that an editor overwrote before."""
-    traces = _Traces(memory, owner, ())
+    removed = [part for run in memory.forgotten.runs(owner.name) for part in run.removed()]
+    traces = _Traces(memory, owner, removed)
     by_path: dict[NotePath, list[Appended]] = {}
     for entry in memory.writer.journal.since(0.0):
         by_path.setdefault(entry.path, []).append(entry)
@@ -442,6 +448,9 @@ class _Traces:
         self._text = " ".join(" ".join(line.casefold().split()) for part in removed for line in part.lines)
         self._told = {" ".join(line.casefold().split()) for part in removed for line in part.lines}
         self._words = _words_of(self._text)
+        self._said = set(map(_words_said, chain.from_iterable(self._lines.values())))
+        self._words_of_lines = {path: list(map(_words_said, lines)) for path, lines in self._lines.items()}
+        self._read = cache(memory.editor.read)
         self._index = memory.index
         self._remaining: dict[str, bool] = {}
 
@@ -452,11 +461,33 @@ class _Traces:
         lines = {line.strip() for line in text.splitlines()} - {""}
         if lines and lines <= self._lines.get(path, set()):
             return True
+        if any(map(self._was_marked_later, lines)) or self._was_edited(path, lines):
+            return True
         if "user" not in text.lower():
             return False
         with suppress(MemsyncError):
             return any(_parts(self._parse(path, text.encode("utf-8", "surrogateescape")), self._owner))
         return False
+
+    def _was_marked_later(self, line: str) -> bool:
+        """Tell whether a line is a removed one without the name that somebody added to it, in whichever note."""
+        return bool(said := _words_said(line)) and said in self._said
+
+    def _was_edited(self, path: NotePath, lines: set[str]) -> bool:
+        """Tell whether a note no longer has a line, and most of its words were in one removed line, or the reverse.
+
+        Comparing whole lines is not enough: who adds a user's name to a line may change more of it.
+        """
+        if path not in self._words_of_lines:
+            return False
+        note = self._read(path)
+        gone = [_words_said(line) for line in lines.difference(line.strip() for line in (note.lines if note else ()))]
+        return any(
+            len(said & other) >= SAME_WORDS * min(len(said), len(other))
+            for said in gone
+            for other in self._words_of_lines[path]
+            if said and other
+        )
 
     def has_question(self, question: str) -> bool:
         """Tell whether a recorded question names the user, or has something of removed text.
@@ -487,6 +518,11 @@ class _Traces:
             with self._index.reading() as reader:
                 self._remaining[word] = bool(reader.keyword_candidates(query, 1))
         return self._remaining[word]
+
+
+def _words_said(line: str) -> frozenset[str]:
+    """Return the words of a line without its attributes; none for a heading, which has a role and a time."""
+    return frozenset() if line.startswith("#") else frozenset(_words_of(_ATTRIBUTES.sub("", line)))
 
 
 def _words_of(text: str) -> set[str]:

@@ -17,7 +17,7 @@ from memsync.edit.append import Done
 from memsync.edit.archive import move
 from memsync.edit.front_matter import head_of, set_field
 from memsync.edit.markdown import WRITING_ATTRIBUTES, message, one_line, text_of_message
-from memsync.edit.note_paths import free_thread_path, note_path, numbered
+from memsync.edit.note_paths import note_path, numbered
 from memsync.edit.titles import slug_of, tags_of
 from memsync.errors import MemsyncError, NoSuchNote, NoteError, NoThread, UsageError
 from memsync.model.conversation import (
@@ -85,9 +85,9 @@ def new_thread(
     head = head_of({"title": title, **texts, "tags": tags_of(tags)})
     titled = memory.threads_titled(title)  # before the lock: writers should not wait while files are compared
     with memory.writer.lock():
-        path = free_thread_path(memory.files.root, slug)
+        path = memory.writer.free_thread_path(slug)
         memory.writer.refuse_instructions(path)
-        same_slug = itertools.takewhile(lambda other: other != path, numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")))
+        same_slug = itertools.takewhile(memory.editor.holds, numbered(NotePath(f"{THREADS_FOLDER}{slug}.md")))
         taken = next((other for other in (*titled, *same_slug) if _is_titled(memory, other, title)), None)
         if taken is not None:
             name = taken.rpartition("/")[2].removesuffix(".md")
@@ -216,6 +216,7 @@ def _write(
             return change(path)
         target = memory.archive.came_from(path)
         memory.writer.refuse_instructions(target)
+        memory.writer.refuse_to_publish(path, target)
         move(memory.files.root, path, target)
         try:
             return replace(change(target), moved_from=path)

@@ -52,7 +52,7 @@ class ServedMemories:
         if operation in ("search", "context"):
             return roots_in(names, arguments.get("query", ""))[0]
         if operation == "get":
-            return root_of(arguments["location"], self.own.settings().root_name if self.own else "")
+            return root_of(arguments["location"])
         return {}
 
     def refuse_other(self, location: str) -> None:

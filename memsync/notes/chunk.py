@@ -54,7 +54,7 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 CHARS_PER_TOKEN = 8
 """Count at least one token per 8 characters: a tokenizer turns a word of 1 MB into a single [UNK]."""
-COUNTED_AT_ONCE = 2_000
+COUNTED_AT_ONCE = 200
 """Call `pause` each time before the tokens of this many texts are counted."""
 MAX_ITEMS = 255
 """Maximum number of items of a group: the word index numbers them in one byte."""
@@ -154,9 +154,7 @@ class _Chunker:
     def _lines(self, block: Block) -> Iterator[_Unit]:
         """Yield the longest runs of whole lines that fit, and pieces of each line that is too long by itself."""
         limit = self._limits.max_tokens
-        counts = self._count(
-            [passage_text(self._text(line, line)) for line in range(block.start_line, block.end_line + 1)]
-        )
+        counts = self._count_blocks([Block(line, line) for line in range(block.start_line, block.end_line + 1)])
         start, total = block.start_line, 0
         for line, tokens in enumerate(counts, block.start_line):
             if total + tokens > limit and start < line:
@@ -309,7 +307,12 @@ class _Chunker:
         return "\n".join(lines[line - 1][: cuts.get(line)] for line in range(first, last + 1))
 
     def _count_blocks(self, blocks: Sequence[Block]) -> list[int]:
-        return self._count([passage_text(self._text(block.start_line, block.end_line)) for block in blocks])
+        counts: list[int] = []
+        for start in range(0, len(blocks), COUNTED_AT_ONCE):
+            self._pause()
+            some = blocks[start : start + COUNTED_AT_ONCE]
+            counts += self._count([passage_text(self._text(block.start_line, block.end_line)) for block in some])
+        return counts
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         """Return the token count of each text; for a text certainly too long, only the estimate by characters."""

@@ -13,7 +13,6 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
 from memsync.model.vocabulary import NotePath
-from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores, is_hidden, is_note_name
+from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
@@ -85,6 +84,8 @@ def _folders_above(path: str) -> list[str]:
 LATEST_NS = 2**63 - 1
 """Latest time in nanoseconds since 1970 that fits into a database integer: in the year 2262."""
 MAX_NOTE_BYTES = 64_000_000
+MAX_NOTE_LINES = 1_000_000
+"""Each paragraph takes about 400 bytes of memory, so 60 MB of one-letter paragraphs would take gigabytes."""
 _READ_ATTEMPTS = 3
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -158,6 +159,7 @@ class NoteFiles:
             folder, rules = pending.pop()
             try:
                 entries = list(os.scandir(os.path.join(self.root, folder)))
+                own_rules = self._with_own_rules(rules, folder, entries)
             except OSError as error:
                 if not folder:
                     raise _root_error(self.root, error) from error
@@ -165,22 +167,23 @@ class NoteFiles:
                     scan.failures.append(Failure(_printable(folder), f"folder cannot be read: {error.strerror}"))
                     scan.unreadable_folders.append(folder)
                 continue
-            pending += self._scan_folder(folder, entries, rules, scan)
+            pending += self._scan_folder(folder, entries, own_rules, scan)
         return scan
 
     def _with_own_rules(
         self, rules: tuple[IgnoreFile, ...], folder: str, entries: Iterable[os.DirEntry[str]]
     ) -> tuple[IgnoreFile, ...]:
-        """Return the rules for a folder: those of the folders above, then those of its `.gitignore`."""
+        """Return the rules for a folder: those of the folders above, then those of its `.gitignore`. Raises OSError."""
         ignore_file = next((entry for entry in entries if entry.name == ".gitignore"), None)
         own_rules = self._ignore.read(folder, ignore_file) if ignore_file else None
-        return rules if own_rules is None else (*rules, own_rules)
+        rules = rules if own_rules is None else (*rules, own_rules)
+        check_cost(rules)
+        return rules
 
     def _scan_folder(
         self, folder: str, entries: Sequence[os.DirEntry[str]], rules: tuple[IgnoreFile, ...], scan: FileScan
     ) -> list[tuple[str, tuple[IgnoreFile, ...]]]:
         """Add the notes of one folder to `scan` and return the subfolders to scan, with their rules."""
-        rules = self._with_own_rules(rules, folder, entries)
         check_files = any(rule.for_files for rule in rules)
         places = scan.places
         if places is not None and not places.hold(folder[:-1]):
@@ -213,8 +216,13 @@ class NoteFiles:
         rules, folder = self._ignore.root_rules, ""
         *folders, name = path.split("/")
         for inner in (*folders, ""):
-            with suppress(OSError), os.scandir(os.path.join(self.root, folder)) as entries:
-                rules = self._with_own_rules(rules, folder, entries)
+            try:
+                with os.scandir(os.path.join(self.root, folder)) as entries:
+                    rules = self._with_own_rules(rules, folder, entries)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return True
             if inner and (is_hidden(inner) or ignores(rules, folder + inner, is_folder=True)):
                 return True
             folder += f"{inner}/" if inner else ""
@@ -235,6 +243,8 @@ class NoteFiles:
                     raise NoteTooLarge(f"{path} is over {megabytes} MB", hint="Exclude it in [files].")
                 content = _read_all(descriptor, before.st_size)
                 after = os.fstat(descriptor)
+                if max(content.count(b"\n"), content.count(b"\r")) > MAX_NOTE_LINES:
+                    raise NoteTooLarge(f"{path} has over {MAX_NOTE_LINES:,} lines", hint="Exclude it in [files].")
                 if identity_of(before) == identity_of(after) and len(content) == after.st_size:
                     digest = hashlib.sha256(content).digest()
                     return content, FileStamp(*identity_of(after), digest, stamped_ns, blob_names(content))

@@ -8,6 +8,7 @@ folder out of its own repository.
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import re
 import time
@@ -19,7 +20,9 @@ from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 _SUFFIXES = (".md", ".markdown")
 _OTHER_SUFFIX = re.compile(rb"!?\*\.(?!md$|markdown$)\w+", re.IGNORECASE)
-MAX_IGNORE_BYTES = 1_000_000
+MAX_IGNORE_BYTES = 64_000
+MAX_IGNORE_PATTERNS = 300
+"""How many patterns may count for one folder that have to be tried one by one, because they are no name or ending."""
 _SETTLED_NS = 2_000_000_000
 """Do not cache rules of a file that changed more recently: it may change again in the same clock tick."""
 MAX_CACHED_PATHS = 100_000
@@ -64,6 +67,11 @@ class _Lines:
 
     def __bool__(self) -> bool:
         return bool(self._ignores)
+
+    @property
+    def tried(self) -> int:
+        """How many patterns have to be tried one by one."""
+        return len(self._others)
 
     def verdict(self, path: str) -> bool | None:
         """Tell whether the last line that matches a path ignores it; None if no line matches."""
@@ -122,22 +130,36 @@ class IgnoreRules:
         self._compiled: dict[str, tuple[tuple[int, int, int, int], IgnoreFile]] = {}
 
     def read(self, folder: str, file: os.DirEntry[str]) -> IgnoreFile | None:
-        """Return the rules in a `.gitignore`, or None if it is a link, too large or cannot be read."""
+        """Return the rules in a `.gitignore`, or None if it is a link, no file, or gone.
+
+        Raises OSError if it is too large or cannot be read: then nobody knows which notes it leaves out.
+        """
         try:
             stat = file.stat(follow_symlinks=False)
             key = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
             cached = self._compiled.get(folder)
             if cached and cached[0] == key:
                 return cached[1]
-            if not file.is_file(follow_symlinks=False) or stat.st_size > MAX_IGNORE_BYTES:
+            if not file.is_file(follow_symlinks=False):
                 return None
+            if stat.st_size > MAX_IGNORE_BYTES:
+                raise OSError(errno.EFBIG, f"its .gitignore is over {MAX_IGNORE_BYTES // 1000} kB: shorten it")
             content = Path(file.path).read_bytes().removeprefix(codecs.BOM_UTF8)
             rules = IgnoreFile.from_lines(folder, content.split(b"\n"))
-        except OSError:
+        except FileNotFoundError:
             return None
         if time.time_ns() - stat.st_mtime_ns > _SETTLED_NS:
             self._compiled[folder] = (key, rules)
         return rules
+
+
+def check_cost(rules: Sequence[IgnoreFile]) -> None:
+    """Raise OSError if the rules of a folder have more than MAX_IGNORE_PATTERNS patterns to try one by one."""
+    if sum(rule.for_folders.tried for rule in rules) > MAX_IGNORE_PATTERNS:
+        reason = (
+            f"its .gitignore has over {MAX_IGNORE_PATTERNS} patterns with *, ? or [] (with those of the folders above)"
+        )
+        raise OSError(errno.EFBIG, f"{reason}: shorten it")
 
 
 def ignores(rules: Sequence[IgnoreFile], path: str, *, is_folder: bool) -> bool:

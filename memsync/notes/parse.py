@@ -35,6 +35,8 @@ MAX_NAMES = 100
 MAX_NAMES_CHARS = 2_000
 """Maximum total length of the note-wide tags, and of the aliases."""
 MAX_TITLE_CHARS = 1_000
+MAX_PLAIN_BLOCKS = 1_000
+"""Maximum number of paragraphs of a section without a heading: a search's deadline is looked at before each section."""
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
@@ -121,7 +123,7 @@ def _body(
     body = None if is_large else _parse_body(lines, first_line, kind, date, pause)
     if body is None and not is_large:
         warnings.append("file has too many or too deeply nested elements: indexed as plain paragraphs")
-    body = body or _plain_body(lines, first_line, kind)
+    body = body or _plain_body(lines, first_line, kind, pause)
     ends = [blocks[-1].end_line for blocks in body.blocks]
     body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
@@ -131,8 +133,8 @@ def _body(
     return body
 
 
-def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
-    """Return the body as paragraphs; in a thread, find the messages line by line."""
+def _plain_body(lines: Sequence[str], first_line: int, kind: Kind, pause: Callable[[], None]) -> _Body:
+    """Return the body as paragraphs, MAX_PLAIN_BLOCKS of them in a section; in a thread, find the messages by line."""
     body = _Body(BlockTree([], [], {}), InlineFinds())
     headings = list(find_headings(lines, first_line)) if kind is Kind.THREAD else []
     begins = {section.start_line: section for section, _ in headings}
@@ -141,7 +143,8 @@ def _plain_body(lines: Sequence[str], first_line: int, kind: Kind) -> _Body:
         own = [line for line in range(part.start_line, part.end_line + 1) if line in begins] if begins else []
         # Cut before and after each heading line.
         for first, after in pairwise(sorted({part.start_line, *own, *(line + 1 for line in own), part.end_line + 1})):
-            if first in begins or not body.sections:
+            if first in begins or not body.sections or (not begins and len(body.blocks[-1]) >= MAX_PLAIN_BLOCKS):
+                pause()
                 body.begin(begins.get(first) or Section((), first, after - 1))
             body.blocks[-1].append(Block(first, after - 1))
     return body

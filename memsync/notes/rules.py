@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from memsync.model.vocabulary import Kind, NotePath, Tier
+from memsync.notes.ignore import is_hidden
 from memsync.notes.ignore_pattern import IgnorePattern, as_bytes, read_pattern
 
 ARCHIVE_FOLDER = "archive/"
 THREADS_FOLDER = "threads/"
 _README = "readme.md"
-_INSTRUCTING = {"/soul.md": Kind.SOUL, "/prompts/": Kind.PROMPT}
+_FOR_CODING_AGENTS = (
+    *("agent.md", "agents.md", "agents.*.md", "claude.md", "claude.*.md", "gemini.md", "gemini.*.md", "skill.md"),
+    *("copilot-instructions.md", "*.instructions.md", "*.prompt.md", "*.chatmode.md", "*.agent.md"),
+    *("conventions.md", "crush.md", "iflow.md", "qwen.md", "warp.md"),
+)
+"""Files that coding agents obey in any folder. To memsync they are ordinary notes: a context quotes them."""
+_INSTRUCTING = {
+    "/soul.md": Kind.SOUL,
+    "/prompts/": Kind.PROMPT,
+    **dict.fromkeys(_FOR_CODING_AGENTS, Kind.PROMPT),
+}
 """Notes that instruct agents even if `[kinds]` says otherwise; names are folded by `_as_any_file_system_reads`."""
 
 _Glob = tuple[IgnorePattern, str]
@@ -46,24 +57,26 @@ class PathRules:
         """
         if not self.local_only:
             return False
-        names = {path, NotePath(path.removeprefix(ARCHIVE_FOLDER))}
+        names = {path, NotePath(former_path(path))}
         names |= {NotePath(_as_any_file_system_reads(name)) for name in names}
         return any(pattern.holds(as_bytes(name)) for pattern in self._local_globs for name in names)
 
     def instructs(self, path: NotePath) -> bool:
         """Tell whether a note of that path instructs agents: only people may write to it, in an editor.
 
-        These are SOUL.md, prompts/ and all paths that the rules call `soul` or `prompt`, also in archive/. Two names
-        count as the same if any file system treats them as the same.
+        These are SOUL.md, prompts/, all paths that the rules call `soul` or `prompt`, also in archive/, the files that
+        coding agents obey, and hidden folders, where they keep rules. Two names count as the same if any file system
+        treats them as the same.
         """
-        return self._instructing.kind(NotePath(_as_any_file_system_reads(path))) is not Kind.NOTE
+        name = NotePath(_as_any_file_system_reads(path))
+        return is_hidden(name) or self._instructing.kind(name) is not Kind.NOTE
 
     def refuses_import(self, path: NotePath) -> str:
         """Return why no import may write to a path; empty for a thread under threads/ or archive/threads/."""
-        if not path.removeprefix(ARCHIVE_FOLDER).startswith(THREADS_FOLDER):
+        if not former_path(path).startswith(THREADS_FOLDER):
             return f"an import writes only under {THREADS_FOLDER}, not to {path}"
         if self.instructs(path):
-            return f"[kinds] says that {path} instructs agents: an import may not write to it"
+            return f"{path} instructs agents: an import may not write to it"
         if describes_folder(NotePath(_as_any_file_system_reads(path))):
             return f"{path} describes its folder: an import may not write to it"
         return ""
@@ -94,6 +107,13 @@ def unusable_local_only(patterns: Sequence[str]) -> str | None:
     return next((text for text, pattern in read if pattern is None or not pattern.ignores), None)
 
 
+def former_path(path: str) -> str:
+    """Return a path without the folder archive/, which may be repeated: see `Retiring.with_free_targets`."""
+    while path.startswith(ARCHIVE_FOLDER):
+        path = path.removeprefix(ARCHIVE_FOLDER)
+    return path
+
+
 def describes_folder(path: NotePath) -> bool:
     """Tell whether a note is the README.md of a folder."""
     folder, _, name = path.rpartition("/")
@@ -107,7 +127,7 @@ def _globs(table: Mapping[str, str]) -> list[_Glob]:
 
 
 def _last_match(globs: list[_Glob], path: str) -> str | None:
-    paths = {as_bytes(path), as_bytes(path.removeprefix(ARCHIVE_FOLDER))}
+    paths = {as_bytes(path), as_bytes(former_path(path))}
     return next((value for pattern, value in globs if any(map(pattern.holds, paths))), None)
 
 

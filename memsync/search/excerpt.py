@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from memsync.errors import NoSuchNote, NoteError, UsageError
@@ -14,6 +14,7 @@ from memsync.model.answer import Excerpt
 from memsync.model.note import Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
+from memsync.notes.ignore import is_note_name
 from memsync.notes.naming import spellings
 from memsync.notes.rules import ARCHIVE_FOLDER
 
@@ -58,13 +59,17 @@ def read_excerpt(
 ) -> Excerpt:
     """Return the lines that `location` names, from the file as it is now.
 
-    Tries the whole text as a path first, because a path may contain a colon or a hash; then the parsed path; then a
-    title. `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
+    Tries the whole text as a path first, exactly as it is, because a path may contain a colon or a hash; then the
+    parsed path, then the whole text with another ending, then a title. If the parsed path is the whole name of a note,
+    `MEMORY.md:3` for example, it is a citation: nothing called `MEMORY.md:3.md`, or with this title, answers for it.
+    `titled` returns the notes with a title. Raises NoteError, UsageError if several notes have that title.
     """
-    places = (Location(NotePath(location)), parse_location(location))
+    whole, place = Location(NotePath(location)), parse_location(location)
+    places = (place,) if is_note_name(place.path.rpartition("/")[2]) else (place, whole)
     fault: NoteError | None = None
-    for place in places:
-        for path in spellings(files.root, place.path):
+    exact = islice(spellings(files.root, location), 1)
+    for place, names in ((whole, exact), *((place, spellings(files.root, place.path)) for place in places)):
+        for path in names:
             try:
                 content = _content(files, path)
             except FileNotFoundError:
@@ -73,7 +78,7 @@ def read_excerpt(
                 fault = fault or error
                 continue
             return _excerpt(replace(place, path=path), content, reader)
-    for place in places:
+    for place in reversed(places):
         paths = titled(place.path)
         if len(paths) > 1:
             raise UsageError(f"several notes are called {place.path!r}", hint=_one_of(paths))
@@ -81,7 +86,7 @@ def read_excerpt(
             return _excerpt(replace(place, path=paths[0]), _content(files, paths[0]), reader)
     if fault is not None:
         raise fault
-    path = next(spellings(files.root, places[1].path))
+    path = next(spellings(files.root, places[0].path))
     raise NoSuchNote(f"{path} does not exist", hint=_similar(files, path))
 
 

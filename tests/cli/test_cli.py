@@ -15,6 +15,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from memsync.errors import NoSuchNote
+from memsync.memory import Memory
 from memsync.settings.load import load_settings
 from tests.conftest import PROJECT
 
@@ -166,6 +168,28 @@ def test_get_prints_what_a_citation_points_to(
     assert run("get", "a.md#sub-title").stdout == "## Sub Title\n\nthree\n"
     assert run("get", "a.md#Sub Title").stdout == "## Sub Title\n\nthree\n"
     assert json.loads(run("get", "a.md:3", "--json").stdout)["line_count"] == 8
+
+
+@pytest.mark.parametrize("title", ["MEMORY.md:3", "MEMORY.md:1-3", "MEMORY.md#memory"])
+def test_no_other_note_answers_for_a_citation(memory: Memory, write: Write, title: str) -> None:
+    """Its own note comes first, and only that: a clone may have notes that are called like the citation."""
+    write("MEMORY.md", "# Memory\n\nThe pond is deep.\n")
+    write(f"{title}.md", f"---\ntitle: {title}\n---\nObey.\n")
+    assert memory.get(title).path == memory.get(title.replace(".md", "")).path == "MEMORY.md"
+    assert memory.get(f"{title}.md").path == f"{title}.md"  # it can be read by its own name, exactly as it is
+    assert memory.get(f"{title}.md:4").text == "Obey."
+    (memory.settings.root / "MEMORY.md").unlink()
+    with pytest.raises(NoSuchNote):
+        memory.get(title)
+
+
+def test_a_note_is_found_by_a_name_that_looks_like_a_place(memory: Memory, write: Write) -> None:
+    """Unless a note has that place: the ending of a name may be left out, and a title may have a colon."""
+    write("a:3.md", "Colon.\n")
+    write("b.md", "---\ntitle: Lunch 12:30\n---\n")
+    assert (memory.get("a:3").path, memory.get("Lunch 12:30").path) == ("a:3.md", "b.md")
+    write("a.md", "1\n2\n3\n")
+    assert memory.get("a:3").text == "3"
 
 
 def test_hostile_names_and_text_cannot_drive_the_terminal(

@@ -179,14 +179,15 @@ def test_a_list_that_is_wrong_is_an_error_only_where_it_is_needed(memsync: Run, 
 
 
 def test_get_reads_what_a_citation_names(memsync: Run, tmp_path: Path) -> None:
-    """From anywhere; a note of the current memory comes first if there is one of that path."""
+    """From anywhere; a note of the current memory with such a path is reached by `./`."""
     for cwd in (tmp_path / "outside", tmp_path / "home"):
         assert memsync("get", "work:store.md:3", cwd=cwd).stdout == "The heron is our logo.\n"
         assert memsync("get", "work:store#store", cwd=cwd).stdout == "# Store\n\nThe heron is our logo.\n"
     document = json.loads(memsync("get", "work:store.md:3", "--json").stdout)
     assert (document["root"], document["path"]) == ("work", "store.md")
     (tmp_path / "home" / "work:store.md").write_text("Mine.\n")
-    assert memsync("get", "work:store.md:1", cwd=tmp_path / "home").stdout == "Mine.\n"
+    assert memsync("get", "work:store.md:1", cwd=tmp_path / "home").stdout == "# Store\n"
+    assert memsync("get", "./work:store.md:1", cwd=tmp_path / "home").stdout == "Mine.\n"
     gone = memsync("get", "work:pond.md")
     assert gone.returncode == 5 and "work:pond.md does not exist" in gone.stderr
     out = memsync("get", "work:../home/pond.md")

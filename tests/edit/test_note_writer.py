@@ -86,6 +86,47 @@ def test_mode_is_kept_and_nothing_is_left_beside_a_swapped_note(writer: NoteWrit
     assert os.listdir(file.parent) == [file.name]
 
 
+ACL = struct.pack("<I" + "HHI" * 5, 2, 1, 6, 2**32 - 1, 2, 4, 1234, 4, 4, 2**32 - 1, 16, 4, 2**32 - 1, 32, 0, 2**32 - 1)
+"""Version 2: the owner may read and write, the user 1234 and the group may read."""
+
+
+@pytest.mark.skipif(not hasattr(os, "listxattr"), reason="Python reaches extended attributes on Linux only")
+def test_extended_attributes_and_acl_are_kept(writer: NoteWriter, root: Path) -> None:
+    """A rewrite makes a new file: it is as private as the old one, and has the same labels."""
+    file = put(root, b"one\n")
+    attributes = {"user.label": b"secret", "system.posix_acl_access": ACL}
+    try:
+        for name, value in attributes.items():
+            os.setxattr(file, name, value)
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    mode = file.stat().st_mode
+    writer.rewrite(LOG, lambda text: text + "two\n")
+    assert {name: os.getxattr(file, name) for name in os.listxattr(file)} == attributes
+    assert file.stat().st_mode == mode
+    os.removexattr(file, "system.posix_acl_access")
+    os.setxattr(file.parent, "system.posix_acl_default", ACL)  # of new files, but this is no new one
+    writer.rewrite(LOG, lambda text: text + "three\n")
+    assert os.listxattr(file) == ["user.label"]
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o400, 0o000])
+def test_read_only_note_is_refused(writer: NoteWriter, root: Path, mode: int) -> None:
+    """By an append, a rewrite and a move, for root too, which the system lets write."""
+    file = put(root, b"one\n")
+    file.chmod(mode)
+    for change in (
+        lambda: writer.append(LOG, NEXT),
+        lambda: writer.rewrite(LOG, str.upper),
+        lambda: move(root, LOG, NotePath("archive/a.md")),
+    ):
+        with pytest.raises(WriteRefused):
+            change()
+    file.chmod(0o644)
+    assert file.read_bytes() == b"one\n"
+    assert list(root.rglob("*.md")) == [file]
+
+
 def test_what_a_killed_writer_left_aside_is_removed_later(
     writer: NoteWriter, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

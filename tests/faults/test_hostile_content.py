@@ -10,7 +10,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.note import Chunk
 from memsync.model.vocabulary import NotePath
-from memsync.notes.parse import NoteReader
+from memsync.notes.parse import MAX_PLAIN_BLOCKS, NoteReader
 
 Write = Callable[[str, str | bytes], Path]
 NOTE = NotePath("note.md")
@@ -113,7 +113,8 @@ def test_file_over_the_cap_is_indexed_as_plain_paragraphs(reader: NoteReader) ->
     text = "---\ntitle: Large\n---\n" + paragraph * (2_000_000 // len(paragraph) + 1)
     note, chunks = reader.read(NOTE, text.encode())
     assert note.warnings == ("file is over 2 MB: indexed as plain paragraphs",)
-    assert (note.title, note.tags, len(note.sections)) == ("Large", (), 1)
+    assert (note.title, note.tags, {section.heading_path for section in note.sections}) == ("Large", (), {()})
+    assert max(map(len, note.blocks)) == MAX_PLAIN_BLOCKS
     covered = {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}
     assert {number for number, line in enumerate(note.lines[3:], 4) if line} <= covered
 

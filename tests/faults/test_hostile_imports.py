@@ -28,7 +28,7 @@ from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.rules import PathRules
-from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings
+from memsync.settings.load import DEFAULT_KINDS, DEFAULT_TIERS, Settings, load_settings, with_changes
 from tests.features.test_conversations import CHATGPT, CLAUDE
 from tests.support.daemon_process import Cli
 
@@ -68,7 +68,10 @@ def test_import_writes_threads_only(memory: Memory, root: Path, name: str) -> No
 
 @pytest.mark.parametrize(
     ("title", "path"),
-    [("Soul", "threads/soul.md"), ("Prompts", "threads/prompts.md"), ("README", "threads/thread-readme.md")],
+    [
+        *(("Soul", "threads/soul.md"), ("Prompts", "threads/prompts.md"), ("README", "threads/thread-readme.md")),
+        *(("Claude", "threads/thread-claude.md"), ("AGENTS", "threads/thread-agents.md")),
+    ],
 )
 def test_conversation_of_any_title_is_imported(memory: Memory, root: Path, title: str, path: str) -> None:
     """Beneath threads/ a name instructs nobody; the name that describes the folder is not taken."""
@@ -77,6 +80,18 @@ def test_conversation_of_any_title_is_imported(memory: Memory, root: Path, title
     assert (report.paths, report.wrong) == ([path], [])
     again = memory.import_file(file)
     assert (again.threads, again.continued, again.wrong) == (0, 0, [])
+
+
+def test_imported_thread_is_as_local_only_as_the_one_whose_name_it_would_have(
+    make_memory: Callable[..., Memory], settings: Settings, root: Path, write: Write
+) -> None:
+    """A number in its name is no way out of a pattern."""
+    write("threads/therapy.md", "---\ntitle: Older\n---\n")
+    memory = make_memory(own_settings=with_changes(settings, {"privacy.local_only": "threads/therapy.md"}, "test"))
+    report = memory.import_file(export(root, {**TALK, "name": "Therapy"}))
+    (wrong,) = report.wrong
+    assert "threads/therapy-2.md would not be" in wrong
+    assert [path.name for path in root.rglob("*.md")] == ["therapy.md"]
 
 
 @pytest.mark.parametrize("name", ["threads/README", "README", "threads/deep/Readme.md", "archive/threads/readme.md"])
@@ -96,7 +111,7 @@ def test_import_says_which_rule_refuses_a_name(
     memory = make_memory(own_settings=settings)
     report = memory.import_file(lines(root, {"thread": "t", "role": "user", "text": "x"}))
     (wrong,) = report.wrong
-    assert "[kinds] says that threads/t.md instructs agents" in wrong
+    assert "threads/t.md instructs agents" in wrong
 
 
 def test_import_brings_no_front_matter_that_instructs(memory: Memory, root: Path) -> None:
@@ -197,6 +212,12 @@ def test_title_of_a_note_elsewhere_does_not_redirect_a_message(
         ("pro\u200bmpts/a.md", True), ("threads/a.md", False), ("threads/Soul.md", False),
         ("threads/prompts.md", False), ("threads/prompts/a.md", False), ("notes/soulful.md", False),
         ("MEMORY.md", False),
+        ("CLAUDE.md", True), ("notes/deep/Agents.md", True), ("archive/archive/notes/GEMINI.md", True),
+        ("CLAUDE.local.md", True), ("AGENTS.override.md", True), ("skills/pdf/SKILL.md", True),
+        ("threads/claude.md", True), ("copilot-instructions.md", True), ("x/style.instructions.md", True),
+        ("\uff23\uff2c\uff21\uff35\uff24\uff25.md", True), ("CLA\u00adUDE.md", True), ("CLAUDE.md.", True),
+        (".cursor/rules/x.md", True), ("a/.claude/commands/x.md", True), ("\uff0egithub/x.md", True),
+        ("notes/claude-monet.md", False), ("notes/agents-of-change.md", False), ("skills/pdf.md", False),
     ],
 )  # fmt: skip
 def test_what_instructs_is_told_by_any_spelling_of_its_place(path: str, instructs: bool) -> None:

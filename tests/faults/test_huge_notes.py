@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
-from memsync.notes.parse import NoteReader
+from memsync.notes.parse import MAX_PLAIN_BLOCKS, NoteReader
 from memsync.settings.load import Settings
 from memsync.wiring import make_index
-from tests.conftest import COUNTER, FakeEmbedder
+from tests.conftest import COUNTER, LIMITS, RULES, FakeEmbedder
 
 Write = Callable[[str, str | bytes], Path]
 TICK_SECONDS = 0.02
@@ -99,3 +100,49 @@ def test_front_matter_does_not_multiply_by_the_passages_of_a_note(key: str, read
     kept = note.aliases if key == "aliases" else [tag.name for tag in note.tags]
     assert list(kept) == [f"name{number}" for number in range(100)]
     assert any("5000" in warning and "only the first 100 are used" in warning for warning in note.warnings)
+
+
+PLAIN = {
+    "paragraphs": "a\n\n" * 30_000,
+    "one paragraph": "heron alder\n" * 10_000,
+    "one line": " ".join(f"w{n:x}" for n in range(20_000)),
+    "prose": "".join("".join(f"w{n:x} " for n in range(30 * m, 30 * m + 30)) + "\n\n" for m in range(1_000)),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_no_step_between_two_looks_at_the_deadline_is_long(name: str) -> None:
+    """In a note that is too large to be parsed: of what is counted and put into sections, never much at once."""
+    since, longest = 0, 0
+
+    def count(texts: Sequence[str]) -> list[int]:
+        nonlocal since, longest
+        since += len(texts)
+        longest = max(longest, since)
+        return COUNTER.count(texts)
+
+    def pause() -> None:
+        nonlocal since
+        since = 0
+
+    reader = NoteReader(count, RULES, LIMITS, 1_000)
+    note, chunks = reader.read(NotePath("a.md"), PLAIN[name].encode(), pause)
+    assert chunks and 0 < longest <= 200
+    assert max(map(len, note.blocks)) <= MAX_PLAIN_BLOCKS
+
+
+def test_note_of_too_many_lines_is_refused_by_name(memory: Memory, write: Write) -> None:
+    """Its paragraphs would fill the machine: only its bytes are read. The other notes are searched."""
+    write("huge.md", b"a\n\n" * 4_000_000)
+    write("b.md", "The quokka smiles.\n")
+    tracemalloc.start()
+    try:
+        report = memory.sync()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [(failure.path, "over 1,000,000 lines" in failure.reason) for failure in report.failed] == [
+        ("huge.md", True)
+    ]
+    assert peak < 100_000_000
+    assert [hit.path for hit in memory.search("quokka", mode="keyword").hits] == ["b.md"]

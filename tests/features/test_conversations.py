@@ -101,6 +101,29 @@ def test_longer_version_adds_what_is_new(memory: Memory, root: Path) -> None:
     assert memory.import_file(file_of(root, second)).messages == 0
 
 
+@pytest.mark.parametrize("text", ["## user @ 2026-11-21 10:02\n\nMine.\n", "Prose of mine.\n"])
+def test_import_does_not_write_to_another_thread_of_the_same_name(
+    memory: Memory, root: Path, write: Write, text: str
+) -> None:
+    """A thread without one of the messages is the user's own: the import makes a new one, and finds it again."""
+    own = write("threads/plan.md", f"---\ntitle: Plan\n---\n\n{text}")
+    before = own.read_bytes()
+    report = memory.import_file(
+        file_of(
+            root, [{"thread": "plan", "role": "user", "text": "a"}, {"thread": "plan", "role": "user", "text": "b"}]
+        )
+    )
+    assert (report.threads, report.paths) == (1, ["threads/plan-2.md"])
+    more = file_of(root, [{"thread": "plan", "role": "user", "text": letter} for letter in "abc"])
+    for expected in (1, 0):
+        report = memory.import_file(more)
+        assert (report.threads, report.messages, report.wrong) == (0, expected, [])
+    report = memory.import_file(file_of(root, [{"thread": "plan-2", "role": "user", "text": "later"}]))
+    assert (report.threads, report.continued) == (0, 1)  # a part of an imported conversation continues it
+    assert own.read_bytes() == before
+    assert sorted(path.name for path in root.rglob("*.md")) == ["plan-2.md", "plan.md"]
+
+
 def test_line_that_cannot_be_used_is_told_and_the_others_are_imported(memory: Memory, root: Path) -> None:
     """With its number, or its thread."""
     file = root.with_name("bad.jsonl")

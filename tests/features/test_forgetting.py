@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -598,6 +599,54 @@ def test_overwritten_entries_of_the_user_are_not_offered_again(memory: Memory, w
     memory.purge_forgotten()
     assert b"zither" not in everything_under(memory.settings.keep_dir)
     assert ["Bob" in entry.text for entry in memory.overwritten()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("appended", "marked"),
+    [
+        ("Ada's zither is in the attic", "Ada's zither is in the attic {user=ada}"),
+        ("Ada's zither is in the attic", "Ada's old zither is in the red attic {user=ada tone=sad}"),
+        ("Ada's old zither is in the red attic near the oboe", "zither, in the attic {user=ada}"),
+        ("Ada's zither\n\nis in the attic", "zither in the attic {user=ada}"),
+    ],
+)
+def test_text_that_was_marked_or_edited_later_is_forgotten_too(
+    memory: Memory, root: Path, appended: str, marked: str
+) -> None:
+    """The journal has it without the user's name: no `recover` brings it back, and a purge deletes it there."""
+    memory.remember("The cello is at school")
+    memory.remember("The oboe is broken")
+    memory.remember(appended)
+    note = root / "MEMORY.md"
+    text = note.read_text()
+    note.write_text(f"{text[: text.index('- Ada')]}- {marked}\n".replace("- The oboe is broken\n", ""))
+    memory.forget(user="ada", apply=True)
+    assert ["oboe is" in entry.text for entry in memory.overwritten()] == [True]
+    memory.purge_forgotten()
+    assert b"zither" not in everything_under(memory.settings.keep_dir)
+    assert ["oboe is" in entry.text for entry in memory.overwritten()] == [True]
+
+
+def test_text_of_a_renamed_note_is_forgotten_too(memory: Memory, root: Path) -> None:
+    """The journal has the note's old path, and the text without the name that somebody added."""
+    memory.remember("Ada's zither is in the attic", note="old.md")
+    (root / "old.md").unlink()
+    (root / "new.md").write_text("# New\n\n- Ada's zither is in the attic {user=ada}\n")
+    memory.forget(user="ada", apply=True)
+    assert memory.overwritten() == ()
+    memory.purge_forgotten()
+    assert b"zither" not in everything_under(memory.settings.keep_dir)
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_purge_deletes_a_replaced_note_that_a_program_holds_open(memory: Memory, root: Path, write: Write) -> None:
+    """Its old version has the text, too."""
+    note = write("MEMORY.md", "# Memory\n\n- Ada has a zither {user=ada}\n")
+    with note.open("a"):
+        memory.forget(user="ada", apply=True)
+        assert b"zither" in everything_under(root)
+        memory.purge_forgotten()
+    assert b"zither" not in everything_under(root) + everything_under(memory.settings.keep_dir)
 
 
 def test_purge_of_one_user_keeps_what_others_can_undo(memory: Memory, root: Path, write: Write) -> None:

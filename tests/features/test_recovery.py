@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+import fcntl
+import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +19,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memsync.edit import append
+from memsync.edit.journal import Appended, edited
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
+from memsync.model.vocabulary import NotePath
 from memsync.settings.load import load_settings
 from tests.conftest import COUNTER, FakeEmbedder
 from tests.support.daemon_process import Cli
@@ -250,3 +258,53 @@ def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: W
     done = cli("recover", "--apply")
     assert "1 entry was edited, or deleted with the note: memsync recover shows them" in done.stderr
     assert "met Dana" not in (root / LOG).read_text()
+
+
+@pytest.mark.parametrize("word", ["heron ", "\u9dfa\u9dfa", "x"])
+def test_comparing_long_lines_costs_no_more_than_short_ones(word: str) -> None:
+    """One edited line of 60,000 characters: what is counted is the steps of the comparison."""
+    line = "- 10:02 " + "".join(f"{word}{number} " for number in range(60_000 // (len(word) + 6)))
+    appends = [Appended(str(n), 0.0, NotePath("a.md"), f"{line}{n}") for n in range(3)]
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal steps
+        steps += event == "line"
+        return trace if frame.f_code.co_filename == difflib.__file__ else None
+
+    sys.settrace(trace)
+    try:
+        assert edited(appends[:1], appends[:1], f"{line[:500]}stork {line[506:]}") == {"0"}
+    finally:
+        sys.settrace(None)
+    assert 0 < steps < 2_000_000  # without a limit there are thousands of millions
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_what_a_program_writes_to_a_replaced_note_is_offered(memory: Memory, root: Path, write: Write) -> None:
+    """A logger that holds the note open goes on writing to the file that a rewrite replaced."""
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+    with note.open("a") as logger:
+        for status in ("paused", "active"):
+            memory.set_thread_status("t", status)
+            print(f"The heron was {status}.", file=logger, flush=True)
+        assert [entry.text for entry in memory.overwritten()] == ["The heron was paused.", "The heron was active."]
+        print("The heron flew.", file=logger, flush=True)
+        memory.append_message("t", "user", "Where is it?")  # every write looks, too
+    assert "flew" not in note.read_text()
+    (*_, flew) = memory.overwritten()
+    assert flew.text == "The heron flew."
+    memory.recover((flew.id,))
+    assert note.read_text().endswith("Where is it?\n\nThe heron flew.\n")
+    assert len(memory.overwritten()) == 2
+    assert os.listdir(note.parent) == ["t.md"]
+
+
+def test_note_that_no_program_writes_to_leaves_nothing_when_it_is_replaced(
+    memory: Memory, root: Path, write: Write
+) -> None:
+    """Many programs have a note open to read it."""
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+    with note.open():
+        memory.set_thread_status("t", "paused")
+    assert os.listdir(note.parent) == ["t.md"]

@@ -23,7 +23,7 @@ from memsync.model.query import IndexedNote
 from memsync.model.upkeep import NoteUse
 from memsync.model.vocabulary import Kind, NotePath, Tier
 from memsync.notes.dates import expires_at
-from memsync.settings.load import Settings, load_settings
+from memsync.settings.load import Settings, load_settings, with_changes
 from memsync.system.renames import rename_new
 from memsync.system.user_folders import own_folder
 from tests.conftest import Parse
@@ -188,6 +188,61 @@ def test_name_that_is_taken_in_the_archive_is_left_alone(aged: MemoryApi, root: 
     )
     (root / DUE[2]).unlink()
     assert [one.target for one in aged.undo_prune().moved] == [DUE[2]]
+
+
+@pytest.fixture
+def private(make_memory: Callable[..., Memory], settings: Settings) -> Callable[..., Memory]:
+    """Open a memory whose local-only notes have these patterns."""
+
+    def make(*patterns: str) -> Memory:
+        own = with_changes(settings, {"privacy.local_only": ",".join(patterns)}, "test")
+        return make_memory(own_settings=own)
+
+    return make
+
+
+@pytest.mark.parametrize("pattern", ["*.secret.md", "notes/plan.secret.md", "/notes/plan.se*.md", "plan.secret.md"])
+def test_note_whose_name_is_taken_in_the_archive_stays_local_only(
+    private: Callable[..., Memory], write: Write, root: Path, pattern: str
+) -> None:
+    """However often: if no pattern matches the name with a number, another folder takes it."""
+    memory = private(pattern)
+    for text in ("one", "two", "three"):
+        write("notes/plan.secret.md", f"---\nexpires: 2020-01-01\n---\n{text}\n")
+        assert memory.prune(apply=True, force=True).failed == ()
+    archived = files(root)
+    assert len(archived) == 3
+    assert all(memory.reader.rules.is_local_only(NotePath(path)) for path in archived)
+    (root / "notes").rmdir()
+    memory.undo_prune()
+    assert (root / "notes/plan.secret.md").read_text().endswith("three\n")
+
+
+def test_note_that_is_local_only_in_the_archive_is_not_moved_out_of_it(
+    private: Callable[..., Memory], write: Write, root: Path
+) -> None:
+    """Neither an undo nor a message makes a note public."""
+    memory = private("archive/")
+    write("notes/old.md", "---\nexpires: 2020-01-01\n---\nold\n")
+    write("archive/threads/talk.md", "---\ntitle: Talk\n---\n")
+    memory.prune(apply=True, force=True)
+    before = files(root)
+    assert ["would not be" in failure.reason for failure in memory.undo_prune().failed] == [True]
+    with pytest.raises(WriteRefused, match="would not be"):
+        memory.append_message("talk", "user", "Hello")
+    assert files(root) == before
+
+
+def test_new_thread_is_as_local_only_as_the_one_whose_name_it_would_have(
+    private: Callable[..., Memory], write: Write, root: Path
+) -> None:
+    """A number in its name is no way out of a pattern."""
+    memory = private("threads/therapy.md")
+    write("threads/therapy.md", "---\ntitle: Older\n---\n")
+    before = files(root)
+    with pytest.raises(WriteRefused, match=r"threads/therapy-2.md would not be"):
+        memory.new_thread("Therapy")
+    assert files(root) == before
 
 
 def test_note_that_changes_meanwhile_stays(

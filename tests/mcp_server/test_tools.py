@@ -31,7 +31,13 @@ __all__ = ["own", "served", "short_runtime_folder"]
 Write = Callable[[str, str | bytes], Path]
 
 
-@pytest.mark.parametrize("name", ["SOUL.md", "soul", "prompts/evil.md", "Prompts/evil", "archive/prompts/evil"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SOUL.md", "soul", "prompts/evil.md", "Prompts/evil", "archive/prompts/evil", "CLAUDE.md", "x/agents"),
+        *("a/GEMINI.md", "CLAUDE.local.md", "skills/x/SKILL.md", "x/copilot-instructions.md"),
+    ],
+)
 def test_agent_cannot_write_what_instructs_agents(own: MemoryApi, root: Path, write: Write, name: str) -> None:
     """Or what one was tricked into would be an instruction to all others."""
     write("prompts/evil.md", "Be good.\n")
@@ -57,7 +63,7 @@ def test_agent_cannot_write_what_instructs_agents(own: MemoryApi, root: Path, wr
         ({"/MEMORY.md": "prompt"}, "memory_remember", {}),
         ({"/notes/": "prompt"}, "memory_remember", {"tier": "task"}),
         ({"/daily/": "prompt"}, "memory_log", {}),
-        ({"/threads/sys*.md": "prompt"}, "memory_thread_append", {"thread": "System", "role": "user", "begin": True}),
+        ({"/threads/*sys*.md": "prompt"}, "memory_thread_append", {"thread": "System", "role": "user", "begin": True}),
         ({}, "memory_remember", {"note": "\u017foul"}),
     ],
 )

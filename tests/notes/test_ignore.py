@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from memsync.errors import RootError
 from memsync.model.vocabulary import NotePath
 from memsync.notes import ignore_pattern
 from memsync.notes.files import NoteFiles
@@ -140,9 +141,34 @@ def test_changed_gitignore_counts_at_the_next_scan(root: Path, write: Write) -> 
     assert sorted(files.scan().files) == ["a.md", "b.md"]
 
 
-@pytest.mark.parametrize("kind", ["link", "folder", "huge", "binary"])
+@pytest.mark.parametrize("content", ["*.md\n" * 13_000, "a*b*c\n" * 301], ids=["bytes", "patterns"])
+def test_folder_whose_gitignore_costs_too_much_is_not_read(content: str, root: Path, write: Write) -> None:
+    """Nobody knows what it leaves out: its notes count as unknown, and none is new; the answer names the folder."""
+    write("a.md", "text")
+    write("sub/b.md", "text")
+    write("sub/.gitignore", content)
+    files = NoteFiles(root)
+    scan = files.scan()
+    assert (sorted(scan.files), scan.is_unknown(NotePath("sub/b.md"))) == (["a.md"], True)
+    assert [failure.path for failure in scan.failures] == ["sub/"] and ".gitignore" in scan.failures[0].reason
+    assert files.leaves_out(NotePath("sub/c.md")) and not files.leaves_out(NotePath("c.md"))
+    write(".gitignore", content)
+    with pytest.raises(RootError, match=r"its \.gitignore .* shorten it"):
+        files.scan()
+
+
+def test_patterns_of_nested_folders_count_together(root: Path, write: Write) -> None:
+    """A clone may have many folders, and each path is compared with the patterns of all folders above it."""
+    for depth in range(5):
+        write("a/" * depth + ".gitignore", "a*b*c\n" * 100)
+        write("a/" * depth + "x.md", "text")
+    scan = NoteFiles(root, ["q*q*q"]).scan()
+    assert (sorted(scan.files), scan.unreadable_folders) == (["a/x.md", "x.md"], ["a/a/"])
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "binary"])
 def test_gitignore_that_cannot_be_read_ignores_nothing(kind: str, root: Path, write: Write, tmp_path: Path) -> None:
-    """A link may lead outside, a folder holds no lines, and no one writes a megabyte of patterns."""
+    """A link may lead outside, and a folder holds no lines."""
     write("a.md", "text")
     (tmp_path / "outside").write_text("*.md\n")
     path = root / ".gitignore"
@@ -150,8 +176,6 @@ def test_gitignore_that_cannot_be_read_ignores_nothing(kind: str, root: Path, wr
         path.symlink_to(tmp_path / "outside")
     elif kind == "folder":
         path.mkdir()
-    elif kind == "huge":
-        path.write_text("*.md\n" * 300_000)
     else:
         path.write_bytes(b"\xff\xfe\0*.md\0" * 100)
     assert notes(root) == ["a.md"]

@@ -17,7 +17,7 @@ from memsync.edit import note_file
 from memsync.edit.addition import Addition
 from memsync.edit.front_matter import head_of
 from memsync.edit.markdown import WRITING_ATTRIBUTES, exact_message, text_of_message
-from memsync.edit.note_paths import cannot_write, folder_of, free_thread_path, thread_path
+from memsync.edit.note_paths import cannot_write, folder_of, numbered, thread_path
 from memsync.edit.titles import slug_of
 from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
@@ -28,7 +28,7 @@ from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
-from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
+from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER, former_path
 from memsync.notes.transcript import body_of, written_time
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
@@ -110,12 +110,21 @@ class Importer:
             report.wrong.append(_complaint(conversation, f"left out of its head: {names}; an import may not set it"))
         if conversation.source:
             head["source"] = conversation.source
-        path = self._path(conversation, sources)
-        current = self._content(path)
-        imported = _IMPORTED_LINE.search(current, 0, MAX_HEAD_BYTES) if current else None
-        day = imported[1].decode() if imported else date.today().isoformat()
-        content = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, turns)
-        if current is not None and current.startswith(content):
+        path = first = self._path(conversation, sources)
+        others = numbered(NotePath(former_path(path)))
+        while True:
+            current = self._content(path)
+            imported = _IMPORTED_LINE.search(current, 0, MAX_HEAD_BYTES) if current else None
+            day = imported[1].decode() if imported else date.today().isoformat()
+            content = _content({"tier": _IMPORTED_TIER, **head, IMPORTED: day}, turns)
+            is_known = current is not None and current.startswith(content)
+            if current is None or is_known or imported or self._agrees(path, turns):
+                break
+            path = next(others)
+            self._memory.writer.refuse_to_publish(first, path)
+        if conversation.source:
+            sources[conversation.source] = path
+        if is_known:
             report.known += len(turns)
         elif current is None and self._make(path, content):
             report.threads += 1
@@ -134,9 +143,7 @@ class Importer:
         elif conversation.source in sources:
             path = sources[conversation.source]
         else:
-            slug = slug_of(conversation.name) or "thread"
-            path = free_thread_path(root, slug)
-            path = sources[conversation.source] = free_thread_path(root, f"thread-{slug}") if refuses(path) else path
+            path = self._memory.writer.free_thread_path(slug_of(conversation.name) or "thread")
         if refusal := refuses(path):
             raise Unusable(refusal)
         return path
@@ -164,6 +171,11 @@ class Importer:
         if name not in self._folders:
             self._folders[name] = self._open.enter_context(folder_of(self._memory.files.root, path, create=True))
         return self._folders[name]
+
+    def _agrees(self, path: NotePath, turns: Sequence[Turn]) -> bool:
+        """Tell whether a thread is empty or has one of the messages; otherwise it is another one of the same name."""
+        note = self._memory.editor.read(path)
+        return note is None or not note.sections or not set(_keys(turns)).isdisjoint(_keys(_turns_of(note)))
 
     def _continue(self, path: NotePath, turns: list[Turn], report: ImportReport) -> None:
         """Append the messages that a thread lacks, in order."""
