@@ -32,7 +32,7 @@ HUGE = {
 
 @pytest.fixture
 def settings(root: Path) -> Settings:
-    """The default settings: with a TickingClock, their deadline does not depend on the machine."""
+    """Return the default settings: with a TickingClock, their deadline does not depend on the machine."""
     return load_settings(root=root, environ={}, cwd=root)
 
 
