@@ -28,6 +28,7 @@ from benchmarks import (
     languages,
     live,
     million,
+    paragraphs,
     quality,
     roots,
     search,
@@ -57,6 +58,7 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "backends": backends.clients,
     "wide": backends.wide,
     "roots": roots.five,
+    "paragraphs": paragraphs.asked_in_both,
 }
 RERANKED: dict[str, Callable[[Path, Path], list[Row]]] = {
     name: partial(getattr(quality, name), rerank=True) for name in ("rfcs", "facts", "faq", "locomo")

@@ -136,7 +136,8 @@ def embedder() -> FakeEmbedder:
 
 @pytest.fixture
 def settings(root: Path) -> Settings:
-    return load_settings(root=root, environ={}, cwd=root)
+    """Return the default settings, with a deadline of searches that a slow machine keeps, too."""
+    return load_settings(root=root, environ={"MEMSYNC_SEARCH_DEADLINE_MS": "120000"}, cwd=root)
 
 
 @pytest.fixture

@@ -35,7 +35,6 @@ def read_wanted() -> dict[str, list[str]]:
     return {
         "requirements.txt": sorted(run),
         "requirements-dev.txt": sorted(run | extras),
-        "tools/requirements.txt": sorted(groups["model"]),
         UV_LOCK: sorted(groups["lock"]),
     }
 

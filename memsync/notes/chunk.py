@@ -190,10 +190,12 @@ class _Chunker:
         """Add the chunks of a section: text in packs, lists by item."""
         heading, rest = units[: bool(parts.section.heading_path)], units[bool(parts.section.heading_path) :]
         groups = list(_groups(rest, self._limits, always=self._note.is_remembered))
-        if heading and groups and not groups[0][1]:
-            groups[0] = _with_heading([*heading, *groups[0][0]], self._limits), False
+        follows = groups[0][0] if heading and groups and not groups[0][1] else ()
+        if follows and (joined := _with_heading(heading[0], follows[0], self._limits)):
+            groups[0] = [joined, *follows[1:]], False
         elif heading:
-            self._add(parts, heading, [self._entry(parts, heading)], Form.HEADING)
+            form = Form.TEXT if heading[0].end_column else Form.HEADING
+            self._add(parts, heading, [self._entry(parts, heading)], form)
         for group, is_list in groups:
             if not is_list:
                 for pack in _packed(group, self._limits):
@@ -327,15 +329,12 @@ class _Chunker:
         return [max(count, next(exact_counts)) if count <= limit else count for count in min_counts]
 
 
-def _with_heading(units: list[_Unit], limits: ChunkLimits) -> list[_Unit]:
-    """Return a section's units with the heading joined to the next unit, if both fit together."""
-    if len(units) < 2 or units[0].end_column or units[1].end_column:
-        return units
-    heading, first = units[:2]
+def _with_heading(heading: _Unit, first: _Unit, limits: ChunkLimits) -> _Unit | None:
+    """Return a section's first unit with the heading joined to it, None unless both fit together."""
     tokens = heading.tokens + first.tokens
-    if tokens > limits.max_tokens:
-        return units
-    return [replace(first, start=heading.start, tokens=tokens), *units[2:]]
+    if heading.end_column or first.end_column or tokens > limits.max_tokens:
+        return None
+    return replace(first, start=heading.start, tokens=tokens)
 
 
 def _groups(units: Sequence[_Unit], limits: ChunkLimits, *, always: bool) -> Iterator[tuple[Sequence[_Unit], bool]]:

@@ -115,7 +115,7 @@ def test_model_that_hangs_stands_in_status_until_it_answers(served: Served, held
     """After a minute without an answer, with for how long; not before, and not afterwards."""
     write("new.md", "The bittern booms.\n")
     served.watcher.on_path("new.md")
-    assert held.begun.wait(20)
+    assert held.begun.wait(120)
     assert served.engine.memory.status().daemon is not None
     clock = StoppedClock()
     keeper = served.engine.vectors

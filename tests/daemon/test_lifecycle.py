@@ -50,7 +50,7 @@ def test_a_second_start_says_who_serves_and_is_no_failure(cli: Cli) -> None:
 def test_two_starts_at_once_start_one_daemon(cli: Cli) -> None:
     """The lock decides, and the one that loses says who has won."""
     both = [cli.begin("start", "--json"), cli.begin("start", "--json")]
-    answers = [json.loads(one.communicate(timeout=30)[0]) for one in both]
+    answers = [json.loads(one.communicate(timeout=120)[0]) for one in both]
     assert [one.returncode for one in both] == [0, 0]
     assert sorted(answer["started"] for answer in answers) == [False, True]
     assert {answer["process"] for answer in answers} == set(cli.processes())
@@ -129,7 +129,7 @@ def test_ctrl_c_ends_a_watch_in_the_foreground(cli: Cli) -> None:
     watch = cli.begin("watch")
     until(lambda: json.loads(cli("status", "--json").stdout)["daemon"] is not None, "it answers")
     watch.send_signal(signal.SIGINT)
-    out, err = watch.communicate(timeout=10)
+    out, err = watch.communicate(timeout=120)
     assert (watch.returncode, out) == (0, "")
     assert f"serves {cli.root} as process {watch.pid}" in err
     assert "INFO stopped" in err.splitlines()[-1]
@@ -146,7 +146,7 @@ def test_a_watch_ends_with_its_terminal(cli: Cli) -> None:
     until(lambda: b"was read again" in os.read(ours, 10_000), "it reads its settings again")
     os.close(ours)
     os.kill(watch.pid, signal.SIGHUP)
-    assert watch.wait(timeout=10) == 0
+    assert watch.wait(timeout=120) == 0
 
 
 def test_sighup_takes_over_the_settings_of_config_toml(cli: Cli, write: Write) -> None:

@@ -85,7 +85,7 @@ def failing(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
     until(lambda: '"daemon": null' not in cli("status", "--json").stdout, "it answers")
     yield cli
     process.terminate()
-    process.wait(timeout=20)
+    process.wait(timeout=120)
 
 
 def test_neither_notes_nor_questions_are_ever_logged(failing: Cli, write: Write) -> None:

@@ -181,7 +181,7 @@ def test_wait_for_vectors_waits_for_what_was_reported_too(
     step = served.engine.keeper.step
 
     def held_back(due: Due) -> None:
-        assert goes_on.wait(20)
+        assert goes_on.wait(120)
         step(due)
 
     monkeypatch.setattr(served.engine.keeper, "step", held_back)

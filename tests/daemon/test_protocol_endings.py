@@ -46,7 +46,7 @@ def test_sync_under_way_when_the_daemon_ends_is_told_so(
     write("new.md", "The bittern booms.\n")
     with served.peer() as syncing, served.peer() as peer:
         syncing.send('{"id": 1, "method": "sync"}\n')
-        assert held.begun.wait(20)
+        assert held.begun.wait(120)
         peer.result("shutdown")
         wait_until(lambda: not Path(served.path).exists(), "the daemon ends")
         held.goes_on.set()

@@ -214,9 +214,12 @@ def test_cosines_of_all_models_come_to_one_scale() -> None:
 def test_a_search_finds_lines_in_other_languages_among_words_of_the_question(
     folder: Path, root: Path, write: Write
 ) -> None:
-    """Without a common scale, a word that a line shares with the question would outweigh what the line means."""
-    write("daily/2026-03-01.md", "# 2026-03-01\n\n- Der Hausmeister heißt Krämer.\n- Was called by the bank.\n")
-    write("daily/2026-03-02.md", "# 2026-03-02\n\n- 猫のミケは掃除機を怖がる。\n- The cat food is in the cellar.\n")
+    """Without a common scale, a word that a line shares with the question would outweigh what the line means.
+
+    The line with the word is in another note: neighbours with about the same score are one hit.
+    """
+    write("daily/2026-03-01.md", "# 2026-03-01\n\n- Der Hausmeister heißt Krämer.\n- The cat food is in the cellar.\n")
+    write("daily/2026-03-02.md", "# 2026-03-02\n\n- 猫のミケは掃除機を怖がる。\n- Was called by the bank.\n")
     settings = load_settings(
         root=root, environ={"MEMSYNC_EMBEDDER_MODEL": "multilingual", "MEMSYNC_SEARCH_MIN_SCORE": "0"}, cwd=root
     )

@@ -534,4 +534,4 @@ def test_import_of_a_fifo_that_ends_early_is_refused(synced: Cli, tmp_path: Path
     process = synced.begin("vectors", "import", str(pipe))
     with open(pipe, "wb") as stream:
         stream.write(b"memsync vectors 1\n")
-    assert process.wait(20) == 2
+    assert process.wait(120) == 2

@@ -11,7 +11,7 @@ import pytest
 from memsync.memory import Memory
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import MAX_PLAIN_BLOCKS, NoteReader
-from memsync.settings.load import Settings
+from memsync.settings.load import Settings, load_settings
 from memsync.wiring import make_index
 from tests.conftest import COUNTER, LIMITS, RULES, FakeEmbedder
 
@@ -29,6 +29,12 @@ HUGE = {
     "link definitions": "[a]: x\n\n" * 5_000,
     "tags in front matter": f"---\ntags: [{', '.join(f't{n}' for n in range(8_000))}]\n---\n" + "# h\n\n" * 6_000,
 }
+
+
+@pytest.fixture
+def settings(root: Path) -> Settings:
+    """Return the default settings: with a TickingClock, their deadline does not depend on the machine."""
+    return load_settings(root=root, environ={}, cwd=root)
 
 
 class TickingClock:

@@ -74,7 +74,7 @@ def test_processes_migrate_at_once(dsn: str) -> None:
     begin = threading.Barrier(PROCESSES)
 
     def work(pool: Connections, to: int | None) -> list[tuple[str, str]]:
-        begin.wait(10)
+        begin.wait(120)
         return migrate.migrate(pool, to)
 
     with ThreadPoolExecutor(PROCESSES) as threads:

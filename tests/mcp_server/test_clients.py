@@ -290,7 +290,7 @@ def http_server(cli: Cli, root: Path) -> Iterator[tuple[str, str]]:
         yield found.group(), token
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
 
 async def edited(root: Path, name: str, text: str) -> None:
@@ -463,7 +463,7 @@ def test_server_ends_when_it_is_told_to(cli: Cli, arguments: tuple[str, ...], nu
             process.stdin.flush()
             assert "memsync" in process.stdout.readline()
         process.send_signal(number)
-        assert process.wait(20) == (0 if ends_quietly else 128 + number)
+        assert process.wait(120) == (0 if ends_quietly else 128 + number)
         assert "Traceback" not in process.stderr.read()
 
 
@@ -485,7 +485,7 @@ def test_half_a_character_is_answered(cli: Cli, write: Write) -> None:
             assert answer["id"] == number
         assert answer["result"]["structuredContent"]["hits"][0]["path"] == "zoo.md"
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
 
 
 def test_taken_port_is_told(cli: Cli, root: Path) -> None:

@@ -73,7 +73,7 @@ def serving(root: Path) -> Iterator[Http]:
         yield Http(urlsplit(found.group()).port or 0, token)
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
 
 
 @pytest.fixture

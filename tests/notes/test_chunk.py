@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memsync.model.note import Chunk
-from memsync.model.vocabulary import NotePath
+from memsync.model.vocabulary import Form, NotePath
 from memsync.notes.chunk import ChunkLimits, chunk_note, passage_text
 from memsync.notes.parse import parse_note
 from tests.conftest import COUNTER, LIMITS, RULES
@@ -232,6 +232,14 @@ def test_note_of_front_matter_only_is_found_by_it() -> None:
     (chunk,) = cut("---\ntitle: Heron\n---\n")
     assert (chunk.start_line, chunk.end_line) == (1, 3)
     assert "Heron" in chunk.text
+
+
+@pytest.mark.parametrize("text", ["汉" * 300, f"{WORDS} " * 40, "two " * 254], ids=["no spaces", "line", "paragraph"])
+def test_a_heading_over_text_that_it_does_not_fit_with_is_found_by_its_words_alone(text: str) -> None:
+    """A vector of `## 1` alone would be nearer to most questions than the text under it, for a multilingual model."""
+    heading, *rest = cut(f"## 1\n\n{text}\n", LIMITS)
+    assert (heading.form, heading.words) == (Form.HEADING, "## 1")
+    assert rest and {chunk.form for chunk in rest} == {Form.TEXT}
 
 
 @pytest.mark.parametrize(("heading", "body", "together"), [(13, 240, True), (14, 240, False), (60, 240, False)])

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from tests.support.own_postgres import OwnServer, free_port
 
 POOL_SIZE = 4
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 
 class Bouncer:

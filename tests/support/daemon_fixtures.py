@@ -29,7 +29,7 @@ from memsync.memory import Memory, MemoryApi, RemoteMemory
 from memsync.settings.load import Settings
 from tests.conftest import FakeEmbedder
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from memsync.settings.load import Settings, load_settings
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 120.0
 
 
 def until(happened: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:

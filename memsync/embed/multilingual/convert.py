@@ -21,6 +21,9 @@ BLOCK = 32
 MAX_TOKENS = 512
 """How many tokens the model reads of one text, including its two special tokens."""
 
+LARGEST_WEIGHT = 64
+"""The largest int8 weight: 2 · 255 · 64 = 32,640 is below the limit of 16 bits, 32,767."""
+
 _HEADER = struct.Struct("<4sI7ifi")
 _TOKENIZER = struct.Struct("<5iQ")
 _TENSOR = struct.Struct("<BIQQ")
@@ -164,15 +167,10 @@ def configuration(model: PackedModel) -> dict[str, str]:
 
 def onnx_model(model: PackedModel) -> bytes:
     """Return the encoder as an ONNX file: ids and mask, shape (batch, tokens) -> states, (batch, tokens, hidden)."""
-    graph = _Graph(model)
-    x = graph.embeddings()
-    mask = graph.mask()
-    for number in range(model.layers):
-        x = graph.layer(number, x, mask)
-    return graph.serialised(x)
+    return Graph(model).encoder("multilingual-e5-small")
 
 
-class _Graph:
+class Graph:
     """Collects the nodes and weights of an ONNX graph; each method returns the name of its output."""
 
     def __init__(self, model: PackedModel) -> None:
@@ -180,8 +178,27 @@ class _Graph:
         self._nodes: list[Any] = []
         self._weights: dict[str, Any] = {}
 
+    def encoder(self, name: str) -> bytes:
+        """Return the whole encoder as an ONNX file with this name."""
+        x = self.embeddings()
+        mask = self.mask()
+        for number in range(self._model.layers):
+            x = self.layer(number, x, mask)
+        return self.serialised(name, x)
+
     def embeddings(self) -> str:
-        """Add the sum of the token, position and type vectors. The matrix of token vectors stays at 4 bits."""
+        """Add the sum of the token, position and type vectors."""
+        model = self._model
+        place = self.weight(
+            "position_vectors",
+            model.floats("emb.pos").reshape(-1, model.hidden) + model.floats("emb.type")[: model.hidden],
+        )
+        length = self.add("Shape", "input_ids", start=1, end=2)
+        here = self.add("Slice", place, self.weight("start", np.array([0])), length)
+        return self._normalised("emb.ln", self.add("Add", self.words(), here))
+
+    def words(self) -> str:
+        """Add the token vectors. Their matrix stays at 4 bits."""
         model = self._model
         scales, halves = model.blocks("emb.word", model.hidden)
         count = len(model.pieces)  # the matrix has some more rows, which belong to no piece
@@ -193,14 +210,7 @@ class _Graph:
         scale = self.add(
             "Cast", self.add("Gather", self.weight("word_scales", scales[:count, :, None]), "input_ids"), to=1
         )
-        words = self._reshaped(self.add("Mul", signed, scale), "words_shape", [0, 0, model.hidden])
-        place = self.weight(
-            "position_vectors",
-            model.floats("emb.pos").reshape(-1, model.hidden) + model.floats("emb.type")[: model.hidden],
-        )
-        length = self.add("Shape", "input_ids", start=1, end=2)
-        here = self.add("Slice", place, self.weight("start", np.array([0])), length)
-        return self._normalised("emb.ln", self.add("Add", words, here))
+        return self._reshaped(self.add("Mul", signed, scale), "words_shape", [0, 0, model.hidden])
 
     def mask(self) -> str:
         """Add the attention mask: 0 for a token, and -10000 for padding, so that its weight becomes zero."""
@@ -239,9 +249,10 @@ class _Graph:
         """Add x · weightsᵀ + bias in int8; `weights` has shape (outputs, inputs).
 
         Each output and each token has its own scale. onnxruntime's dynamic quantisation uses one scale for a whole
-        text, which loses 5 % of the hits, because a few tokens have far larger numbers than all others.
+        text, which loses 5 % of the hits, because a few tokens have far larger numbers than all others. Processors
+        without VNNI add two products in 16 bits: LARGEST_WEIGHT keeps that sum exact.
         """
-        weight_scales = (np.abs(weights).max(axis=1) / 127).astype(np.float32)
+        weight_scales = (np.abs(weights).max(axis=1) / LARGEST_WEIGHT).astype(np.float32)
         whole = np.rint(weights / weight_scales[:, None]).astype(np.int8).T
         largest = self.add("ReduceMax", self.add("Abs", x), self.weight("last_axis", np.array([-1])), keepdims=1)
         scale = self.add("Mul", largest, self.weight("to_int8", np.float32(1 / 127)))
@@ -278,8 +289,8 @@ class _Graph:
             self._weights[name] = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)), name)
         return name
 
-    def serialised(self, output: str) -> bytes:
-        """Return the ONNX file of the graph; its result is `output`."""
+    def serialised(self, name: str, output: str) -> bytes:
+        """Return the ONNX file of the graph with this name; its result is `output`."""
         from onnx import TensorProto, helper
 
         inputs = [
@@ -290,7 +301,7 @@ class _Graph:
             "last_hidden_state", TensorProto.FLOAT, ["batch", "tokens", self._model.hidden]
         )
         self._node("Identity", [output], ["last_hidden_state"])
-        graph = helper.make_graph(self._nodes, "multilingual-e5-small", inputs, [states], list(self._weights.values()))
+        graph = helper.make_graph(self._nodes, name, inputs, [states], list(self._weights.values()))
         model = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_RUNTIME, 1)], ir_version=10
         )
