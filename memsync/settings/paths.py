@@ -12,14 +12,25 @@ from memsync.errors import ConfigError, RootError
 from memsync.settings.config_file import ConfigFile
 from memsync.system.user_folders import digest_of, state_folder
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
 
 def expanded(text: str, where: str) -> str:
     """Return a path with `~` replaced. Raises ConfigError for an impossible path or an unknown user."""
-    if "\0" in text:
-        raise ConfigError(f"{where}: {text!r} is not a path", hint="Write the path of a folder.")
-    path = os.path.expanduser(text)
+    path = os.path.expanduser(require_clean(text, where))
     if path.startswith("~"):
         raise ConfigError(f"{where}: {text}: unknown user", hint="Write the full path.")
+    return path
+
+
+def require_clean(path: str, where: str) -> str:
+    """Return a path. Raises ConfigError if it has a control character, which could begin a line of a service file."""
+    if _CONTROL.search(path):
+        from memsync.model.text import quoted  # here, because most paths have none
+
+        raise ConfigError(
+            f"{where}: {quoted(path, 200)} is not a path: it has a control character", hint="Rename or move the folder."
+        )
     return path
 
 
@@ -39,7 +50,7 @@ def resolve_root(named: str, where: str, base: str) -> str:
 
     `where` is the setting's source, for messages. Raises RootError if the root is not a folder.
     """
-    root = os.path.realpath(os.path.join(base, expanded(named, where)))
+    root = require_clean(os.path.realpath(os.path.join(base, expanded(named, where))), where)
     if not os.path.exists(root):
         raise RootError.absent(root, where)
     if not os.path.isdir(root):
@@ -54,7 +65,7 @@ def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
     """
     if not named:
         return default_index_dir(root)
-    index_dir = os.path.realpath(os.path.join(base, expanded(named, where)))
+    index_dir = require_clean(os.path.realpath(os.path.join(base, expanded(named, where))), where)
     if is_inside(root, index_dir):
         raise ConfigError(
             f"the memory root {root} is inside the index folder {index_dir}", hint="Set index.dir to another folder."
