@@ -143,7 +143,7 @@ class Workspace:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
         from memsync.edit.note_writer import NoteWriter
 
-        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules)
+        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules, self.syncer.check_root)
 
     @cached_property
     def archive(self) -> Retiring:

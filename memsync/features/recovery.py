@@ -57,6 +57,7 @@ def dismiss(memory: Workspace, ids: Ids) -> int:
 
 def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
     """Return the entries of the last days that are not in their notes, in the order they were appended."""
+    memory.syncer.check_root()  # otherwise all entries are missing
     since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
     by_path: dict[NotePath, list[Appended]] = {}
     for entry in memory.writer.journal.since(0.0):

@@ -10,7 +10,7 @@ import re
 
 from memsync.errors import ConfigError, RootError
 from memsync.settings.config_file import ConfigFile
-from memsync.system.user_folders import digest_of, state_folder
+from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -50,7 +50,11 @@ def resolve_root(named: str, where: str, base: str) -> str:
 
     `where` is the setting's source, for messages. Raises RootError if the root is not a folder.
     """
-    root = require_clean(os.path.realpath(os.path.join(base, expanded(named, where))), where)
+    written = os.path.normpath(os.path.join(base, expanded(named, where)))
+    root = require_clean(os.path.realpath(written), where)
+    if root != written and kept_identity(written) not in ("", folder_identity(root)):
+        reason = f"{where}: {written} was a memory root, and now a link leads from there to {root}"
+        raise RootError(reason, hint="If you made the link, name the folder that it leads to.")
     if not os.path.exists(root):
         raise RootError.absent(root, where)
     if not os.path.isdir(root):
@@ -81,6 +85,33 @@ def default_index_dir(root: str) -> str:
 def keep_dir(root: str) -> str:
     """Return the folder for a memory root's data that outlives its index: the writers' lock and the journal."""
     return os.path.join(state_folder(), "kept", _state_name(root))
+
+
+def folder_identity(root: str) -> str:
+    """Return what tells a folder from another one at the same path: device, inode and file system. Raises OSError.
+
+    The file system's own number is in it, because two disks that are mounted in turn may share the other two.
+    """
+    status = os.stat(root)
+    return f"{status.st_dev}:{status.st_ino}:{os.statvfs(root).f_fsid:x}"
+
+
+def kept_identity(root: str) -> str:
+    """Return the identity of the folder that was the memory root at this path; empty if none was."""
+    try:
+        with open(_identity_file(root), encoding="ascii", errors="replace") as file:
+            return file.read(100)
+    except OSError:
+        return ""
+
+
+def keep_identity(root: str, identity: str) -> None:
+    """Remember which folder is the memory root at this path, even without its index. Raises OSError."""
+    write_own_file(_identity_file(root), identity.encode())
+
+
+def _identity_file(root: str) -> str:
+    return os.path.join(keep_dir(root), "root")
 
 
 def _state_name(root: str) -> str:
