@@ -75,7 +75,7 @@ class Workspace:
         self.settings = settings
         self.index = index
         self._cache = cache
-        self.files = files or NoteFiles(settings.root, settings["files.exclude"])
+        self.files = files or NoteFiles(settings.root, settings["files.exclude"], settings.require_current)
         self.reader = _note_reader(settings, counter)
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
         self.usage = UsageCounter(

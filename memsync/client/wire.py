@@ -78,15 +78,7 @@ def is_own_user(peer: socket.socket) -> bool:
 
 def settings_digest(settings: Any) -> str:
     """Return a digest of all settings except those under [daemon] and [cli]."""
-    return _digest(
-        [
-            settings.root_name,
-            settings.index_name,
-            {name: value for name, value in settings.values.items() if not name.startswith(("daemon.", "cli."))},
-            list(settings.kinds.items()),
-            list(settings.tiers.items()),
-        ]
-    )
+    return _digest(settings.decisive())
 
 
 def daemon_settings_digest(settings: Any) -> str:

@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,8 +133,12 @@ class FileScan:
 class NoteFiles:
     """The note files of one memory root."""
 
-    def __init__(self, root: Path, exclude: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: Path, exclude: Sequence[str] = (), require_settings: Callable[[], None] = lambda: None
+    ) -> None:
+        """`require_settings` raises ConfigError if other settings hold now than those in use."""
         self.root = root
+        self.require_settings = require_settings
         self._resolved = os.path.realpath(root)
         self.is_local = file_system_of(root).is_local
         self._ignore = IgnoreRules(exclude)
@@ -142,8 +146,9 @@ class NoteFiles:
     def root_identity(self) -> str:
         """Return what tells the root from another folder later found at the same path, see `folder_identity`.
 
-        Raises RootError if it is missing, or if a link now leads from its path to another folder.
+        Raises ConfigError if other settings hold now; RootError if it is missing, or if a link now leads elsewhere.
         """
+        self.require_settings()
         try:
             identity = folder_identity(str(self.root))
         except OSError as error:
