@@ -76,7 +76,7 @@ class Request:
         """Return the result, freshness included. Raises MemsyncError."""
         with self.engine.in_use():
             try:
-                if self.method not in ("hello", "shutdown"):
+                if self.method not in ("hello", "status", "shutdown"):
                     self.engine.memory.settings.require_current()
             except MemsyncError as error:  # the client then does the work itself
                 raise DaemonOutdated(error.message, hint="Run: memsync restart") from error

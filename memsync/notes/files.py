@@ -20,6 +20,7 @@ from pathlib import Path
 from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
+from memsync.model.text import quoted
 from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, ignores, is_hidden, is_note_name
 from memsync.settings.paths import folder_identity
@@ -374,4 +375,4 @@ def _is_text(path: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    return path if _is_text(path) else ascii(path)
+    return path if _is_text(path) else quoted(ascii(path)[1:-1], 100)

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from memsync.model.text import quoted
 from memsync.notes.git_files import GitUnusable, Repository, read_file
 from memsync.system.programs import search_path
 
@@ -319,7 +320,7 @@ def _read_config(git: Git) -> None:
     for name, value in settings.items():
         extension = name.removeprefix("extensions.")
         if extension != name and not (extension in _EXTENSIONS and _EXTENSIONS[extension].fullmatch(value)):
-            raise GitUnusable(f"it uses git's extension {extension}={value}, which memsync does not know")
+            raise GitUnusable(f"it uses git's extension {quoted(f'{extension}={value}')}, which memsync does not know")
     if repository.git_dir == repository.common_dir:
         _check_work_tree(repository, settings)
     git.includes = any(name.startswith(("include.", "includeif.")) for name in settings)

@@ -308,7 +308,7 @@ def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
     return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)
 
 
-PARSER_VERSION = 11
+PARSER_VERSION = 12
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
+from memsync.model.text import quoted
 from memsync.system.user_folders import config_folder, other_writer
 
 NAME = "config.toml"
@@ -32,7 +33,8 @@ class ConfigFile(NamedTuple):
         value = self.tables.get(name, {})
         if not isinstance(value, dict):
             raise ConfigError(
-                f"{self.where(name)}: {name} must be a table", hint=f"Write [{name}] and its settings below."
+                f"{self.where(name)}: {quoted(name)} must be a table",
+                hint="Write its name in brackets, and its settings below.",
             )
         return value
 
@@ -41,14 +43,16 @@ class ConfigFile(NamedTuple):
         tables = {name.split(".")[0] for name in known} | set(free_tables)
         for table in self.tables:
             if table not in tables:
-                raise ConfigError(f"{self.where(table)}: unknown table [{table}]", hint=nearest(table, sorted(tables)))
+                raise ConfigError(
+                    f"{self.where(table)}: unknown table {quoted(table)}", hint=nearest(table, sorted(tables))
+                )
             if table in free_tables:
                 continue
             for key, value in self.table(table).items():
                 name = f"{table}.{key}"
                 if name not in known:
                     own = [other.split(".")[1] for other in known if other.startswith(f"{table}.")]
-                    raise ConfigError(f"{self.where(name)}: unknown setting {name}", hint=nearest(key, own))
+                    raise ConfigError(f"{self.where(name)}: unknown setting {quoted(name)}", hint=nearest(key, own))
                 yield name, value
 
     def where(self, name: str) -> str:
@@ -79,7 +83,13 @@ def _parse(path: str, content: bytes) -> ConfigFile:
         text = content.decode("utf-8-sig")
         return ConfigFile(os.path.join(os.getcwd(), path), text, tomllib.loads(text))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}", hint="Correct that line.") from error
+        raise ConfigError(f"{path}: not valid TOML{_place_of(error)}", hint="Correct that line.") from error
+
+
+def _place_of(error: Exception) -> str:
+    """Return where a file is not TOML; the rest of the message may have words of the file."""
+    found = re.search(r" \(at (?:line \d+, column \d+|end of document)\)$", str(error))
+    return found[0] if found else ""
 
 
 def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile] | None = None) -> Iterator[ConfigFile]:

@@ -13,6 +13,7 @@ from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError, NoMemoryRoot
+from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, Mode, Tier
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import NAMES as CONFIG_NAMES
@@ -576,14 +577,18 @@ def _checked(setting: Setting, value: Any, where: str) -> Any:
         value = float(value)
     if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
         names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
-        raise ConfigError(f"{where}: {setting.name} must be {names[required]}, not {value!r}", hint=setting.explanation)
+        raise ConfigError(
+            f"{where}: {setting.name} must be {names[required]}, not {quoted(str(value))}", hint=setting.explanation
+        )
     expected = ""
     if setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
         expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
     elif setting.choices and value not in setting.choices:
         expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"
     if expected:
-        raise ConfigError(f"{where}: {setting.name} must be {expected}, not {value!r}", hint=setting.explanation)
+        raise ConfigError(
+            f"{where}: {setting.name} must be {expected}, not {quoted(str(value))}", hint=setting.explanation
+        )
     return value
 
 
@@ -616,7 +621,7 @@ def _globs(table: str, files: _Files) -> dict[str, str]:
             where = file.where(f"{table}.{glob}") if file else ""
             if value not in allowed:
                 hint = f"Write one of {', '.join(allowed)}."
-                raise ConfigError(f"{where}: {value!r} is not one of {table}", hint=hint)
+                raise ConfigError(f"{where}: {quoted(str(value))} is not one of {table}", hint=hint)
             globs.pop(glob, None)
             globs[glob] = value
     return globs

@@ -9,6 +9,7 @@ import os
 import re
 
 from memsync.errors import ConfigError, RootError
+from memsync.model.text import quoted
 from memsync.settings.config_file import ConfigFile
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
@@ -19,15 +20,13 @@ def expanded(text: str, where: str) -> str:
     """Return a path with `~` replaced. Raises ConfigError for an impossible path or an unknown user."""
     path = os.path.expanduser(require_clean(text, where))
     if path.startswith("~"):
-        raise ConfigError(f"{where}: {text}: unknown user", hint="Write the full path.")
+        raise ConfigError(f"{where}: {quoted(text)}: unknown user", hint="Write the full path.")
     return path
 
 
 def require_clean(path: str, where: str) -> str:
     """Return a path. Raises ConfigError if it has a control character, which could begin a line of a service file."""
     if _CONTROL.search(path):
-        from memsync.model.text import quoted  # here, because most paths have none
-
         raise ConfigError(
             f"{where}: {quoted(path, 200)} is not a path: it has a control character", hint="Rename or move the folder."
         )

@@ -181,7 +181,7 @@ def test_a_memory_that_cannot_be_reached_says_why(tmp_path: Path) -> None:
     entry = RegisteredRoot("work", str(root))
     assert fault_of(entry) == ""
     (root / "config.toml").write_text("[memsync]\nrot = 1\n")
-    assert "unknown setting memsync.rot" in fault_of(entry)
+    assert 'unknown setting "memsync.rot"' in fault_of(entry)
     assert "does not exist" in fault_of(RegisteredRoot("gone", str(tmp_path / "gone")))
 
 

@@ -105,7 +105,7 @@ def test_a_daemon_with_old_settings_neither_indexes_nor_answers(
         write("plans/b.md", f"The way to {SECRET}.\n")
         served.engine.keeper.notice()
         wait_until(lambda: any("have changed" in fault for fault in served.engine.health.faults()), "it notices")
-        for ask in (lambda: client.search("heron"), client.status, client.sync):
+        for ask in (lambda: client.search("heron"), client.notes, client.sync):
             with pytest.raises(DaemonOutdated, match="have changed") as caught:
                 ask()
             assert "memsync restart" in caught.value.hint
