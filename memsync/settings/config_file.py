@@ -17,6 +17,7 @@ OWN_NAME = "memsync.toml"
 """A name that no other program uses. memsync looks for it first; `memsync init` uses it if config.toml is taken."""
 NAMES = (OWN_NAME, NAME)
 MAX_BYTES = 1_000_000
+Stamp = tuple[int, ...]
 _HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
 _HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]", re.MULTILINE)
 
@@ -162,6 +163,24 @@ def users_own(ignored: list[str]) -> ConfigFile | None:
         ignored.append(f"{path} is ignored: {writer} can change it. {_HOW_TO_OWN}.")
         return None
     return parse_config(path)
+
+
+def stamp_of(path: str) -> Stamp:
+    """Return what changes when a config file is written or replaced; nothing if it does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:
+    """Return the stamps of all config files that may count: named, the user's own, or in or above a folder."""
+    paths = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
+    while paths[-1] != f"/{NAME}":
+        paths += (os.path.join(folder, name) for name in NAMES)
+        folder = os.path.dirname(folder)
+    return {path: stamp_of(path) for path in paths}
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

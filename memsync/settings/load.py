@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memsync.errors import ConfigError, NoMemoryRoot
 from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, Mode, Tier
+from memsync.settings import config_file
 from memsync.settings.config_file import NAME as CONFIG_NAME
-from memsync.settings.config_file import NAMES as CONFIG_NAMES
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import expanded, is_inside, keep_dir, resolve_index_dir, resolve_root, root_of
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
@@ -37,7 +37,6 @@ NOT_SHARED = (*FOLDERS, "index.name")
 
 
 _AnyPath = str | os.PathLike[str]
-Stamp = tuple[int, ...]
 
 
 class Setting(NamedTuple):
@@ -217,20 +216,19 @@ class Settings:
         self.sources = sources
         self.options = options
         self.warnings = warnings
-        self.stamps: Mapping[str, Stamp] = {}
+        self.stamps: Mapping[str, tuple[int, ...]] = {}
         self.load_again: Callable[[], Settings] = lambda: self
 
     def require_current(self) -> None:
-        """Raise ConfigError if the config files give other settings now; they are read only if one has changed.
-
-        `[daemon]` and `[cli]` do not matter here. `stamps` tells which files there were, and which there were not.
-        """
-        stamps = {path: stamp_of(path) for path in self.stamps}
+        """Raise ConfigError if the config files give other settings now; they are read only if one has changed."""
+        stamps = {path: config_file.stamp_of(path) for path in self.stamps}
         if stamps == self.stamps:
             return
         if self.load_again().decisive() != self.decisive():
-            reason = f"the settings of {self.root_name} have changed since this process read them"
-            raise ConfigError(reason, hint="Begin again: run the command again, or memsync restart.")
+            raise ConfigError(
+                f"the settings of {self.root_name} have changed since this process read them",
+                hint="Run it again, or memsync restart.",
+            )
         self.stamps = stamps
 
     def decisive(self) -> list[Any]:
@@ -302,7 +300,7 @@ def load_settings(
     environ = os.environ if environ is None else environ
     named_root = _named_root(root, environ)
     folder = os.path.abspath(named_root or cwd or os.getcwd())
-    stamps = _stamps(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
+    stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
     files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
@@ -320,7 +318,7 @@ def load_settings(
     sources = {name: setting.source for name, setting in resolved.items()}
     paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
-    stamps = _stamps("", resolved_root) | stamps
+    stamps = config_file.stamps_of("", resolved_root) | stamps
     values[UNITED], sources[UNITED] = _united(files, resolved_root, environ)
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     options = _same_anywhere(files, resolved_root, is_root_named=root is not None, root_source=sources["memsync.root"])
@@ -329,24 +327,6 @@ def load_settings(
     settings.stamps = stamps
     settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
     return settings
-
-
-def stamp_of(path: str) -> Stamp:
-    """Return what changes when a config file is written or replaced; nothing if it does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _stamps(named: _AnyPath, folder: str) -> dict[str, Stamp]:
-    """Return the stamps of all config files that may count: named, the user's own, or in or above a folder."""
-    paths = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), CONFIG_NAME)]
-    while paths[-1] != f"/{CONFIG_NAME}":
-        paths += (os.path.join(folder, name) for name in CONFIG_NAMES)
-        folder = os.path.dirname(folder)
-    return {path: stamp_of(path) for path in paths}
 
 
 def _same_anywhere(files: _Files, root: str, *, is_root_named: bool, root_source: str) -> list[str]:
