@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # and not typing's: nothing may be imported before `memsync.cli` has cleaned the search path
 if TYPE_CHECKING:
+    from typing import Any
+
     from memsync.errors import MemsyncError as MemsyncError
     from memsync.memory import Memory as Memory
     from memsync.model.answer import Excerpt as Excerpt

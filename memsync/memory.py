@@ -122,6 +122,8 @@ class Memory(Workspace, MemoryApi):
         """Run an operation here; if the index was damaged, retry once on the new index that replaced it."""
         if self.is_closed:
             raise MemsyncError("this memory is closed", hint="Open it again: Memory.open(…)")
+        if operation.name != "status":  # which tells what is wrong
+            self.settings.require_current()
         arguments = operation.bind(args, kwargs)
         work: Callable[[], R] = partial(operation.function, self, **arguments)
         if operation.writes:  # never retried: it may have written something before it met the damage

@@ -18,6 +18,7 @@ from memsync.errors import ConfigError, MemsyncError, NoThread, UsageError
 from memsync.model.filters import Filters
 from memsync.model.query import BUDGET_HITS, EmbeddingSpace, Query
 from memsync.model.status import Status
+from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, Mode, NotePath
 from memsync.model.written import Written
 from memsync.notes.rules import ARCHIVE_FOLDER, PathRules, unusable_local_only
@@ -75,7 +76,7 @@ class Workspace:
         self.settings = settings
         self.index = index
         self._cache = cache
-        self.files = files or NoteFiles(settings.root, settings["files.exclude"])
+        self.files = files or NoteFiles(settings.root, settings["files.exclude"], settings.require_current)
         self.reader = _note_reader(settings, counter)
         self.models = EmbeddingModels(make_embedder, embedder_of, clock)
         self.usage = UsageCounter(
@@ -143,7 +144,7 @@ class Workspace:
         """Changes single notes. There must be only one, because it holds the writers' lock."""
         from memsync.edit.note_writer import NoteWriter
 
-        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules)
+        return NoteWriter(self.settings.root, self.settings.keep_dir, self.reader.rules, self.syncer.check_root)
 
     @cached_property
     def archive(self) -> Retiring:
@@ -246,7 +247,7 @@ def _local_only(settings: Settings) -> tuple[str, ...]:
     patterns = tuple(settings["privacy.local_only"])
     if (pattern := unusable_local_only(patterns)) is not None:
         raise ConfigError(
-            f"{settings.sources['privacy.local_only']}: privacy.local_only: {pattern!r} matches no note",
+            f"{settings.sources['privacy.local_only']}: privacy.local_only: {quoted(pattern)} matches no note",
             hint="Write patterns as in .gitignore, but none that begins with !; a name that begins with # or ! needs a "
             "backslash before it.",
         )

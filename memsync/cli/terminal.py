@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from memsync.system.programs import search_path
+
 
 def wants_colour(choice: str) -> bool:
     """Return whether to colour standard output; `choice` is auto, always or never."""
@@ -44,9 +46,14 @@ def _page(text: str) -> bool:
     import subprocess
 
     command = os.environ.get("PAGER") or "less"
-    if command == "cat" or shutil.which(command.split()[0]) is None:
+    if command == "cat" or shutil.which(command.split()[0], path=search_path()) is None:
         return False
-    environ = {**os.environ, "LESS": os.environ.get("LESS", "FRX"), "LV": os.environ.get("LV", "-c")}
+    environ = {
+        **os.environ,
+        "PATH": search_path(),
+        "LESS": os.environ.get("LESS", "FRX"),
+        "LV": os.environ.get("LV", "-c"),
+    }
     try:
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)  # noqa: S602 (because the user's own $PAGER may have options)
     except OSError:

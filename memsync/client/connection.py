@@ -182,6 +182,10 @@ def _connected(path: str) -> socket.socket:
             wire.require_private(folder)
         connection.settimeout(CONNECT_SECONDS)
         connection.connect(path)
+        if not wire.is_own_user(connection):  # in a folder that others may write, anybody can answer at this path
+            raise DaemonUnavailable(
+                f"the process at {path} is another user's", hint="Set index.dir to your own folder."
+            )
     except BaseException as error:
         connection.close()
         if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):

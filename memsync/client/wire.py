@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import stat
+import struct
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,17 +64,21 @@ def require_private(folder: str) -> None:
         )
 
 
+def is_own_user(peer: socket.socket) -> bool:
+    """Return whether the process at the other end runs as the same user."""
+    if sys.platform == "linux":
+        _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    elif sys.platform == "darwin":
+        local_peercred = 0x001  # struct xucred: version, uid, …
+        _, uid = struct.unpack("2I", peer.getsockopt(0, local_peercred, struct.calcsize("2I")))
+    else:
+        return False
+    return bool(uid == os.getuid())
+
+
 def settings_digest(settings: Any) -> str:
     """Return a digest of all settings except those under [daemon] and [cli]."""
-    return _digest(
-        [
-            settings.root_name,
-            settings.index_name,
-            {name: value for name, value in settings.values.items() if not name.startswith(("daemon.", "cli."))},
-            list(settings.kinds.items()),
-            list(settings.tiers.items()),
-        ]
-    )
+    return _digest(settings.decisive())
 
 
 def daemon_settings_digest(settings: Any) -> str:

@@ -14,7 +14,7 @@ from msgspec import Meta
 from memsync import __version__, features
 from memsync.client import wire
 from memsync.daemon.engine import Engine
-from memsync.errors import MemsyncError, UsageError
+from memsync.errors import DaemonOutdated, MemsyncError, UsageError
 from memsync.memory import Memory
 from memsync.model.json import to_json
 from memsync.operation import OPERATIONS, Operation
@@ -75,6 +75,11 @@ class Request:
     def result(self) -> dict[str, Any]:
         """Return the result, freshness included. Raises MemsyncError."""
         with self.engine.in_use():
+            try:
+                if self.method not in ("hello", "status", "shutdown"):
+                    self.engine.memory.settings.require_current()
+            except MemsyncError as error:  # the client then does the work itself
+                raise DaemonOutdated(error.message, hint="Run: memsync restart") from error
             if (method := DAEMON_METHODS.get(self.method)) is not None:
                 result = method.function(self, **_arguments(method, self.params))
             else:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import select
-import socket
-import struct
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -60,7 +57,7 @@ class Connection(asyncio.Protocol):
         """Refuse processes of other users, and more than `max_peers` peers."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if not is_own_user(transport.get_extra_info("socket")):
+        if not wire.is_own_user(transport.get_extra_info("socket")):
             log.warning("a process of another user was refused")
             self._ended = True
             transport.abort()
@@ -228,15 +225,3 @@ class Connection(asyncio.Protocol):
         if self._slow is not None:
             self._slow.cancel()
             self._slow = None
-
-
-def is_own_user(peer: socket.socket) -> bool:
-    """Return whether the process at the other end runs as the same user."""
-    if sys.platform == "linux":
-        _, uid, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    elif sys.platform == "darwin":
-        local_peercred = 0x001  # struct xucred: version, uid, …
-        _, uid = struct.unpack("2I", peer.getsockopt(0, local_peercred, struct.calcsize("2I")))
-    else:
-        return False
-    return bool(uid == os.getuid())

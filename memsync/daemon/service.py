@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memsync.errors import ConfigError, DaemonError, FilesystemError
 from memsync.settings.load import Settings, deciding_variables
+from memsync.settings.paths import require_clean
 from memsync.system.user_folders import config_folder
 
 UNIT = """\
@@ -48,7 +49,9 @@ class Service:
 
 
 def service_of(settings: Settings, platform: str = sys.platform) -> Service:
-    """Return the service of a memory root. Raises DaemonError on a system without user services."""
+    """Return the service of a memory root. Raises DaemonError without user services, ConfigError for odd values."""
+    for text in (*_command(settings), *_variables().values(), settings.index_name):
+        require_clean(text, "a service file")
     digest = hashlib.sha256(os.fsencode(settings.root)).hexdigest()[:32]
     if platform == "linux":
         return _systemd(settings, f"memsync-{digest}.service")
@@ -66,7 +69,7 @@ def _systemd(settings: Settings, name: str) -> Service:
     command = " ".join(_setting(part.replace("$", "$$")) for part in _command(settings))  # systemd expands variables
     variables = _variables().items()
     environment = "".join(f"Environment={_setting(f'{name}={value}')}\n" for name, value in variables)
-    root = str(settings.root).replace("%", "%%").replace("\n", " ")
+    root = str(settings.root).replace("%", "%%")
     text = UNIT.format(root=root, environment=environment, command=command)
     control = ["systemctl", "--user"]
     return Service(
@@ -80,7 +83,7 @@ def _systemd(settings: Settings, name: str) -> Service:
 
 def _setting(value: str) -> str:
     """Quote a value for systemd and escape the characters that are special to it."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from memsync.model.text import quoted
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git import Git, check_rule_files, open_git, use_identity
 from memsync.notes.git_files import (
@@ -132,8 +133,8 @@ def _done(git: Git, *arguments: str, given: str = "", index: str = "", at_notes:
     done = git.run(*arguments, given=given, index=index, at_notes=at_notes)
     if done.returncode != 0:
         reasons = (done.stderr or done.stdout).strip().splitlines()
-        reason = reasons[0] if reasons else f"git {arguments[0]} failed"
-        if reason.endswith(_NO_IDENTITY):
+        reason = quoted(reasons[0], 200) if reasons else f"git {arguments[0]} failed"
+        if reason.strip('"').endswith(_NO_IDENTITY):
             reason += ". Set user.name and user.email with git config --global; memsync ignores the repository's own."
         raise GitUnusable(reason)
     return done.stdout.strip()
@@ -194,7 +195,9 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
     listed = _done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
     for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False):
         if value not in ("unspecified", "unset"):
-            raise GitUnusable(f"{name}={value} applies to {path}, but memsync runs no filters: commit it yourself")
+            raise GitUnusable(
+                f"{name}={quoted(value)} applies to {path}, but memsync runs no filters: commit it yourself"
+            )
 
 
 def _write_lock(copy: str, lock: str) -> None:

@@ -35,9 +35,19 @@ POLL_SECONDS = 0.0005
 
 
 class NoteWriter:
-    """Writes notes under one memory root; `keep` holds lock and journal, `rules` decide which notes instruct agents."""
+    """Writes notes under one memory root; `keep` holds lock and journal, `rules` decide which notes instruct agents.
 
-    def __init__(self, root: Path, keep: Path, rules: PathRules | None = None) -> None:
+    `check_root` raises RootError if another folder has taken the root's place: then nothing is written.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        keep: Path,
+        rules: PathRules | None = None,
+        check_root: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._check_root = check_root
         self._rules = rules or PathRules({}, {})
         self.journal = Journal(keep / "journal")
         self._root = root
@@ -48,11 +58,12 @@ class NoteWriter:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the writers' lock; a thread may nest it. Raises WriteRefused if it is not free in WAIT_SECONDS."""
+        """Hold the writers' lock; a thread may nest it. Raises WriteRefused if it is not free, RootError."""
         if self._holder == threading.get_ident():
             yield
             return
         with file_lock(self._keep / "write.lock", WAIT_SECONDS, _busy, poll_seconds=POLL_SECONDS):
+            self._check_root()
             self._holder = threading.get_ident()
             try:
                 yield

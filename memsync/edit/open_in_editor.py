@@ -52,7 +52,7 @@ def _emacs_of(folder: int, name: str) -> str:
 def _unless_ended(editor: str, process: int, host: str) -> str:
     """Return the editor's name for messages; empty if it ran on this machine and its process has ended."""
     if host and host.split(".")[0] != socket.gethostname().split(".")[0]:
-        return f"{editor} on {host}"
+        return f"{editor} on another machine"  # a clone may have the file, and its name for the machine any text
     try:
         if process <= 0:
             return ""

@@ -57,6 +57,7 @@ def dismiss(memory: Workspace, ids: Ids) -> int:
 
 def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
     """Return the entries of the last days that are not in their notes, in the order they were appended."""
+    memory.syncer.check_root()  # otherwise all entries are missing
     if memory.writer.held.is_needed():
         with memory.writer.lock():
             memory.writer.held.collect()

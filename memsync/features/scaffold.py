@@ -12,6 +12,7 @@ from memsync.errors import FilesystemError, RootError
 from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.settings.config_file import name_in
+from memsync.settings.paths import folder_identity, keep_identity, kept_identity
 
 _TEMPLATES = {
     "SOUL.md": """# Soul
@@ -98,6 +99,8 @@ def create_root(root: Path) -> CreatedRoot:
             files |= {name.format(day=day): text.format(day=day) for name, text in _TEMPLATES.items()}
         created = [name for name, text in files.items() if _write_new(root, name, text)]
         kept = [name for name in files if name not in created]
+        if not kept_identity(str(root)):
+            keep_identity(str(root), folder_identity(str(root)))
     except OSError as error:
         raise FilesystemError(
             f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."

@@ -53,6 +53,16 @@ def printable(text: str) -> str:
     return _replaced(text, _IN_A_LINE)
 
 
+def quoted(text: str, limit: int = 60) -> str:
+    """Return text that a message takes from a file, in quotes: at most `limit` characters on one line.
+
+    A stranger may have written it, and an agent reads the message. Every such text in an error or a warning goes
+    through this function; a quote in it cannot end the quotation.
+    """
+    text = printable(" ".join(text.split())).replace('"', "'")
+    return f'"{text if len(text) <= limit else text[: limit - 1] + "…"}"'
+
+
 def visible(text: str) -> str:
     """Return text with line ends and tabs kept and every other invisible character replaced by U+FFFD."""
     return _replaced(text, _IN_LINES)

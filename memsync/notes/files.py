@@ -12,15 +12,18 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsync.errors import NoteError, NoteTooLarge, RootError
 from memsync.model.note import FileStamp
 from memsync.model.status import Failure
+from memsync.model.text import quoted
 from memsync.model.vocabulary import NotePath
 from memsync.notes.ignore import IgnoreFile, IgnoreRules, check_cost, ignores, is_hidden, is_note_name
+from memsync.settings.paths import folder_identity
 
 _LOCAL = ("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 _REMOTE = re.compile(r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|virtiofs|vboxsf|vmhgfs|prl_fs|davfs|ncpfs|fuse(?!blk)")
@@ -133,20 +136,36 @@ class FileScan:
 class NoteFiles:
     """The note files of one memory root."""
 
-    def __init__(self, root: Path, exclude: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: Path, exclude: Sequence[str] = (), require_settings: Callable[[], None] = lambda: None
+    ) -> None:
+        """`require_settings` raises ConfigError if other settings hold now than those in use."""
         self.root = root
+        self.require_settings = require_settings
+        self._resolved = os.path.realpath(root)
         self.is_local = file_system_of(root).is_local
         self._ignore = IgnoreRules(exclude)
 
     def root_identity(self) -> str:
-        """Return the root's device and inode, which tell it from another folder later found at the same path."""
+        """Return what tells the root from another folder later found at the same path, see `folder_identity`.
+
+        Raises ConfigError if other settings hold now; RootError if it is missing, or if a link now leads elsewhere.
+        """
+        self.require_settings()
         try:
-            info = os.stat(self.root)
+            identity = folder_identity(str(self.root))
         except OSError as error:
             raise _root_error(self.root, error) from error
-        if not stat.S_ISDIR(info.st_mode):
+        if not os.path.isdir(self.root):
             raise RootError(f"{self.root} is not a folder", hint="Set root in config.toml to the folder of your notes.")
-        return f"{info.st_dev}:{info.st_ino}"
+        self._require_no_link()
+        return identity
+
+    def _require_no_link(self) -> None:
+        """Raise RootError if a link now leads from the root's path, or from a folder above, to another folder."""
+        if (now := os.path.realpath(self.root)) != self._resolved:
+            hint = "If that is right, begin again with that folder."
+            raise RootError(f"{self.root} is not the folder that was opened: a link leads to {now}", hint=hint)
 
     def scan(self, places: Places | None = None) -> FileScan:
         """Stat every note file, or those at `places`. Raises RootError if the root cannot be listed.
@@ -295,6 +314,7 @@ class NoteFiles:
             raise NoteError(
                 f"{path!r} is not a path in the memory root", hint="Write the path as search results print it."
             )
+        self._require_no_link()
         try:
             folder = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -366,4 +386,4 @@ def _is_text(path: str) -> bool:
 
 
 def _printable(path: str) -> str:
-    return path if _is_text(path) else ascii(path)
+    return path if _is_text(path) else quoted(ascii(path)[1:-1], 100)

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
+from memsync.model.text import quoted
 from memsync.model.vocabulary import JsonValue
 
 MAX_HEAD_BYTES = 64_000
@@ -85,7 +86,7 @@ class _HeadLoader(yaml.SafeLoader):
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         repeated = next((name for name, times in Counter(names).items() if times > 1), None)
         if repeated is not None:
-            raise _HeadError(f"key {repeated!r} appears more than once")
+            raise _HeadError(f"key {quoted(repeated)} appears more than once")
 
 
 class _BoundedYAMLHandler(YAMLHandler):
@@ -188,7 +189,7 @@ def _parse(text: str, count: int) -> Head:
     local_only = any(_folded(str(value)) not in _NO for value in marks)
     odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
     if odd_keys:
-        warning = f"front matter key {odd_keys[0][:120]} is not text: quote it"
+        warning = f"front matter key {quoted(odd_keys[0])} is not text: quote it"
         return Head(count, values, raw=True, warning=warning, local_only=local_only)
     return Head(count, values, local_only=local_only)
 
@@ -225,7 +226,9 @@ def _plain(value: object) -> JsonValue:
 
 
 def _one_line(error: Exception) -> str:
+    """Return what is wrong and in which line; PyYAML's words may have some of the note's."""
     problem = getattr(error, "problem", None) or str(error) or type(error).__name__
+    reason = problem if isinstance(error, _HeadError) else quoted(str(problem), 120)
     mark = getattr(error, "problem_mark", None)
     where = f" (line {mark.line + 2})" if mark is not None else ""
-    return f"{' '.join(str(problem).split())[:120]}{where}"
+    return f"{reason}{where}"

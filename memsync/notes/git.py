@@ -22,7 +22,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from memsync.model.text import quoted
 from memsync.notes.git_files import GitUnusable, Repository, read_file
+from memsync.system.programs import search_path
 
 MAX_CONFIG_BYTES = 1_000_000
 MAX_RULES_BYTES = 1_000_000
@@ -169,7 +171,7 @@ class Git:
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
-            "PATH": _search_path(),
+            "PATH": search_path(),
         }
         if index:
             environment["GIT_INDEX_FILE"] = index
@@ -179,17 +181,8 @@ class Git:
         return environment
 
 
-def _search_path() -> str:
-    """Return the absolute folders of PATH.
-
-    When git runs in the working tree, a relative one such as `./node_modules/.bin` would be a folder of the notes, and
-    a stranger's notes could bring a program called git.
-    """
-    return os.pathsep.join(filter(os.path.isabs, os.get_exec_path()))
-
-
 def _program() -> str:
-    program = shutil.which("git", path=_search_path())
+    program = shutil.which("git", path=search_path())
     if program is None:
         raise FileNotFoundError("git")
     return program
@@ -327,7 +320,7 @@ def _read_config(git: Git) -> None:
     for name, value in settings.items():
         extension = name.removeprefix("extensions.")
         if extension != name and not (extension in _EXTENSIONS and _EXTENSIONS[extension].fullmatch(value)):
-            raise GitUnusable(f"it uses git's extension {extension}={value}, which memsync does not know")
+            raise GitUnusable(f"it uses git's extension {quoted(f'{extension}={value}')}, which memsync does not know")
     if repository.git_dir == repository.common_dir:
         _check_work_tree(repository, settings)
     git.includes = any(name.startswith(("include.", "includeif.")) for name in settings)

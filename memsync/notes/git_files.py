@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from memsync.model.text import quoted
+
 MAX_LINE_BYTES = 4_096
 """Largest size of a file with one line: HEAD, a reference, or a `.git` that is a file."""
 MAX_REFS_BYTES = 64_000_000
@@ -111,13 +113,13 @@ def _linked(folder: str, place: str, *, is_link: bool) -> Repository:
             raise GitUnusable(f"{place} does not name a repository")
         git_dir = os.path.realpath(os.path.join(folder, os.fsdecode(line[len(b"gitdir: ") :])))
     if not os.path.isdir(git_dir):
-        raise GitUnusable(f"{place} points to {git_dir}, which is not a folder")
+        raise GitUnusable(f"{place} points to {quoted(git_dir)}, which is not a folder")
     if not os.path.lexists(os.path.join(git_dir, "commondir")):
         return Repository(folder, git_dir, git_dir, is_linked=True)  # a submodule: its configuration must name `folder`
     common_dir = os.path.realpath(os.path.join(git_dir, _path_in(git_dir, "commondir")))
     back = os.path.join(git_dir, _path_in(git_dir, "gitdir"))
     if os.path.dirname(os.path.dirname(git_dir)) != common_dir or os.path.realpath(back) != os.path.realpath(place):
-        raise GitUnusable(f"{place} points to {git_dir}, which belongs to another folder")
+        raise GitUnusable(f"{place} points to {quoted(git_dir)}, which belongs to another folder")
     return Repository(folder, git_dir, common_dir, is_linked=True)
 
 

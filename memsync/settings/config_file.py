@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memsync.errors import ConfigError
+from memsync.model.text import quoted
 from memsync.system.user_folders import config_folder, other_writer
 
 NAME = "config.toml"
@@ -16,6 +17,7 @@ OWN_NAME = "memsync.toml"
 """A name that no other program uses. memsync looks for it first; `memsync init` uses it if config.toml is taken."""
 NAMES = (OWN_NAME, NAME)
 MAX_BYTES = 1_000_000
+Stamp = tuple[int, ...]
 _HOW_TO_OWN = "Give it to yourself alone (chown, chmod go-w)"
 _HAS_OUR_TABLE = re.compile(rb"^(?:\xef\xbb\xbf)?[ \t]*\[[ \t]*memsync[ \t]*\]", re.MULTILINE)
 
@@ -32,7 +34,8 @@ class ConfigFile(NamedTuple):
         value = self.tables.get(name, {})
         if not isinstance(value, dict):
             raise ConfigError(
-                f"{self.where(name)}: {name} must be a table", hint=f"Write [{name}] and its settings below."
+                f"{self.where(name)}: {quoted(name)} must be a table",
+                hint="Write its name in brackets, and its settings below.",
             )
         return value
 
@@ -41,14 +44,16 @@ class ConfigFile(NamedTuple):
         tables = {name.split(".")[0] for name in known} | set(free_tables)
         for table in self.tables:
             if table not in tables:
-                raise ConfigError(f"{self.where(table)}: unknown table [{table}]", hint=nearest(table, sorted(tables)))
+                raise ConfigError(
+                    f"{self.where(table)}: unknown table {quoted(table)}", hint=nearest(table, sorted(tables))
+                )
             if table in free_tables:
                 continue
             for key, value in self.table(table).items():
                 name = f"{table}.{key}"
                 if name not in known:
                     own = [other.split(".")[1] for other in known if other.startswith(f"{table}.")]
-                    raise ConfigError(f"{self.where(name)}: unknown setting {name}", hint=nearest(key, own))
+                    raise ConfigError(f"{self.where(name)}: unknown setting {quoted(name)}", hint=nearest(key, own))
                 yield name, value
 
     def where(self, name: str) -> str:
@@ -79,7 +84,13 @@ def _parse(path: str, content: bytes) -> ConfigFile:
         text = content.decode("utf-8-sig")
         return ConfigFile(os.path.join(os.getcwd(), path), text, tomllib.loads(text))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}", hint="Correct that line.") from error
+        raise ConfigError(f"{path}: not valid TOML{_place_of(error)}", hint="Correct that line.") from error
+
+
+def _place_of(error: Exception) -> str:
+    """Return where a file is not TOML; the rest of the message may have words of the file."""
+    found = re.search(r" \(at (?:line \d+, column \d+|end of document)\)$", str(error))
+    return found[0] if found else ""
 
 
 def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile] | None = None) -> Iterator[ConfigFile]:
@@ -152,6 +163,24 @@ def users_own(ignored: list[str]) -> ConfigFile | None:
         ignored.append(f"{path} is ignored: {writer} can change it. {_HOW_TO_OWN}.")
         return None
     return parse_config(path)
+
+
+def stamp_of(path: str) -> Stamp:
+    """Return what changes when a config file is written or replaced; nothing if it does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:
+    """Return the stamps of all config files that may count: named, the user's own, or in or above a folder."""
+    paths = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
+    while paths[-1] != f"/{NAME}":
+        paths += (os.path.join(folder, name) for name in NAMES)
+        folder = os.path.dirname(folder)
+    return {path: stamp_of(path) for path in paths}
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

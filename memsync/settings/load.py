@@ -7,12 +7,15 @@ A setting `table.key` is `key` under `[table]` in config.toml and `MEMSYNC_TABLE
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from os.path import realpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError, NoMemoryRoot
+from memsync.model.text import quoted
 from memsync.model.vocabulary import Kind, Mode, Tier
+from memsync.settings import config_file
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import expanded, is_inside, keep_dir, resolve_index_dir, resolve_root, root_of
@@ -213,6 +216,25 @@ class Settings:
         self.sources = sources
         self.options = options
         self.warnings = warnings
+        self.stamps: Mapping[str, tuple[int, ...]] = {}
+        self.load_again: Callable[[], Settings] = lambda: self
+
+    def require_current(self) -> None:
+        """Raise ConfigError if the config files give other settings now; they are read only if one has changed."""
+        stamps = {path: config_file.stamp_of(path) for path in self.stamps}
+        if stamps == self.stamps:
+            return
+        if self.load_again().decisive() != self.decisive():
+            raise ConfigError(
+                f"the settings of {self.root_name} have changed since this process read them",
+                hint="Run it again, or memsync restart.",
+            )
+        self.stamps = stamps
+
+    def decisive(self) -> list[Any]:
+        """Return all settings except those under [daemon] and [cli], as JSON values."""
+        values = {name: value for name, value in self.values.items() if not name.startswith(("daemon.", "cli."))}
+        return [self.root_name, self.index_name, values, list(self.kinds.items()), list(self.tiers.items())]
 
     @property
     def root(self) -> Path:
@@ -277,7 +299,9 @@ def load_settings(
     """
     environ = os.environ if environ is None else environ
     named_root = _named_root(root, environ)
-    files = _find_files(config, named_root, cwd, environ)
+    folder = os.path.abspath(named_root or cwd or os.getcwd())
+    stamps = config_file.stamps_of(config or environ.get("MEMSYNC_CONFIG") or "", folder)  # before the files are read
+    files = _find_files(config, named_root, folder, environ)
     in_own_file = _in_own_file(files, named_root)
     in_file = _in_file(files.over) if files.over is not None else {}
     in_options = {"memsync.root": _Given(named_root, "--root")} if root is not None else {}
@@ -294,11 +318,15 @@ def load_settings(
     sources = {name: setting.source for name, setting in resolved.items()}
     paths = {name: resolved[name]._replace(folder=resolved[name].folder or os.getcwd()) for name in FOLDERS}
     values["memsync.root"] = resolved_root = resolve_root(*paths["memsync.root"])
+    stamps = config_file.stamps_of("", resolved_root) | stamps
     values[UNITED], sources[UNITED] = _united(files, resolved_root, environ)
     index_dir = resolve_index_dir(*paths["index.dir"], resolved_root)
     options = _same_anywhere(files, resolved_root, is_root_named=root is not None, root_source=sources["memsync.root"])
     warnings = [*files.warnings, *_unknown_variables(environ)]
-    return Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
+    settings = Settings(resolved_root, index_dir, values, tables["kinds"], tables["tiers"], sources, options, warnings)
+    settings.stamps = stamps
+    settings.load_again = partial(load_settings, config=config, root=root, environ=environ, cwd=folder)
+    return settings
 
 
 def _same_anywhere(files: _Files, root: str, *, is_root_named: bool, root_source: str) -> list[str]:
@@ -529,14 +557,18 @@ def _checked(setting: Setting, value: Any, where: str) -> Any:
         value = float(value)
     if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
         names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
-        raise ConfigError(f"{where}: {setting.name} must be {names[required]}, not {value!r}", hint=setting.explanation)
+        raise ConfigError(
+            f"{where}: {setting.name} must be {names[required]}, not {quoted(str(value))}", hint=setting.explanation
+        )
     expected = ""
     if setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
         expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
     elif setting.choices and value not in setting.choices:
         expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"
     if expected:
-        raise ConfigError(f"{where}: {setting.name} must be {expected}, not {value!r}", hint=setting.explanation)
+        raise ConfigError(
+            f"{where}: {setting.name} must be {expected}, not {quoted(str(value))}", hint=setting.explanation
+        )
     return value
 
 
@@ -569,7 +601,7 @@ def _globs(table: str, files: _Files) -> dict[str, str]:
             where = file.where(f"{table}.{glob}") if file else ""
             if value not in allowed:
                 hint = f"Write one of {', '.join(allowed)}."
-                raise ConfigError(f"{where}: {value!r} is not one of {table}", hint=hint)
+                raise ConfigError(f"{where}: {quoted(str(value))} is not one of {table}", hint=hint)
             globs.pop(glob, None)
             globs[glob] = value
     return globs

@@ -9,17 +9,27 @@ import os
 import re
 
 from memsync.errors import ConfigError, RootError
+from memsync.model.text import quoted
 from memsync.settings.config_file import ConfigFile
-from memsync.system.user_folders import digest_of, state_folder
+from memsync.system.user_folders import digest_of, state_folder, write_own_file
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def expanded(text: str, where: str) -> str:
     """Return a path with `~` replaced. Raises ConfigError for an impossible path or an unknown user."""
-    if "\0" in text:
-        raise ConfigError(f"{where}: {text!r} is not a path", hint="Write the path of a folder.")
-    path = os.path.expanduser(text)
+    path = os.path.expanduser(require_clean(text, where))
     if path.startswith("~"):
-        raise ConfigError(f"{where}: {text}: unknown user", hint="Write the full path.")
+        raise ConfigError(f"{where}: {quoted(text)}: unknown user", hint="Write the full path.")
+    return path
+
+
+def require_clean(path: str, where: str) -> str:
+    """Return a path. Raises ConfigError if it has a control character, which could begin a line of a service file."""
+    if _CONTROL.search(path):
+        raise ConfigError(
+            f"{where}: {quoted(path, 200)} is not a path: it has a control character", hint="Rename or move the folder."
+        )
     return path
 
 
@@ -39,7 +49,11 @@ def resolve_root(named: str, where: str, base: str) -> str:
 
     `where` is the setting's source, for messages. Raises RootError if the root is not a folder.
     """
-    root = os.path.realpath(os.path.join(base, expanded(named, where)))
+    written = os.path.normpath(os.path.join(base, expanded(named, where)))
+    root = require_clean(os.path.realpath(written), where)
+    if root != written and kept_identity(written) not in ("", folder_identity(root)):
+        reason = f"{where}: {written} was a memory root, and now a link leads from there to {root}"
+        raise RootError(reason, hint="If you made the link, name the folder that it leads to.")
     if not os.path.exists(root):
         raise RootError.absent(root, where)
     if not os.path.isdir(root):
@@ -54,7 +68,7 @@ def resolve_index_dir(named: str, where: str, base: str, root: str) -> str:
     """
     if not named:
         return default_index_dir(root)
-    index_dir = os.path.realpath(os.path.join(base, expanded(named, where)))
+    index_dir = require_clean(os.path.realpath(os.path.join(base, expanded(named, where))), where)
     if is_inside(root, index_dir):
         raise ConfigError(
             f"the memory root {root} is inside the index folder {index_dir}", hint="Set index.dir to another folder."
@@ -70,6 +84,33 @@ def default_index_dir(root: str) -> str:
 def keep_dir(root: str) -> str:
     """Return the folder for a memory root's data that outlives its index: the writers' lock and the journal."""
     return os.path.join(state_folder(), "kept", _state_name(root))
+
+
+def folder_identity(root: str) -> str:
+    """Return what tells a folder from another one at the same path: device, inode and file system. Raises OSError.
+
+    The file system's own number is in it, because two disks that are mounted in turn may share the other two.
+    """
+    status = os.stat(root)
+    return f"{status.st_dev}:{status.st_ino}:{os.statvfs(root).f_fsid:x}"
+
+
+def kept_identity(root: str) -> str:
+    """Return the identity of the folder that was the memory root at this path; empty if none was."""
+    try:
+        with open(_identity_file(root), encoding="ascii", errors="replace") as file:
+            return file.read(100)
+    except OSError:
+        return ""
+
+
+def keep_identity(root: str, identity: str) -> None:
+    """Remember which folder is the memory root at this path, even without its index. Raises OSError."""
+    write_own_file(_identity_file(root), identity.encode())
+
+
+def _identity_file(root: str) -> str:
+    return os.path.join(keep_dir(root), "root")
 
 
 def _state_name(root: str) -> str:

@@ -222,7 +222,11 @@ def settings_of(root: RegisteredRoot) -> Settings:
         reason = "is not a folder" if os.path.exists(root.path) else "does not exist"
         hint = f"Bring it back or mount it; or take it off the list with: memsync roots remove {root.name}"
         raise RootError(f"the memory root {root.path} {reason}", hint=hint)
-    return settings_of_root(root.path)[0]
+    settings = settings_of_root(root.path)[0]
+    if settings.root_name != os.path.normpath(root.path):
+        hint = f"If that is right, run: memsync roots remove {root.name}; then: memsync roots add {root.name} PATH"
+        raise RootError(f"a link leads from {root.path} to {settings.root_name}, which is not registered", hint=hint)
+    return settings
 
 
 def fault_of(root: RegisteredRoot) -> str:

@@ -52,7 +52,7 @@ def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Ma
 
 
 def is_trusted(file: ConfigFile) -> bool:
-    """Tell whether the user has trusted this file with exactly this content."""
+    """Tell whether the user has trusted this file with exactly this content, and this folder as its root."""
     path = os.path.realpath(file.path)
     return _record(_place(path)) == (path, _content_digest(file))
 
@@ -104,7 +104,7 @@ def _record(place: str) -> tuple[str, str] | None:
 
 
 def _content_digest(file: ConfigFile) -> str:
-    return digest_of(file.text.encode())
+    return digest_of(file.text.encode() + os.fsencode(os.path.realpath(root_of(file))))
 
 
 def _folder() -> str:

@@ -153,6 +153,8 @@ class EmbeddingQueue:
             texts = [p.text if p.text is not None else self._read(p.path).get(p.content_hash) for p in batch]
         # A passage without a text is of a note that has changed; the next sync will index it.
         known = [(passage, text) for passage, text in zip(batch, texts, strict=True) if text is not None]
+        if space.is_remote:
+            self._files.require_settings()  # a note may have become local-only
         vectors = embedder.embed_passages([text for _, text in known], pause)
         pairs = [(passage, vector) for (passage, _), vector in zip(known, vectors, strict=True)]
         self._sharing.put(space, [(passage.content_hash, vector) for passage, vector in pairs])

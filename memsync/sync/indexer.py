@@ -228,6 +228,7 @@ class Indexer:
     def _apply(self, changes: Sequence[Change], work: _Refresh, on_commit: Callable[[int, int], None]) -> None:
         with suppress(_OutOfTime), self._pool(changes, work):
             for batch in self._batches(changes, work):
+                self._files.require_settings()
                 self._commit(batch, work)
                 on_commit(len(batch), work.report.pending)
         work.report_failures()

@@ -12,18 +12,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memsync.errors import IndexReadOnly, RootError
+from memsync.errors import FilesystemError, IndexFailure, IndexReadOnly, NoteError, RootError
 from memsync.model.status import Change, ChangeType, Failure, IndexedFile
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import FileScan, Identity, NoteFiles, Places
 from memsync.notes.stillness import State, Stillness, stillness_needed
 from memsync.ports import Clock, Index, IndexReader, IndexWriter
+from memsync.settings.paths import keep_identity, kept_identity
 from memsync.sync.git_dates import KnownDates, read_dates
 
 RACY_NS = 2_000_000_000
 """Two writes can get the same mtime or ctime, so a file that was younger than this when stamped is read again."""
 FINE_RACY_NS = 100_000_000
 """The same for a local disk that uses this machine's clock, with ticks of at most ten milliseconds."""
+SEVERAL = 8
+"""How many notes must have the indexed content in a copy whose files have new times."""
 _FAILURES = "failures"
 """Key in the index for the failed files."""
 
@@ -201,6 +204,9 @@ class SyncPlan:
         return len(self.changes) + self.delayed
 
 
+_NOTHING = Known(-1, 0, {}, {}, "", KnownDates())
+
+
 def iso_moment(time_ns: int) -> str:
     """Return a moment of the wall clock as ISO 8601 in UTC."""
     return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
@@ -221,7 +227,7 @@ class Scanner:
         self._settling = Settling(files)
         self._scanning = threading.Lock()
         self._guard = threading.RLock()
-        self._known = Known(-1, 0, {}, {}, "", KnownDates())
+        self._known = _NOTHING
         self.scan = FileScan()
         self.scanned_at = 0.0
         self.scanned_at_ns = 0
@@ -254,15 +260,17 @@ class Scanner:
                 known = self.known()
                 identity = self._files.root_identity()
                 if identity != known.root and not accept_root:
-                    self._check_root(scan, known)
+                    self._check_root(identity, known)
                 repeated = {path: f for path, f in known.failures.items() if self._fails_again(f, scan)}
                 plan = plan_sync(scan, known.stamps, self._parsed_by, is_local=self._files.is_local)
                 changes = [change for change in plan if change.path not in repeated]
                 due, due_seconds = self._settling.divide(changes, scan, known.stamps, self._clock.monotonic())
             if identity != known.root:
                 # An index that cannot be written now can still be searched; a later comparison stores the identity.
-                with suppress(IndexReadOnly), self._index.writing() as writer:
-                    writer.set_meta("root", identity)
+                with suppress(IndexReadOnly, FilesystemError, OSError):
+                    keep_identity(str(self._files.root), identity)
+                    with self._index.writing() as writer:
+                        writer.set_meta("root", identity)
             return SyncPlan(scan, known, due, len(changes) - len(due), due_seconds, repeated)
 
     def _fails_again(self, failed: FailedFile, scan: FileScan) -> bool:
@@ -304,12 +312,44 @@ class Scanner:
                     self._known.stamps[path] = stamp
             self._known = replace(self._known, generation=after, last_removal=last_removal)
 
-    def _check_root(self, scan: FileScan, known: Known) -> None:
-        """Raise RootError if no indexed note exists, so that an unmounted disk or a moved root deletes nothing."""
-        if scan.places is not None:  # a partial scan cannot show that all notes are missing
-            scan = self._files.scan()
-        if known.root and known.stamps and not (known.stamps.keys() & scan.files.keys()):
+    def check_root(self) -> None:
+        """Raise RootError if the memory root is missing, or is another folder than the indexed one."""
+        identity = self._files.root_identity()
+        if identity == kept_identity(str(self._files.root)):  # so that a write needs no index
+            return
+        try:
+            with self._index.reading():
+                known = self.known()
+        except IndexFailure:
+            known = _NOTHING
+        self._check_root(identity, known)
+
+    def _check_root(self, identity: str, known: Known) -> None:
+        """Raise RootError if the root is another folder, and not with the indexed notes, such as an empty mount point.
+
+        An identity of an earlier version has no number of the file system.
+        """
+        before = known.root or kept_identity(str(self._files.root))
+        if before and not f"{identity}:".startswith(f"{before}:") and not self._has_notes_of(known):
             raise RootError(
-                f"{self._files.root} is not the folder that was indexed: none of the {len(known.stamps)} notes exists",
-                hint="If you replaced the folder on purpose, run: memsync sync --accept-root",
+                f"{self._files.root} is not the folder that was indexed: it does not have the notes of the index",
+                hint="Bring it back or mount it. If you replaced it on purpose, run: memsync sync --accept-root",
             )
+
+    def _has_notes_of(self, known: Known) -> bool:
+        """Tell whether the root has at least half of the indexed notes: with their times, or SEVERAL by content.
+
+        Fewer show nothing: `memsync init` writes the same notes into every memory.
+        """
+        files = self._files.scan().files
+        alike = [path for path, stamp in known.stamps.items() if path in files and files[path][0] == stamp.size]
+        same = sum(files[path][1] == known.stamps[path].mtime_ns for path in alike)
+        if 2 * same < len(known.stamps) and len(alike) >= SEVERAL:
+            same = sum(self._digest(path) == known.stamps[path].digest for path in alike)
+            same = same if same >= SEVERAL else 0
+        return 0 < len(known.stamps) <= 2 * same
+
+    def _digest(self, path: NotePath) -> bytes:
+        with suppress(NoteError, FileNotFoundError):
+            return self._files.read(path)[1].digest
+        return b""

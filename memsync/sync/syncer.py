@@ -108,6 +108,7 @@ class Syncer:
         self._workers = workers
         self._indexer = self._indexer_of(index)
         self.scanner = self._indexer.scanner
+        self.check_root = self.scanner.check_root
         self.refresh = self._indexer.refresh
         self.has_current_dates = self._indexer.has_current_dates
         self._embedding = threading.Lock()
@@ -130,10 +131,6 @@ class Syncer:
         """Return the changed paths whose change is so old that the file watcher should have reported it."""
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
-
-    def check_root(self) -> None:
-        """Raise RootError if the memory root does not exist or cannot be read."""
-        self._files.root_identity()
 
     def embed_leftovers(self) -> None:
         """Embed the few passages of a recent edit in the active space; skip a longer queue. Raises EmbedderError."""
@@ -241,6 +238,7 @@ class Syncer:
         """Build a new index next to the old one; searches use the old one until the new one replaces it."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
+            self.check_root()  # also if the index fails
             if not keep_vectors:  # check the model before the long work
                 self._models.configured().embed_query("Does the model answer?")
             with suppress(IndexFailure):  # a failing index may be the reason to rebuild; also raises for a wrong root

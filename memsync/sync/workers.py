@@ -157,6 +157,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": ""},
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -62,12 +62,14 @@ def own_folder(folder: str | os.PathLike[str]) -> None:
     Raises OSError, and FilesystemError for a folder that fails these checks.
     """
     folder = os.path.abspath(folder)
-    _make(folder)
     ours = [folder]
     top = state_folder()
     while (above := os.path.dirname(ours[-1])) == top or above.startswith(f"{top}/"):
         ours.append(above)
-    modes = {path: _mode_if_ours(path) for path in ours}
+    modes = {}
+    for path in reversed(ours):  # from the top, so that nothing is made through a link
+        _make(path)
+        modes[path] = _mode_if_ours(path)
     names = _names_of_files(folder)
     if not folder.startswith(f"{top}/"):
         _check_mark(folder, names)
@@ -115,7 +117,9 @@ def _make(folder: str) -> None:
 
 
 def _mode_if_ours(folder: str) -> int:
-    status = os.stat(folder)
+    status = os.lstat(folder)
+    if stat.S_ISLNK(status.st_mode):  # whoever planted it would choose where memsync writes
+        raise FilesystemError(f"{folder} is a link", hint="Set index.dir or XDG_STATE_HOME to the folder itself.")
     if status.st_uid != os.geteuid():
         raise FilesystemError(
             f"{folder} belongs to another user", hint="Set index.dir or XDG_STATE_HOME to a folder of your own."

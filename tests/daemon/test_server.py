@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsync.client import wire
+from memsync.client.connection import end
 from memsync.daemon.server import bound
 from memsync.errors import DaemonError, DaemonRunning, DaemonUnavailable
 from memsync.memory import RemoteMemory
@@ -159,6 +160,19 @@ def test_client_talks_to_nobody_in_a_runtime_folder_that_another_may_have_made(
             folder.touch()
     with closing(listening), pytest.raises(DaemonUnavailable, match="only you can write"):
         RemoteMemory(path, "")
+
+
+def test_client_believes_no_process_of_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several users may write a shared index folder, and any of them can listen there."""
+    with closing(bound(str(path))) as listening:
+        listening.listen()
+        monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+        for talk in (lambda: RemoteMemory(str(path), ""), lambda: end(str(path))):
+            with pytest.raises(DaemonUnavailable, match="another user's"):
+                talk()
+        connection, _ = listening.accept()
+        assert connection.recv(1) == b"", "nothing of a request was sent"
+        connection.close()
 
 
 def test_missing_socket_and_dead_socket_both_mean_that_no_daemon_runs(path: Path, long_index: str) -> None:

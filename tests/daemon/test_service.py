@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from memsync.daemon.service import service_of, verify
-from memsync.errors import DaemonError
+from memsync.errors import ConfigError, DaemonError
 from memsync.settings.load import load_settings
 from tests.support.daemon_process import Cli
 
@@ -216,3 +216,14 @@ def test_unit_has_the_variables_that_decide_settings(cli: Cli, monkeypatch: pyte
     assert 'Environment="MEMSYNC_FILES_EXCLUDE=a \\"b\\"$%%\\\\"\n' in text
     assert f'Environment="XDG_STATE_HOME={os.environ["XDG_STATE_HOME"]}"\n' in text
     assert "secret" not in text
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize("character", ["\r", "\n", "\x0b"])
+def test_no_variable_adds_a_line_to_a_service_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, platform: str, character: str
+) -> None:
+    """What ends a line is refused in everything that the file names."""
+    monkeypatch.setenv("MEMSYNC_SEARCH_RERANK_MODEL", f"x{character}ExecStartPre=/bin/false")
+    with pytest.raises(ConfigError, match="control character"):
+        service_of(cli.settings, platform)

@@ -164,7 +164,7 @@ def test_commit_without_an_identity_says_what_to_set(repository: Path, git: Git,
     """Git itself would print a page of advice."""
     git(repository, "config", "user.useConfigOnly", "true")
     (Path(os.environ["HOME"]) / ".gitconfig").unlink()
-    reason = "Author identity unknown. Set user.name and user.email with git config --global"
+    reason = 'Author identity unknown". Set user.name and user.email with git config --global'
     assert_refused(git, repository, committing(repository), reason)
 
 

@@ -297,7 +297,7 @@ def test_note_open_in_an_editor_is_refused_unless_forced(writer: NoteWriter, roo
     open_by(ended.pid)
     writer.append(LOG, NEXT)
     open_by(ended.pid, "elsewhere")
-    with pytest.raises(WriteRefused, match=f"open in {editor} on elsewhere"):
+    with pytest.raises(WriteRefused, match=f"open in {editor} on another machine"):
         writer.append(LOG, NEXT)
     assert file.read_text() == "- one\n- next\n- next\n"
 

@@ -257,7 +257,7 @@ def test_note_that_a_filter_applies_to_is_not_committed(
     before = clean_git(root, "rev-parse", "HEAD")
     written = commits_in(root).new_note("old/b.md", "secret")
     assert written.commit == ""
-    assert "filter=evil applies to old/b.md" in " ".join(written.warnings)
+    assert 'filter="evil" applies to old/b.md' in " ".join(written.warnings)
     assert clean_git(root, "rev-parse", "HEAD") == before
     assert traces(witness) == []
 
@@ -289,5 +289,5 @@ def test_unknown_extension_is_refused_by_name(
     with (root / ".git/config").open("a") as config:
         config.write(f"[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\t{extension}\n")
     written = commits_in(root).log("one")
-    assert "git's extension " + extension.split(" ")[0].lower() in " ".join(written.warnings)
+    assert "git's extension \"" + extension.split(" ")[0].lower() in " ".join(written.warnings)
     assert written.commit == ""

@@ -210,7 +210,7 @@ def test_if_no_memory_answers_that_is_an_error(memories: Memories, tmp_path: Pat
     (tmp_path / "home" / "config.toml").write_text("[memsync]\nrot = 1\n")
     with pytest.raises(RootError, match="no memory could be searched") as caught:
         memories.search("heron")
-    assert "work: " in caught.value.hint and "unknown setting memsync.rot" in caught.value.hint
+    assert "work: " in caught.value.hint and 'unknown setting "memsync.rot"' in caught.value.hint
 
 
 def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:

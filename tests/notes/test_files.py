@@ -88,7 +88,7 @@ def test_name_that_is_not_utf8_is_reported(root: Path, write: Write, memory: Mem
     folder.mkdir()
     (folder / "b.md").write_text("text")
     report = memory.sync()
-    assert sorted(failure.path for failure in report.failed) == ["'caf\\udce9.md'", "'f\\udce9/b.md'"]
+    assert sorted(failure.path for failure in report.failed) == ['"caf\\udce9.md"', '"f\\udce9/b.md"']
     assert {failure.reason for failure in report.failed} == {"name is not valid UTF-8: rename the file"}
     assert report.added == 1
 

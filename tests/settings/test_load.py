@@ -120,14 +120,14 @@ def test_no_config_at_all_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message", "hint"),
     [
-        ('[memsync]\nroot = "."\n[search]\nlimt = 3\n', 4, "unknown setting search.limt", "limit"),
-        ('[memsync]\nroot = "."\n\n[serach]\nlimit = 3\n', 4, r"unknown table \[serach\]", "search"),
+        ('[memsync]\nroot = "."\n[search]\nlimt = 3\n', 4, 'unknown setting "search.limt"', "limit"),
+        ('[memsync]\nroot = "."\n\n[serach]\nlimit = 3\n', 4, 'unknown table "serach"', "search"),
         ('[memsync]\nroot = "."\n[search]\nlimit = "3"\n', 4, "must be a whole number", ""),
         ('[memsync]\nroot = "."\n[search]\nlimit = true\n', 4, "must be a whole number", ""),
         ('[memsync]\nroot = "."\n[search]\nlimit = 0\n', 4, "from 1 to 1000", ""),
         ('[memsync]\nroot = "."\n[search]\nmode = "magic"\n', 4, "hybrid, keyword or vector", ""),
         ('[memsync]\nroot = "."\n[files]\nexclude = [1]\n', 4, "a list of texts", ""),
-        ('[memsync]\nroot = "."\n[kinds]\n"/x/" = "diary"\n', 4, "'diary' is not one of kinds", "daily"),
+        ('[memsync]\nroot = "."\n[kinds]\n"/x/" = "diary"\n', 4, '"diary" is not one of kinds', "daily"),
     ],
 )
 def test_wrong_settings_are_refused_with_file_and_line(
@@ -171,7 +171,7 @@ def test_unknown_variables_are_warned_of_and_ill_typed_ones_refused(tmp_path: Pa
     assert warning.startswith("MEMSYNC_SERCH_LIMIT is ignored: it is not a setting.")
     assert "Did you mean MEMSYNC_SEARCH_LIMIT?" in warning
     assert settings["search.limit"] == 10
-    with pytest.raises(ConfigError, match="a whole number, not 'many'"):
+    with pytest.raises(ConfigError, match='a whole number, not "many"'):
         load_settings(config=path, environ={"MEMSYNC_SEARCH_LIMIT": "many"})
 
 

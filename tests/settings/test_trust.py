@@ -334,13 +334,27 @@ def test_state_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("planted", ["memsync", "memsync/kept", "memsync/kept/notes", "index"])
+def test_a_planted_link_as_state_folder_is_refused(tmp_path: Path, planted: str) -> None:
+    """Whoever made it would choose the folder that memsync writes to; nothing there changes."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o755)
+    link = tmp_path / "state" / planted
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(FilesystemError, match="is a link"):
+        own_folder(tmp_path / "state" / ("index" if planted == "index" else "memsync/kept/notes"))
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o755
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_names_of_state_folders_cannot_be_forged(tmp_path: Path) -> None:
     """They end in the SHA-256 of the root's path, cut to 128 bits; a root with a long name has folders, too."""
-    for name in ("notes", "n" * 255, "a\nb"):
+    for name in ("notes", "n" * 255, "a b"):
         (tmp_path / name).mkdir()
         settings = load_settings(root=tmp_path / name, environ={})
         digest = hashlib.sha256(os.fsencode(tmp_path / name)).hexdigest()[:32]
-        expected = f"{name[:40]}-{digest}".replace("\n", "_")
+        expected = f"{name[:40]}-{digest}".replace(" ", "_")
         assert [os.path.basename(path) for path in (settings.index_name, settings.keep_dir)] == [expected, expected]
 
 

@@ -21,7 +21,7 @@ from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory
 from memsync.ports import Embedder
 from memsync.settings.load import load_settings
-from memsync.settings.paths import default_index_dir, keep_dir
+from memsync.settings.paths import default_index_dir, folder_identity, keep_dir
 from memsync.sync import moved_root
 from memsync.system.user_folders import state_folder
 from memsync.wiring import connect_here, recognise_root
@@ -300,9 +300,8 @@ def remember(folder: Path, as_path: Path) -> None:
 def reuse_identity(old: Path, new: Path) -> None:
     """Make it look as if the folder at `new` had got the inode of the root that was at `old`."""
     remember(new, old)
-    found = new.stat()
     with closing(apsw.Connection(str(Path(default_index_dir(str(old)), "index.db")))) as connection:
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'root'", (f"{found.st_dev}:{found.st_ino}",))
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'root'", (folder_identity(str(new)),))
 
 
 def test_reused_inode_with_other_notes_is_another_root(indexed: Path, opened: Open, tmp_path: Path) -> None:

@@ -1,0 +1,203 @@
+"""Another folder in the place of the memory root, or a link to one: nothing is read, written or dropped there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsync.errors import ConfigError, MemsyncError, RootError
+from memsync.features.scaffold import create_root
+from memsync.memory import Memory
+from memsync.registered import Memories, MemoryOpener
+from memsync.settings.config_file import parse_config
+from memsync.settings.load import load_settings
+from memsync.settings.roots import add_root
+from memsync.settings.trust import trust
+from tests.conftest import FakeEmbedder
+
+Write = Callable[[str, str | bytes], Path]
+MakeMemory = Callable[..., Memory]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refuses_everything(memory: Memory, folder: Path, match: str) -> None:
+    """Check that searches, syncs and every kind of write raise RootError, and that no file of `folder` changes."""
+    before = tree(folder)
+    asks: list[Callable[[], Any]] = [
+        lambda: memory.search("heron"),
+        lambda: memory.search("heron", fresh="none"),
+        memory.sync,
+        memory.rebuild,
+        memory.verify,
+        lambda: memory.log("Saw a heron."),
+        lambda: memory.remember("Saw a heron.", tier="personal"),
+        lambda: memory.new_note("notes/heron"),
+        lambda: memory.set_preference("bird", "heron"),
+        lambda: memory.new_thread("heron"),
+        memory.overwritten,
+        lambda: memory.prune(apply=True),
+    ]
+    for ask in asks:
+        with pytest.raises(RootError, match=match):
+            ask()
+    assert tree(folder) == before
+
+
+@pytest.fixture
+def kept(memory: Memory, root: Path) -> Memory:
+    """Return a memory that `init` made, with an entry in its journal that is missing from its note."""
+    create_root(root)
+    note = root / memory.log("The heron nests in the alder.").path
+    note.write_text("# Day\n")
+    memory.sync()
+    assert len(memory.overwritten()) == 1
+    return memory
+
+
+@pytest.mark.parametrize("place", ["an empty mount point", "another memory", "another memory with its notes' names"])
+def test_another_folder_in_the_roots_place_is_refused_until_accepted(kept: Memory, root: Path, place: str) -> None:
+    """A shared path proves nothing: every memory has a MEMORY.md, and `init` writes the same text into it."""
+    notes = kept.status().notes
+    away = root.rename(root.with_name("away"))
+    root.mkdir()
+    if place != "an empty mount point":
+        create_root(root)
+        (root / "notes").mkdir()
+        (root / "notes" / "own.md").write_text("Another memory.\n")
+    if place == "another memory with its notes' names":
+        for path in away.rglob("*.md"):
+            (root / path.relative_to(away)).write_text("Something else.\n")
+    refuses_everything(kept, root, "not the folder that was indexed")
+    assert kept.status().notes == notes, "nothing was dropped"
+    shutil.rmtree(root)
+    away.rename(root)
+    (entry,) = kept.overwritten()
+    kept.recover((entry.id,))
+    assert kept.search("heron").hits
+
+
+def test_an_accepted_folder_is_written_to(kept: Memory, root: Path) -> None:
+    """`memsync sync --accept-root` says that the folder was meant."""
+    root.rename(root.with_name("away"))
+    root.mkdir()
+    with pytest.raises(RootError, match="not the folder"):
+        kept.log("A stork.")
+    kept.sync(accept_root=True)
+    assert (root / kept.log("A stork.").path).exists()
+
+
+def test_a_memory_that_was_only_made_is_known_by_the_id_that_init_left(root: Path, make_memory: MakeMemory) -> None:
+    """No index knows its notes yet: `log` must not write into the mount point all the same."""
+    create_root(root)
+    root.rename(root.with_name("away"))
+    root.mkdir()
+    with pytest.raises(RootError, match="not the folder that was indexed"):
+        make_memory().log("Saw a heron.")
+    assert tree(root) == {}
+
+
+def test_a_write_is_refused_even_if_the_index_is_gone(kept: Memory, root: Path, make_memory: MakeMemory) -> None:
+    """The id is not in the index."""
+    kept.close()
+    shutil.rmtree(kept.settings.index_dir)
+    root.rename(root.with_name("away"))
+    root.mkdir()
+    with pytest.raises(RootError, match="not the folder that was indexed"):
+        make_memory().log("Saw a heron.")
+    assert tree(root) == {}
+
+
+@pytest.mark.parametrize("with_times", [True, False])
+def test_a_copy_with_the_notes_is_accepted(memory: Memory, write: Write, root: Path, with_times: bool) -> None:
+    """By the times of its files, or of a clone, which has new times, by the content of several."""
+    for number in range(12):
+        write(f"{number}.md", f"The heron {number} nests in the alder.\n")
+    memory.sync()
+    away = root.rename(root.with_name("away"))
+    shutil.copytree(away, root, copy_function=shutil.copy2 if with_times else shutil.copyfile)
+    write("0.md", "Changed since.\n")
+    assert memory.search("changed").hits
+    memory.log("Saw a heron.")
+
+
+def test_a_checkout_that_changes_every_note_of_the_same_folder_is_accepted(
+    memory: Memory, write: Write, root: Path
+) -> None:
+    """It is the same folder, so its notes need not be those that were indexed."""
+    write("a.md", "The heron nests in the alder.\n")
+    memory.sync()
+    (root / "a.md").unlink()
+    write("b.md", "The stork nests on the chimney.\n")
+    memory.log("Saw a stork.")
+    assert memory.search("chimney").hits
+
+
+@pytest.mark.parametrize("replaced", ["the root", "a folder on the way"])
+def test_a_link_in_the_roots_place_is_not_followed(
+    tmp_path: Path, make_memory: MakeMemory, embedder: FakeEmbedder, replaced: str
+) -> None:
+    """A pull may replace a folder by a link to outside. What was open, registered or opened before keeps its path."""
+    root, outside = tmp_path / "clone" / "vault" / "notes", tmp_path / "outside"
+    root.mkdir(parents=True)
+    (root / "a.md").write_text("The heron nests in the alder.\n")
+    (outside / "notes").mkdir(parents=True)
+    for folder in (outside, outside / "notes"):
+        (folder / "a.md").write_text("A diary about a heron.\n")
+    add_root("vault", str(_with_config(root)))
+    running = make_memory(embedder, own_settings=load_settings(root=root))
+    running.sync()
+    opener = MemoryOpener(lambda: load_settings(root=root))
+    with opener.memory() as memory:
+        memory.status()
+    gone = root if replaced == "the root" else root.parent
+    gone.rename(tmp_path / "moved away")
+    gone.symlink_to(outside, target_is_directory=True)
+    refuses_everything(running, outside, "a link leads to")
+    with pytest.raises(RootError, match="a link leads to"):
+        running.get("a.md")
+    with pytest.raises(RootError, match="now a link leads"):
+        load_settings(root=root)
+    with pytest.raises(RootError), opener.memory():
+        pass
+    opener.close()
+    with Memories.open(["vault"]) as memories, pytest.raises(MemsyncError, match="link leads"):
+        memories.search("diary")
+
+
+def test_a_registered_memory_that_was_never_opened_keeps_its_folder(tmp_path: Path) -> None:
+    """The path in the list was without links when it was registered."""
+    root, outside = _with_config(tmp_path / "notes"), _with_config(tmp_path / "outside")
+    add_root("vault", str(root))
+    root.rename(tmp_path / "away")
+    root.symlink_to(outside)
+    with Memories.open(["vault"]) as memories, pytest.raises(RootError, match="link leads"):
+        memories.search("diary")
+
+
+def test_trust_in_a_config_file_ends_when_its_root_leads_elsewhere(tmp_path: Path) -> None:
+    """The content is the same, but not the folder that the user agreed to."""
+    for folder in ("clone", "vault", "diary"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "clone" / "link").symlink_to(tmp_path / "vault")
+    config = tmp_path / "clone" / "config.toml"
+    config.write_text('[memsync]\nroot = "link"\n')
+    trust(parse_config(str(config)))
+    assert load_settings(cwd=tmp_path / "clone", environ={}).root == tmp_path / "vault"
+    os.unlink(tmp_path / "clone" / "link")
+    (tmp_path / "clone" / "link").symlink_to(tmp_path / "diary")
+    with pytest.raises(ConfigError, match="needs your trust"):
+        load_settings(cwd=tmp_path / "clone", environ={})
+
+
+def _with_config(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
+    (root / "config.toml").write_text('[memsync]\nroot = "."\n')
+    return root
