@@ -13,7 +13,6 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
