@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import EmbedderError
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
-from memsync.model.vocabulary import Kind, Mode, Tier
+from memsync.model.vocabulary import Form, Kind, Mode, Tier, citation
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
@@ -21,7 +21,7 @@ from memsync.search.budget import why_empty, within
 from memsync.search.confidence import are_letters_only, likely_hits, probability
 from memsync.search.rank import Pool, QuestionWords, Scored, Weights, age_in_days, entry_filter, in_order, rank
 from memsync.search.reranking import RERANKED, Relevance, blended
-from memsync.search.snippet import make_snippet, mark, stems_of
+from memsync.search.snippet import holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Searcher:
             space = index.active_space() if query.text and mode is not Mode.KEYWORD else None
         ranked, chance = self._ranked(query, mode, pool, question)
         timer.lap("rank")
-        anchored, read = self._first(ranked, query.limit, relevance, timer)
+        anchored, read = self._first(_without_mere_headings(ranked, query), query, relevance, timer)
         if read is not None and mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
             chance = 1.0
         hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
@@ -205,20 +205,37 @@ class Searcher:
     # --------------------------------------------------------------------------------------------- hits
 
     def _first(
-        self, ranked: Sequence[Scored], limit: int, relevance: Relevance | None, timer: _Timer
+        self, ranked: Sequence[Scored], query: Query, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 
         With reranking there may be more than `limit`; the caller keeps the best ones after blending the scores.
         """
-        spans = self._anchored(form_spans(ranked))
+        spans, limit = form_spans(ranked), query.limit
+        if not query.text:
+            return list(islice(self._anchored(spans), limit)), None
         if relevance is None:
-            return list(islice(spans, limit)), None
-        first = list(islice(spans, max(limit, RERANKED)))
+            return self._different(spans, limit), None
+        first = self._different(spans, max(limit, RERANKED))
         timer.lap("hits")
         read = relevance([_with_heading(span, place) for span, place in first]) if first else None
         timer.lap("rerank")
         return (first, read) if read is not None else (first[:limit], None)
+
+    def _different(self, spans: Iterator[Span], limit: int) -> list[tuple[Span, Anchored]]:
+        """Return the first spans with different texts; the places of equal texts are in `also` of the first one."""
+        kept: list[tuple[Span, Anchored]] = []
+        places: dict[str, list[str]] = {}
+        hashes: set[bytes] = set()
+        wanted = (span for span in spans if len(kept) < limit or span.shown.content_hash in hashes)
+        for span, place in self._anchored(wanted):
+            if place.text in places:
+                places[place.text].append(citation(span.shown.path, place.start_line, place.end_line))
+            elif len(kept) < limit:
+                kept.append((span, place))
+                places[place.text] = []
+                hashes |= {span.shown.content_hash} - {b""}
+        return [(span, replace(place, also=tuple(places[place.text]))) for span, place in kept]
 
     def _anchored(self, spans: Iterator[Span]) -> Iterator[tuple[Span, Anchored]]:
         """Yield the spans whose text is still in their files, each place once."""
@@ -239,11 +256,23 @@ class Searcher:
         ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
+        else:
+            scale = 0.0  # they have an order, but no score
         stems = stems_of(query.words)
         return [
             _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
             for span, place in anchored
         ]
+
+
+def _without_mere_headings(ranked: Sequence[Scored], query: Query) -> list[Scored]:
+    """Return the entries without headings whose section has no text, unless they have all words of the question."""
+    stems = stems_of(query.words)
+    return [
+        scored
+        for scored in ranked
+        if scored.chunk.form != Form.HEADING or holds_all(" ".join(scored.chunk.heading_path[-1:]), stems)
+    ]
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
@@ -287,4 +316,5 @@ def _hit(
         score=round(min(1.0, max(0.0, score)), 6),
         ranks=best,
         parts=span.parts,
+        also=place.also,
     )

@@ -105,7 +105,7 @@ def test_keys_that_python_frontmatter_gives_a_meaning_are_ordinary(reader: NoteR
     note, chunks = read(reader, "content: short\nhandler: yaml")
     assert note.front_matter == {"content": "short", "handler": "yaml"}
     assert note.warnings == ()
-    assert words(chunks) == BODY
+    assert words(chunks[:1]) == BODY
 
 
 def test_byte_order_mark_before_the_head_is_skipped(reader: NoteReader) -> None:

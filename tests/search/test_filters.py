@@ -18,7 +18,8 @@ MODES = ("keyword", "vector")
 
 def found(memory: Memory, query: str, mode: str) -> list[str]:
     """Return the citations of a search, by path and line."""
-    return sorted(hit.citation for hit in memory.search(query, mode=mode, limit=50).hits)
+    hits = memory.search(query, mode=mode, limit=50).hits
+    return sorted(place for hit in hits for place in (hit.citation, *hit.also))
 
 
 @pytest.fixture
