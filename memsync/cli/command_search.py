@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 from memsync.cli.build import arguments_of, help_of, run_on, with_parameters
 from memsync.cli.common import here, json_option, load, long_output, opened, setting_of
 from memsync.cli.covered import in_question, roots_options
+from memsync.cli.here import Here
 from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, remark, say, say_as_it_is, say_json
 from memsync.errors import ConfigError, NoteError
 from memsync.features.search import search as operation
@@ -74,10 +75,28 @@ def _show_hits(result: SearchResult, layout: _Layout, around: Sequence[Neighbour
         _messages(neighbours.after if neighbours else (), layout)
     if layout.explain:
         _explanation(result)
+    _show_remarks(result, layout.fresh)
+
+
+def _show_remarks(result: SearchResult, fresh: str) -> None:
     for warning in result.warnings:
         remark(printable(warning))
     if not result.hits:
-        remark(_found_nothing(result, layout.fresh))
+        remark(_found_nothing(result, fresh))
+
+
+def _show_lines(result: SearchResult, folders: Mapping[str, str], place: Here, fresh: str) -> None:
+    """Print one line a hit, as grep does: the path from the current folder, the number and text of its best line."""
+    for hit in result.hits:
+        path = (
+            place.opened_by(f"{folders[hit.root]}/{hit.path}") if folders.get(hit.root) else in_root(hit.root, hit.path)
+        )
+        lines = hit.text.split("\n")
+        start = hit.highlights[0][0] if hit.highlights else 0
+        best = hit.snippet[hit.snippet.rfind("\n", 0, start) + 1 :].partition("\n")[0].strip("… ")
+        at = next((at for at, line in enumerate(lines) if best and best in line), 0)
+        say_as_it_is(f"{printable(path)}:{hit.start_line + at}:{printable(lines[at])}")
+    _show_remarks(result, fresh)
 
 
 def _messages(messages: Sequence[ThreadMessage], layout: _Layout) -> None:
@@ -103,10 +122,13 @@ def _found_nothing(result: SearchResult, fresh: str) -> str:
 def _hit(hit: Hit, layout: _Layout) -> None:
     path, _, lines = hit.citation.rpartition(":")
     heading = " › ".join(hit.heading_path) or hit.title
-    details = " · ".join(filter(None, (heading, hit.role, hit.date[:16].replace("T", " "))))
+    score = f"{hit.score:.2f}" if hit.score else ""
+    details = " · ".join(filter(None, (heading, hit.role, hit.date[:16].replace("T", " "), score)))
     place = f"{layout.styled(printable(path), 'cyan')}:{layout.styled(lines, 'green')}"
     place = linked(place, layout.links.get(hit.root, ""), hit.path, hit.start_line)
-    say_as_it_is(f"{place}  {layout.styled(f'{printable(details)} · {hit.score:.2f}', 'dim')}")
+    say_as_it_is(f"{place}  {layout.styled(printable(details), 'dim')}")
+    if hit.also:
+        say_as_it_is(layout.styled(printable(f"  also: {', '.join(hit.also)}"), "dim"))
     if layout.full:
         say(hit.text)
     else:
@@ -115,7 +137,10 @@ def _hit(hit: Hit, layout: _Layout) -> None:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
         parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
         order = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
-        say_as_it_is(layout.styled(f"  score {hit.score:.3f}: {ranks or 'next to a match'}{order}", "dim"))
+        score = (
+            f"score {hit.score:.3f}: {ranks or 'next to a match'}{order}" if hit.score else "no score: listed by date"
+        )
+        say_as_it_is(layout.styled(f"  {score}", "dim"))
 
 
 def _marked(hit: Hit, layout: _Layout) -> str:
@@ -160,6 +185,13 @@ def _span(time: TimeHint) -> str:
     metavar="N",
     help="With each hit in a thread, print N messages before and after it.",
 )
+@click.option(
+    "--format",
+    "line_format",
+    type=click.Choice(["text", "grep"]),
+    default="text",
+    help="How to print hits: text, or grep (PATH:LINE:TEXT, one line a hit, for vim -q and fzf). [default: text]",
+)
 @roots_options
 @json_option
 @click.pass_context
@@ -170,6 +202,7 @@ def _search(
     full: bool,
     explain: bool,
     neighbour_count: int | None,
+    line_format: str,
     as_json: bool,
     roots: tuple[str, ...],
     all_roots: bool,
@@ -184,6 +217,8 @@ def _search(
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
     if as_json:
         say_json(_document(result, around, explain=explain))
+    elif line_format == "grep":
+        _show_lines(result, _folders(context, memories), here(context), arguments.get("fresh", "strict"))
     else:
         links = _link_templates(context, memories)
         layout = _Layout(full, explain, arguments.get("fresh", "strict"), has_colour(), links)
@@ -251,12 +286,16 @@ def _link_templates(context: click.Context, memories: Memories | None) -> dict[s
     if not (is_terminal() and has_colour()):
         return {}
     template = template_of(context.obj.open_with or setting_of(context, "cli.open_with"))
-    folders = {"": load(context).root_name} if memories is None else memories.folders()
+    folders = _folders(context, memories)
     return {
         name: template.replace("{path}", f"{quote(os.fsencode(folder))}/{{path}}")
         for name, folder in folders.items()
         if folder  # a database has paths, but no files here
     }
+
+
+def _folders(context: click.Context, memories: Memories | None) -> Mapping[str, str]:
+    return {"": load(context).root_name} if memories is None else memories.folders()
 
 
 def template_of(open_with: str) -> str:

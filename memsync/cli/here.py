@@ -31,6 +31,11 @@ class Here:
         except OSError:  # it was removed
             self._cwd = ""
 
+    def opened_by(self, path: str) -> str:
+        """Return an absolute path as a program opens it here: relative if it is in the current folder."""
+        folder = os.path.realpath(self._cwd) if self._cwd else ""
+        return path.removeprefix(f"{folder.rstrip('/')}/") if folder else path
+
     def location(self, text: str) -> str:
         """Return the location of a note, or of a place in it (`:12`, `#heading`), relative to the root."""
         relative = self._from_root(text)

@@ -25,6 +25,8 @@ _RUN = re.compile(
     "\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]+"  # Hangul, compatibility, rarer Han
 )
 
+_PREFIX = re.compile(r"[^*]*[^\W_]{2}\*")
+
 
 def cjk_runs(text: str) -> list[str]:
     """Return the runs of script without spaces (Chinese, Japanese, Thai, ...) in `text`, in order."""
@@ -114,7 +116,7 @@ def every_of(words: Iterable[str]) -> str:
 
 def is_single_word(word: str) -> bool:
     """Tell whether the tokenizer reads a query's word as one word and not as a phrase."""
-    return word.isalnum() or len(cjk_runs(word)) == 1
+    return word.removesuffix("*").isalnum() or len(cjk_runs(word)) == 1
 
 
 def all_of(phrases: Sequence[str]) -> str:
@@ -135,9 +137,13 @@ class Phrase(NamedTuple):
 
 
 def phrases_of(text: str) -> list[Phrase]:
-    """Return what a word or phrase of a query must match: the words outside of script without spaces, and each run."""
+    """Return what a word or phrase of a query must match: the words outside of script without spaces, and each run.
+
+    The last word may go on if it ends in `*`: `roo*` matches root and roof.
+    """
     spaced = without_cjk(text).replace("\0", " ").strip()
-    phrases = [Phrase(spaced)] if any(c.isalnum() for c in spaced) else []
+    words = Phrase(spaced.removesuffix("*"), is_prefix=_PREFIX.fullmatch(spaced) is not None)
+    phrases = [words] if any(c.isalnum() for c in spaced) else []
     runs = (Phrase(" ".join(bigrams(run)), is_cjk=True, is_prefix=len(run) == 1) for run in cjk_runs(text))
     return [*phrases, *runs]
 

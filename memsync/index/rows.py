@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from memsync.index.fields import cjk_words, context_words, heading_words, name_words, without_cjk
 from memsync.model.note import Chunk, Entry, Message, Note
-from memsync.model.vocabulary import Form, NotePath
+from memsync.model.vocabulary import NotePath
 
 MAX_TOKENS = 10**12
 MAX_DOLLARS = 10**6
@@ -27,9 +27,9 @@ _path_json = lru_cache(maxsize=1_024)(to_json)
 class ChunkRows(NamedTuple):
     """The rows of one chunk, without ids.
 
-    `passage` is the SHA-256 of `text`, empty for a heading, which has no vector. `columns` has the columns of each row
-    in the word index, and `words` is a digest of them. `content` has the columns of table `chunk` between `passage` and
-    that digest.
+    `passage` is the SHA-256 of `text`, empty for a heading or a field, which has no vector. `columns` has the columns
+    of each row in the word index, and `words` is a digest of them. `content` has the columns of table `chunk` between
+    `passage` and that digest.
     """
 
     passage: bytes
@@ -114,7 +114,7 @@ def _chunk_rows(note: Note, chunk: Chunk, context: str) -> ChunkRows:
         f"[{','.join(map(_entry_json, chunk.entries))}]", struct.pack(f"<{len(chunk.opening)}H", *chunk.opening),
     )  # fmt: skip
     words = hashlib.sha256("\0".join([chunk.form, *chain.from_iterable(columns)]).encode()).digest()[:16]
-    passage = b"" if chunk.form is Form.HEADING else chunk.content_hash
+    passage = b"" if chunk.form.is_words_only else chunk.content_hash
     return ChunkRows(passage, chunk.text, chunk.form, words, columns, chunk.ordinal, content, sorted(tags))
 
 

@@ -158,7 +158,9 @@ def _search(result: SearchResult, tokens: int | None) -> Answer:
 
 
 def _hit(hit: Hit) -> str:
-    details = printable(", ".join(filter(None, (hit.role, hit.date, f"score {hit.score:.2f}"))))
+    score = f"score {hit.score:.2f}" if hit.score else ""
+    also = f"also {', '.join(hit.also)}" if hit.also else ""
+    details = printable(", ".join(filter(None, (hit.role, hit.date, score, also))))
     heading = " › ".join(hit.heading_path) or hit.title
     return f"{printable(hit.citation)}  ({details})\n{_quoted(f'[{printable(heading)}]')}\n{_quoted(hit.text)}"
 

@@ -22,15 +22,17 @@ class Rank(Struct, frozen=True):
 class Hit(Struct, frozen=True):
     """One hit: lines `start_line`..`end_line` of `path`, as they were in the file when it was returned.
 
-    `score` is from 0 to 1. `ranks` has an entry for each retriever that found it (`keyword`, `vector`), and for the
-    cross-encoder if it read it (`rerank`, its score from 0 to 1). `text` quotes the file; `snippet` is the part around
-    the matched words; `highlights` are (start, end) offsets into the snippet. `parts` are the summands of the score
-    that hits are ordered by (docs/search.md). `root` is the name of the registered memory that it is from, empty in the
-    answer of one memory. `verified` is false if the text is from a database and was not compared with the file.
+    `score` is from 0 to 1; the hits of a query of filters alone have none, which is 0 here and absent in JSON. `also`
+    has the citations of equal passages, which are no hits of their own. `ranks` has an entry for each retriever that
+    found it (`keyword`, `vector`), and for the cross-encoder if it read it (`rerank`, its score from 0 to 1). `text`
+    quotes the file; `snippet` is the part around the matched words; `highlights` are (start, end) offsets into the
+    snippet. `parts` are the summands of the score that hits are ordered by (docs/search.md). `root` is the name of the
+    registered memory that it is from, empty in the answer of one memory. `verified` is false if the text is from a
+    database and was not compared with the file.
     """
 
     computed: ClassVar = ("citation",)
-    optional: ClassVar = {"root": "", "verified": True}
+    optional: ClassVar = {"root": "", "verified": True, "score": 0.0, "also": ()}
 
     path: NotePath
     start_line: int
@@ -45,11 +47,12 @@ class Hit(Struct, frozen=True):
     text: str
     snippet: str
     highlights: tuple[tuple[int, int], ...]
-    score: float
-    ranks: Mapping[str, Rank]
+    score: float = 0.0
+    ranks: Mapping[str, Rank] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
     root: str = ""
     verified: bool = True
+    also: tuple[str, ...] = ()
 
     @property
     def citation(self) -> str:

@@ -37,7 +37,8 @@ class Filter(NamedTuple):
     """A filter as it is typed, `name:value`: an example of a value, and what a value sets.
 
     `field` of Filters gets what `read` makes of the value, after the values that it has. Without `read` the parser of
-    queries sets it: days are relative to now, `is` has one value, and `root` chooses memories before any is searched.
+    queries sets it: days are relative to now, `is` has its own values, `all` is words, and `root` chooses memories
+    before any is searched.
     """
 
     example: str
@@ -63,6 +64,8 @@ def _one_of(name: str, allowed: Sequence[str], value: str) -> str:
     raise UsageError(f"{name}:{value} is not known", hint=hint)
 
 
+TASKS = {"todo": "has-todo", "done": "has-done"}
+"""Value of the filter `is` -> attribute of entries with such a task: `- [ ]`, `- [x]`."""
 FILTERS = {
     "kind": Filter("daily", "kinds", partial(_one_of, "kind", tuple(Kind))),
     "tier": Filter("project", "tiers", partial(_one_of, "tier", tuple(Tier))),
@@ -76,6 +79,7 @@ FILTERS = {
     "before": Filter("yesterday"),
     "where": Filter("emotion=fear", "where", parse_pair),
     "is": Filter("archived"),
+    "all": Filter('"boat price"'),
     "root": Filter("work"),
 }
 FILTER_ALIASES = {

@@ -59,13 +59,20 @@ class Form(StrEnum):
 
     `text`: one entry, found by its words and by meaning. `heading`: a heading without text, found only by its words.
     `window`: neighbouring entries of a conversation, found by meaning; each of them also has a `text` chunk. `group`:
-    neighbouring items of a long list in a reference note, found by the meaning of all and by the words of each.
+    neighbouring items of a long list in a reference note, or of a text with tasks, found by the meaning of all and by
+    the words of each. `field`: a line of front matter that is no prose, found only by its words.
     """
 
     TEXT = "text"
     HEADING = "heading"
     WINDOW = "window"
     GROUP = "group"
+    FIELD = "field"
+
+    @property
+    def is_words_only(self) -> bool:
+        """Whether it has no vector and no neighbours."""
+        return self in (Form.HEADING, Form.FIELD)
 
 
 class Trait(IntFlag):

@@ -23,12 +23,18 @@ from operator import itemgetter
 
 from memsync.model.note import Block, Chunk, Entry, Note, Section
 from memsync.model.vocabulary import Form, Trait
-from memsync.notes.entry_text import opening_of, said, speaker_of, traits_of
+from memsync.notes.entry_text import opening_of, said, speaker_of, tasks_in, traits_of
 
 _DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t].*$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,500})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,200}\])")
 _URL = re.compile(r"<?https?://[^\s<>)\]]+>?")
 _LABEL: Callable[[re.Match[str]], str] = itemgetter(1)
+_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})")
+_OF_NOTE = re.compile(r"[\"']?(?:title|tags|aliases)[\"']?\s*[:=]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_LAST_OF_BLOB = re.compile(r"\s*(?=\S*[\d+/=])[A-Za-z0-9+/]+={0,2}\s*")
+MIN_BLOB_CHARS = 64
+"""Length of a line in the usual files of keys."""
 _BLANK_LINES = re.compile(r"\n\s*\n+")
 
 
@@ -89,6 +95,7 @@ class _Unit:
     attributes: Mapping[str, str] | None = None
     start_column: int = 0
     end_column: int = 0
+    is_after_gap: bool = False
 
 
 @dataclass(slots=True)
@@ -105,9 +112,10 @@ class _Section:
 def chunk_note(
     note: Note, count_tokens: CountTokens, limits: ChunkLimits, pause: Callable[[], None] = lambda: None
 ) -> list[Chunk]:
-    """Cut a note into chunks, in file order. Calls `pause` before each step; it may raise to stop the work.
+    """Cut a note into chunks, in file order except lines of front matter. Calls `pause`, which may raise, before steps.
 
-    Every non-blank line of the body is in at least one chunk. Front matter is a chunk only if it should be searchable.
+    Every non-blank line of the body is in at least one chunk, except encoded data. Front matter is one chunk if it has
+    prose, otherwise each of its lines is one, without a vector.
     """
     return _Chunker(note, count_tokens, limits, pause).run()
 
@@ -118,24 +126,48 @@ class _Chunker:
         self._pause = pause
         self._count_tokens = count_tokens
         self._limits = limits
+        self._readable = _without_blobs(note.lines)
         self._tags: dict[int, list[str]] = {}
         for tag in note.tags:
             self._tags.setdefault(tag.line, []).append(tag.name)
 
     def run(self) -> list[Chunk]:
         sections = list(zip(self._note.sections, self._note.blocks, strict=True))
+        head = Section((), 1, self._note.head_lines)
         if self._note.head_is_text and self._note.head_lines:
-            head = Section((), 1, self._note.head_lines)
-            sections.insert(0, (head, (Block(1, self._note.head_lines),)))
+            sections.insert(0, (head, (Block(1, head.end_line),)))
+        else:  # last, so that the body's chunks have the same numbers with and without front matter
+            sections.append((head, tuple(Block(line, line) for line in _field_lines(self._note))))
         blocks = [block for _, own in sections for block in own]
         counts = iter(self._count_blocks(blocks))
         chunks: list[Chunk] = []
         for number, (section, own) in enumerate(sections):
             units = [unit for block in own for unit in self._units(block, next(counts))]
+            units = self._without_blobs(section, units)
             parts = _Section(number, section, len(chunks))
-            self._cut(parts, units)
+            if section is head and not self._note.head_is_text:
+                for unit in units:
+                    self._add(parts, [unit], [self._entry(parts, [unit])], Form.FIELD)
+            else:
+                self._cut(parts, units)
             chunks += parts.chunks
         return chunks
+
+    def _without_blobs(self, section: Section, units: list[_Unit]) -> list[_Unit]:
+        """Return the units of a section without those that hold only encoded data; nothing is joined over a gap."""
+        own = slice(section.start_line - 1, section.end_line)
+        if self._readable[own] == self._note.lines[own]:
+            return units
+        kept: list[_Unit] = []
+        is_after_gap = False
+        for unit in units:
+            lines = self._readable[unit.start - 1 : unit.end]
+            if any(any(map(str.isalnum, line)) and not _FENCE.match(line) for line in lines):
+                kept.append(replace(unit, is_after_gap=is_after_gap))
+                is_after_gap = False
+            else:
+                is_after_gap = True
+        return kept
 
     # -------------------------------------------------------------------------------------------- units
 
@@ -199,11 +231,22 @@ class _Chunker:
         for group, is_list in groups:
             if not is_list:
                 for pack in _packed(group, self._limits):
-                    self._add(parts, pack, [self._entry(parts, pack)])
+                    self._add_text(parts, pack)
             elif self._note.is_remembered:
                 self._add_log(parts, group)
             else:
                 self._add_reference_list(parts, group)
+
+    def _add_text(self, parts: _Section, pack: Sequence[_Unit]) -> None:
+        """Add a chunk of running text: as a group if people look for its parts, lines of front matter or tasks."""
+        items, is_head = pack, pack[-1].end <= self._note.head_lines
+        if is_head and not pack[-1].end_column:
+            items = [_Unit(line, line, 1) for line in range(pack[0].start, pack[-1].end + 1)]
+        texts = [self._text(item.start, item.end) for item in items]
+        if 1 < len(items) <= MAX_ITEMS and (is_head or any(map(tasks_in, texts))):
+            self._add(parts, items, [self._entry(parts, [item]) for item in items], Form.GROUP, texts)
+        else:
+            self._add(parts, pack, [self._entry(parts, pack)])
 
     def _add_log(self, parts: _Section, items: Sequence[_Unit]) -> None:
         """Add a chunk for each item of a log; if several people speak in it, add windows too."""
@@ -271,6 +314,7 @@ class _Chunker:
         attributes = dict(section.attributes)
         for unit in units:
             attributes.update(unit.attributes or {})
+            attributes.update(tasks_in(self._text(unit.start, unit.end)))
         time, *later = sorted({unit.time for unit in units if unit.time}) or [section.time]
         traits = Trait.ITEM if units[0].is_item else Trait(0)
         if self._note.is_remembered or section.role:  # a search needs traits only here, and they are slow to find
@@ -303,7 +347,7 @@ class _Chunker:
 
     def _text(self, first: int, last: int) -> str:
         """Return the lines `first`..`last` without the attribute braces at their ends."""
-        lines, cuts = self._note.lines, self._note.cuts
+        lines, cuts = self._readable, self._note.cuts
         if not cuts:
             return "\n".join(lines[first - 1 : last])
         return "\n".join(lines[line - 1][: cuts.get(line)] for line in range(first, last + 1))
@@ -329,10 +373,41 @@ class _Chunker:
         return [max(count, next(exact_counts)) if count <= limit else count for count in min_counts]
 
 
+def _field_lines(note: Note) -> Iterator[int]:
+    """Yield the lines of front matter with words, except title, tags and aliases: each passage has those words."""
+    is_of_note = False
+    for number, line in enumerate(note.lines[: note.head_lines][1:-1], 2):
+        if line[:1].strip(" \t-]}"):  # no blank, no item and no end of the value above
+            is_of_note = _OF_NOTE.match(line) is not None
+        if not is_of_note and any(map(str.isalnum, line)):
+            yield number
+
+
+def _without_blobs(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the lines of a note, empty where they hold nothing but base64: a picture, a drawing, a key."""
+    kept = list(lines)
+    is_inside = False
+    for number, line in enumerate(lines):
+        is_inside = _is_base64(line) or (is_inside and (not line.strip() or _LAST_OF_BLOB.fullmatch(line) is not None))
+        if is_inside:
+            kept[number] = ""
+    return tuple(kept)
+
+
+def _is_base64(line: str) -> bool:
+    """Tell whether a line is base64 apart from a tenth; letters of one case, digits alone and paths are not."""
+    if len(line) < MIN_BLOB_CHARS:
+        return False
+    blob = max(line.split(), key=len, default="").rpartition(",")[2].rstrip(")>'\"")
+    if len(blob) < max(MIN_BLOB_CHARS, 0.9 * len(line.strip())) or not _BASE64.fullmatch(blob):
+        return False
+    return blob.lower() != blob != blob.upper() and not blob.isalpha() and blob.count("/") * 15 <= len(blob)
+
+
 def _with_heading(heading: _Unit, first: _Unit, limits: ChunkLimits) -> _Unit | None:
     """Return a section's first unit with the heading joined to it, None unless both fit together."""
     tokens = heading.tokens + first.tokens
-    if heading.end_column or first.end_column or tokens > limits.max_tokens:
+    if heading.end_column or first.end_column or first.is_after_gap or tokens > limits.max_tokens:
         return None
     return replace(first, start=heading.start, tokens=tokens)
 
@@ -432,7 +507,7 @@ def _filled(units: Sequence[_Unit], max_tokens: int) -> list[list[_Unit]]:
     runs: list[list[_Unit]] = []
     total = 0
     for unit in units:
-        joins = runs and not unit.end_column and not runs[-1][-1].end_column
+        joins = runs and not unit.end_column and not runs[-1][-1].end_column and not unit.is_after_gap
         if joins and total + unit.tokens <= max_tokens:
             runs[-1].append(unit)
             total += unit.tokens

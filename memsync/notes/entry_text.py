@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
+from memsync.model.filters import TASKS
 from memsync.model.vocabulary import Trait
 
 OPENING_WORDS = 12
 """A text's first words usually tell its subject."""
 
 ITEM_MARKER = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?")
+_TASK = re.compile(r"^[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?=[ \t]|$)", re.MULTILINE)
 _CLOCK = re.compile(
     r"(?:\*\*|__|\[|\()?(?:\d{4}-\d{2}-\d{2}[T ])?(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\*\*|__|\]|\))?"
     r"(?:\s+[-–—])?\s+"
@@ -64,6 +66,13 @@ def traits_of(text: str) -> Trait:
     if _TIME_WORDS.search(said(text)):
         traits |= Trait.NAMES_TIME
     return traits
+
+
+def tasks_in(text: str) -> dict[str, str]:
+    """Return an attribute for open tasks (`- [ ]`) and one for done ones (`- [x]`), if the text has such items."""
+    if "[" not in text or text.lstrip().startswith(("```", "~~~")):
+        return {}
+    return {TASKS["todo" if box == " " else "done"]: "true" for box in _TASK.findall(text)}
 
 
 def opening_of(text: str) -> tuple[int, ...]:

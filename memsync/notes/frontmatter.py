@@ -1,19 +1,23 @@
-"""Read the YAML front matter of a note without trusting it.
+"""Read the front matter of a note, YAML or Hugo's TOML, without trusting it.
 
 PyYAML's C loader crashes on deeply nested input, and aliases and merge keys can make any loader run for minutes. So the
 front matter is limited in size and depth, read by the pure-Python loader, and may have no aliases or merge keys. If it
-cannot be parsed, the note gets a warning; its body is indexed as usual and the front matter as text.
+cannot be parsed, the note gets a warning, the front matter is indexed as text, and each key that can be read alone
+counts. The body is indexed as usual.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -24,9 +28,13 @@ from memsync.model.vocabulary import JsonValue
 
 MAX_HEAD_BYTES = 64_000
 MAX_DEPTH = 16
+MAX_TOML_DOTS = 100
+"""Dots in a line of TOML: its parser takes time that grows with the square of the names in `a.b.c`."""
+MAX_KEYS_ALONE = 200
+"""If the whole cannot be parsed and has more keys than this, they are not tried one by one: that would take long."""
 
-_OPENING = re.compile(r"---[ \t]*")
-_CLOSING = re.compile(r"(?:---|\.\.\.)[ \t]*")
+_OPENING = re.compile(r"(---|\+\+\+)[ \t]*")
+_CLOSING = {"---": re.compile(r"(?:---|\.\.\.)[ \t]*"), "+++": re.compile(r"\+\+\+[ \t]*")}
 _TEXTLESS = re.compile("[\x00\ud800-\udfff]")
 """Characters that YAML escapes can produce but files, databases and terminals cannot store as text."""
 
@@ -41,10 +49,10 @@ _YES = frozenset({"true", "yes", "on", "y", "1"})
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The front matter of a note: `line_count` lines including both `---`, 0 if there is none.
+    """The front matter of a note: `line_count` lines including both `---` or `+++`, 0 if there is none.
 
     `raw` is true if it must also be indexed as text, because not all of it could be parsed. `local_only` is true if it
-    says `local-only: true`, also if it could not be parsed; see `_says_local_only`.
+    says `local-only: true`, also if it could not be parsed; see `_says_local_only`. `is_toml`: it is between `+++`.
     """
 
     line_count: int = 0
@@ -52,6 +60,7 @@ class Head:
     raw: bool = False
     warning: str = ""
     local_only: bool = False
+    is_toml: bool = False
 
 
 class _HeadError(yaml.YAMLError):
@@ -98,12 +107,19 @@ class _BoundedYAMLHandler(YAMLHandler):
 
 def head_is_open(lines: Sequence[str]) -> bool:
     """Tell whether lines begin with front matter that is not closed."""
-    return bool(_OPENING.fullmatch(lines[0])) and not any(map(closes_head, lines[1:]))
+    return bool(_OPENING.fullmatch(lines[0])) and _end_of_head(lines) is None
 
 
 def closes_head(line: str) -> bool:
-    """Tell whether a line closes front matter."""
-    return _CLOSING.fullmatch(line) is not None
+    """Tell whether a line may close front matter."""
+    return any(closing.fullmatch(line) for closing in _CLOSING.values())
+
+
+def _end_of_head(lines: Sequence[str], first: int = 0) -> int | None:
+    """Return the index of the line that closes the front matter that line `first` opens."""
+    opening = _OPENING.fullmatch(lines[first])
+    assert opening is not None
+    return next((i for i in range(first + 1, len(lines)) if _CLOSING[opening[1]].fullmatch(lines[i])), None)
 
 
 def read_head(lines: Sequence[str]) -> Head:
@@ -113,7 +129,7 @@ def read_head(lines: Sequence[str]) -> Head:
     """
     if not lines or not _OPENING.fullmatch(lines[0]):
         return Head(local_only=_says_local_only_below_blank_lines(lines))
-    closing = next((i for i in range(1, len(lines)) if closes_head(lines[i])), None)
+    closing, is_toml = _end_of_head(lines), lines[0].startswith("+")
     if closing is None:
         unclosed = len(lines) > 1 and _KEY_LINE.match(lines[1])
         warning = "front matter is not closed: add a line with --- after it" if unclosed else ""
@@ -122,8 +138,8 @@ def read_head(lines: Sequence[str]) -> Head:
     count = closing + 1
     if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
         warning = f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text"
-        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
-    return _parse(text, count)
+        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text), is_toml=is_toml)
+    return replace(_parse(text, count, _load_toml if is_toml else _BoundedYAMLHandler().load), is_toml=is_toml)
 
 
 def is_clear(value: JsonValue) -> bool:
@@ -149,8 +165,7 @@ def _says_local_only_below_blank_lines(lines: Sequence[str]) -> bool:
     first = next((number for number, line in enumerate(lines) if line.strip()), 0)
     if first == 0 or not _OPENING.fullmatch(lines[first]):
         return False
-    closing = next((number for number in range(first + 1, len(lines)) if closes_head(lines[number])), len(lines))
-    return _says_local_only("\n".join(lines[first:closing]))
+    return _says_local_only("\n".join(lines[first : _end_of_head(lines, first)]))
 
 
 def _folded(text: str) -> str:
@@ -171,13 +186,21 @@ def value_span(text: str, key: str) -> tuple[int, int] | None:
     return start, start + len(text[start:end].rstrip())  # a block value ends after its line end
 
 
-def _parse(text: str, count: int) -> Head:
+def _load_toml(text: str) -> dict[str, Any]:
+    if max(line.count(".") for line in text.split("\n")) > MAX_TOML_DOTS:
+        raise _HeadError(f"a line has more than {MAX_TOML_DOTS} dots")
+    return tomllib.loads(text)
+
+
+def _parse(text: str, count: int, load: Callable[[str], Any]) -> Head:
     try:
-        loaded = _BoundedYAMLHandler().load(text)
+        loaded = load(text)
         values = {_key(key): _plain(value) for key, value in loaded.items()} if isinstance(loaded, dict) else {}
     except Exception as error:  # noqa: BLE001 (because PyYAML also raises ValueError, OverflowError, RecursionError, KeyError on bad input)
         warning = f"front matter cannot be read: {_one_line(error)}"
-        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
+        values = _read_alone(text.split("\n"), load)
+        local_only = _says_local_only(text) or _marks_local_only(values)
+        return Head(count, values, raw=True, warning=warning, local_only=local_only)
     if loaded is None:
         return Head(count)
     if isinstance(loaded, str):
@@ -185,8 +208,7 @@ def _parse(text: str, count: int) -> Head:
     if not isinstance(loaded, dict):
         warning = "front matter is not `key: value` lines: indexed as text"
         return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
-    marks = [value for key, value in values.items() if names_local_only(key)]
-    local_only = any(_folded(str(value)) not in _NO for value in marks)
+    local_only = _marks_local_only(values)
     odd_keys = [_key(key) for key in loaded if not isinstance(key, str)]
     if odd_keys:
         warning = f"front matter key {quoted(odd_keys[0])} is not text: quote it"
@@ -194,15 +216,37 @@ def _parse(text: str, count: int) -> Head:
     return Head(count, values, local_only=local_only)
 
 
+def _marks_local_only(values: Mapping[str, JsonValue]) -> bool:
+    return any(_folded(str(value)) not in _NO for key, value in values.items() if names_local_only(key))
+
+
+def _read_alone(lines: Sequence[str], load: Callable[[str], Any]) -> dict[str, JsonValue]:
+    """Return the top-level keys that can be read one by one, with their lines; of a repeated key, the first one.
+
+    A table of TOML is read as a whole, with its keys.
+    """
+    is_toml = load is _load_toml
+    table = next((number for number, line in enumerate(lines) if is_toml and line.startswith("[")), len(lines))
+    starts = [number for number, line in enumerate(lines) if line.startswith("[") or number < table]
+    starts = [number for number in starts if lines[number][:1].strip(" \t#-]}") and (is_toml or ":" in lines[number])]
+    values: dict[str, JsonValue] = {}
+    for first, end in pairwise([*starts, len(lines)] if len(starts) <= MAX_KEYS_ALONE else ()):
+        with suppress(Exception):  # as in `_parse`
+            read = load("\n".join(lines[first:end]))
+            values = {**{_key(key): _plain(value) for key, value in read.items()}, **values}
+    return values
+
+
 def _key(key: object) -> str:
     """Return a key of any type as text."""
     return _TEXTLESS.sub("�", str(key))
 
 
-def _plain(value: object) -> JsonValue:
-    """Return a YAML value as a JSON value: dates become ISO text, sets become lists, unknown types become text.
+def _plain(value: object, depth: int = 1) -> JsonValue:
+    """Return a value as a JSON value: dates become ISO text, sets become lists, unknown types become text.
 
-    Raises ValueError for a number with more digits than Python converts to text.
+    Raises ValueError for a number with more digits than Python converts to text, and for a value that is nested deeper
+    than MAX_DEPTH.
     """
     if isinstance(value, str):
         return _TEXTLESS.sub("�", value)
@@ -217,12 +261,18 @@ def _plain(value: object) -> JsonValue:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_key(key): _plain(item, _below(depth)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_plain(item, _below(depth)) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted(_key(item) for item in value)
     return _key(value)
+
+
+def _below(depth: int) -> int:
+    if depth >= MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    return depth + 1
 
 
 def _one_line(error: Exception) -> str:

@@ -38,6 +38,11 @@ MAX_TITLE_CHARS = 1_000
 MAX_PLAIN_BLOCKS = 1_000
 """Maximum number of paragraphs of a section without a heading: a search's deadline is looked at before each section."""
 
+TEMPLATE_FOLDERS = ("templates", "_templates")
+SCAFFOLD = frozenset({"d6153014eb070296", "263919f7e438506b", "c6d38b99074bf510", "9c23c70ed96e6afc"})
+"""The start of the SHA-256 of each note that `memsync init` writes, with every digit as 0; add those of new texts."""
+MAX_SCAFFOLD_CHARS = 1_000
+_PLACEHOLDER = re.compile(r"\{\{[^{}]{1,200}\}\}|<%[^%]{1,200}%>")
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)")
 _PLAIN = re.compile(r"[^`*_\[\]<>\\&!#]*")
 
@@ -99,7 +104,7 @@ def parse_note(
         session=_text(values.get("session")) or (PurePosixPath(path).stem if kind is Kind.THREAD else ""),
         importance=_importance(values, warnings),
         pinned=values.get("pinned") is True,
-        archived=values.get("archived") is True or path.startswith(ARCHIVE_FOLDER),
+        archived=_is_archived(path, values, kind, lines),
         warnings=tuple(warnings),
         local_only=head.local_only or rules.is_local_only(path),
     )
@@ -311,7 +316,27 @@ def _holds_prose(values: Mapping[str, JsonValue]) -> bool:
     return any(isinstance(value, str) and len(value.split()) >= 4 for key, value in values.items() if key not in named)
 
 
-PARSER_VERSION = 12
+def _is_archived(path: NotePath, values: Mapping[str, JsonValue], kind: Kind, lines: Sequence[str]) -> bool:
+    """Tell whether searches skip a note: it is archived or a template, and does not say otherwise."""
+    if isinstance(archived := values.get("archived"), bool) or path.startswith(ARCHIVE_FOLDER):
+        return archived is True or path.startswith(ARCHIVE_FOLDER)
+    if kind in (Kind.SOUL, Kind.PROMPT):  # prompts may have placeholders
+        return False
+    filled = [line for line in lines if any(map(str.isalnum, line))]
+    open_lines = [line for line in filled if 2 * sum(map(len, _PLACEHOLDER.findall(line))) >= len(line.strip())]
+    is_in_folder = any(part.lower() in TEMPLATE_FOLDERS for part in PurePosixPath(path).parent.parts)
+    return is_in_folder or len(open_lines) * 3 > len(filled)
+
+
+def is_unedited(note: Note) -> bool:
+    """Tell whether a note is as `memsync init` wrote it, except for day and time; a prompt takes effect as it is."""
+    if sum(map(len, note.lines)) > MAX_SCAFFOLD_CHARS or note.kind is Kind.PROMPT:
+        return False
+    text = re.sub(r"\d", "0", "\n".join(note.lines).strip())
+    return hashlib.sha256(text.encode()).hexdigest()[:16] in SCAFFOLD
+
+
+PARSER_VERSION = 13
 """Raise it with every change that makes equal bytes give a different note or chunks: then every note is read again."""
 
 
@@ -342,4 +367,4 @@ class NoteReader:
     ) -> tuple[Note, list[Chunk]]:
         """Parse and chunk one file; `pause`, called before each step, may raise to stop. Raises BinaryFileError."""
         note = parse_note(path, content, self.rules, self.max_structured_bytes, pause)
-        return note, chunk_note(note, self.count_tokens, self.limits, pause)
+        return note, [] if is_unedited(note) else chunk_note(note, self.count_tokens, self.limits, pause)

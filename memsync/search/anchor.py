@@ -27,11 +27,12 @@ class _OutOfTime(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Anchored:
-    """The current lines of a span in its file, and their text."""
+    """The current lines of a span in its file, and their text; `also` has the citations of equal passages."""
 
     start_line: int
     end_line: int
     text: str
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,12 +185,15 @@ class FreshSearch:
     ) -> SearchResult:
         started = time.perf_counter()
         warnings = [*query.warnings]
-        by_meaning = query.mode is not Mode.KEYWORD and bool(query.text)
+        by_meaning = query.mode is not Mode.KEYWORD and bool(
+            query.words
+        )  # the nearest texts to `?!` are arbitrary ones
         await_near = self._ask_model(query, warnings, embedded) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
             with suppress(EmbedderError):  # the model then fails at the question, too, and `await_near` reports that
-                self._syncer.embed_leftovers()
+                if self._syncer.embed_leftovers():  # the question was asked before there was a model to embed it
+                    await_near = self._ask_model(query, warnings, embedded)
         warnings += self._await_generation(generation)
         timings = {"scan": (time.perf_counter() - started) * 1000}
         search = partial(self._search, query, await_near, tokens, warnings)
@@ -208,7 +211,7 @@ class FreshSearch:
             freshness = self.freshness(report.pending)
             hidden = reader.not_shared()
         warnings += not_shared(hidden)
-        if freshness.pending_vectors and result.mode is not Mode.KEYWORD:
+        if freshness.pending_vectors and query.text and result.mode is not Mode.KEYWORD:
             advice = "they are being embedded" if self.live else "run memsync sync"
             warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
         if freshness.watcher is WatcherState.DEGRADED:

@@ -1,7 +1,7 @@
 """Parse what a person typed into a Query. Pure.
 
     words "a phrase" -excluded -"excluded phrase" kind:daily tag:work in:projects/ path:*.md role:user session:s1
-    after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived where:emotion=fear
+    after:2026-11-01 before:yesterday after:"2 weeks ago" is:archived is:todo where:emotion=fear roo* all:"boat price"
 
 Anything else is text to search for, with any punctuation. Only `word:value` that looks like a filter must be one.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from memsync.errors import UsageError
-from memsync.model.filters import FILTER_ALIASES, FILTERS, Filters
+from memsync.model.filters import FILTER_ALIASES, FILTERS, TASKS, Filters
 from memsync.model.query import Query
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import Mode
@@ -42,6 +42,7 @@ _SCHEMES = frozenset(
     {"mailto", "tel", "urn", "data", "doi", "arxiv", "isbn", "news", "sip", "geo", "magnet", "javascript"}
 )
 _WORD = re.compile(r"[^\W_]+")
+_PREFIX = re.compile(r"[^\W_]{2,}\*")
 _ENGLISH_ENDING = re.compile(r"['’](?:s|t|d|m|re|ve|ll)$", re.IGNORECASE)
 
 
@@ -89,7 +90,8 @@ def parse_query(
             raise UsageError("the query only says what to leave out", hint="Add a word to search for.")
         raise UsageError("the query is empty", hint='Example: memsync search "which store did we choose"')
     if text and not words:
-        warnings.append("the query contains no word that can be looked up")
+        error = _without_word(text)
+        warnings.append(f"{error.message}. {error.hint}")
     return Query(
         text=text,
         words=words[:MAX_WORDS],
@@ -125,7 +127,11 @@ def _split(typed: str) -> _Parts:
                 f"a filter cannot be excluded: -{text}", hint=f'To leave out the text, quote it: -"{text}"'
             )
         if token["filter"]:
-            parts.filters.append((token["filter"], token["quoted"] if token["quoted"] is not None else token["bare"]))
+            value = token["quoted"] if token["quoted"] is not None else token["bare"]
+            if token["filter"] == "all":
+                parts.phrases += value.split()
+            else:
+                parts.filters.append((token["filter"], value))
             continue
         if token["text"] and not token["minus"]:
             _refuse_unknown_filter(token["text"])
@@ -134,11 +140,19 @@ def _split(typed: str) -> _Parts:
         searchable = _WORD.search(content) is not None
         if token["minus"] and searchable:
             parts.exclusions.append(content)
-        elif phrase is not None and searchable:
+        elif phrase is not None and phrase.strip():
             parts.phrases.append(phrase)
         else:
             parts.text.append(content)
+    if wordless := [phrase for phrase in parts.phrases if not _WORD.search(phrase)]:
+        raise _without_word(wordless[0])
     return parts
+
+
+def _without_word(text: str) -> UsageError:
+    """Return the error for text without a letter or digit: the nearest notes by meaning would be arbitrary ones."""
+    hint = "To list open tasks, write is:todo." if "[ ]" in text else "Add a word, or leave it out."
+    return UsageError(f"{text[:40]!r} has no word to look up", hint=hint)
 
 
 def _refuse_unknown_filter(text: str) -> None:
@@ -160,6 +174,7 @@ def _refuse_unknown_filter(text: str) -> None:
     meant = f"Filters are {', '.join(FILTERS)}."
     if similar:
         meant = f'Did you mean "{FILTER_ALIASES.get(similar[0], similar[0])}:"?'
+    meant += f" For a key of the front matter, write where:{name}={match['value']}."
     raise UsageError(f'Unknown filter "{name}:".', hint=f'{meant} To find the text itself, quote it: "{text}"')
 
 
@@ -171,6 +186,9 @@ def _words(text: str) -> tuple[str, ...]:
     words: dict[str, None] = {}
     phrases: dict[str, None] = {}
     for token in text.lower().split():
+        if _PREFIX.fullmatch(token):
+            words[token] = None
+            continue
         parts = _WORD.findall(_ENGLISH_ENDING.sub("", token))
         words.update(dict.fromkeys(parts))
         if len(parts) > 1:
@@ -186,8 +204,11 @@ def _add_filter(filters: Filters, name: str, value: str, now: datetime) -> Filte
         moment = parse_when(value, now)
         return replace(filters, after=moment) if name == "after" else replace(filters, before=moment)
     if name == "is":
+        if value.lower() in TASKS:
+            return replace(filters, where=(*filters.where, (TASKS[value.lower()], "true")))
         if value.lower() != "archived":
-            raise UsageError(f"is:{value} is not known", hint="Write is:archived to search archived notes too.")
+            hint = "Write is:archived to search archived notes too, is:todo or is:done for tasks."
+            raise UsageError(f"is:{value} is not known", hint=hint)
         return replace(filters, archived=True)
     if name == "root":
         raise UsageError(

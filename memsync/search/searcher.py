@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from memsync.errors import EmbedderError
 from memsync.index.fields import name_word
 from memsync.model.answer import Explanation, Freshness, Hit, Rank, SearchResult
 from memsync.model.query import Candidate, EmbeddingSpace, IndexedChunk, Query
-from memsync.model.vocabulary import Kind, Mode, Tier
+from memsync.model.vocabulary import Form, Kind, Mode, Tier, citation
 from memsync.notes.chunk import CountTokens
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
@@ -35,7 +35,7 @@ from memsync.search.rank import (
     rank,
 )
 from memsync.search.reranking import RERANKED, Relevance, blended
-from memsync.search.snippet import make_snippet, mark, stems_of
+from memsync.search.snippet import holds_all, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
 from memsync.search.wording import Wording
 
@@ -136,7 +136,7 @@ class Searcher:
         anchor = Anchor(self._files, self._reader)
         ranked, chance = self._ranked(query, mode, pool, weights, anchor)
         timer.lap("rank")
-        anchored, read = self._first(ranked, query.limit, anchor, relevance, timer)
+        anchored, read = self._first(_without_mere_headings(ranked, query), query, anchor, relevance, timer)
         if read is not None and mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
             chance = 1.0
         hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
@@ -179,7 +179,7 @@ class Searcher:
     def _named(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         """Return a chunk of each note whose title, alias or file name is the question."""
         word = name_word(query.text)
-        return index.keyword_candidates(replace(query, words=(word,)), query.limit) if word else ()
+        return index.keyword_candidates(structs.replace(query, words=(word,)), query.limit) if word else ()
 
     def _by_words(self, index: IndexReader, query: Query) -> Sequence[Candidate]:
         count = self._contributed(query)
@@ -233,16 +233,18 @@ class Searcher:
     # --------------------------------------------------------------------------------------------- hits
 
     def _first(
-        self, ranked: Sequence[Scored], limit: int, anchor: Anchor, relevance: Relevance | None, timer: _Timer
+        self, ranked: Sequence[Scored], query: Query, anchor: Anchor, relevance: Relevance | None, timer: _Timer
     ) -> tuple[list[tuple[Span, Anchored]], Sequence[float] | None]:
         """Return the spans to show, checked against their files, and their `relevance`, None without reranking.
 
         With reranking there may be more than `limit`; the caller keeps the best ones after blending the scores.
         """
-        spans = _anchored(form_spans(ranked), anchor)
+        limit = query.limit
+        if not query.text:
+            return list(islice(_anchored(form_spans(ranked), anchor), limit)), None
         if relevance is None:
-            return list(islice(spans, limit)), None
-        first = list(islice(spans, max(limit, RERANKED)))
+            return _different(form_spans(ranked), anchor, limit), None
+        first = _different(form_spans(ranked), anchor, max(limit, RERANKED))
         timer.lap("hits")
         read = relevance([_with_heading(span, place) for span, place in first]) if first else None
         timer.lap("rerank")
@@ -253,6 +255,8 @@ class Searcher:
         ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
+        else:
+            scale = 0.0  # they have an order, but no score
         stems = stems_of(query.words)
         return [
             _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
@@ -272,6 +276,32 @@ def _anchored(spans: Iterator[Span], anchor: Anchor) -> Iterator[tuple[Span, Anc
         if piece or key not in shown:
             shown.add(key)
             yield span, place
+
+
+def _different(spans: Iterator[Span], anchor: Anchor, limit: int) -> list[tuple[Span, Anchored]]:
+    """Return the first spans with different texts; the places of equal texts are in `also` of the first one."""
+    kept: list[tuple[Span, Anchored]] = []
+    places: dict[str, list[str]] = {}
+    hashes: set[bytes] = set()
+    wanted = (span for span in spans if len(kept) < limit or span.shown.content_hash in hashes)
+    for span, place in _anchored(wanted, anchor):
+        if place.text in places:
+            places[place.text].append(citation(span.shown.path, place.start_line, place.end_line))
+        elif len(kept) < limit:
+            kept.append((span, place))
+            places[place.text] = []
+            hashes |= {span.shown.content_hash} - {b""}
+    return [(span, replace(place, also=tuple(places[place.text]))) for span, place in kept]
+
+
+def _without_mere_headings(ranked: Sequence[Scored], query: Query) -> list[Scored]:
+    """Return the entries without headings whose section has no text, unless they have all words of the question."""
+    stems = stems_of(query.words)
+    return [
+        scored
+        for scored in ranked
+        if scored.chunk.form != Form.HEADING or holds_all(" ".join(scored.chunk.heading_path[-1:]), stems)
+    ]
 
 
 def _best_by_chunk(candidates: Sequence[Candidate]) -> dict[int, Candidate]:
@@ -315,4 +345,5 @@ def _hit(
         score=round(min(1.0, max(0.0, score)), 6),
         ranks=best,
         parts=span.parts,
+        also=place.also,
     )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from memsync.model.answer import Explanation, Freshness, Hit, RootAnswer, SearchResult
 from memsync.model.query import Query
-from memsync.model.vocabulary import Mode, WatcherState
+from memsync.model.vocabulary import Mode, WatcherState, in_root
 from memsync.search.budget import is_about_low_scores, why_empty, within
 
 MAX_WARNINGS = 20
@@ -60,7 +60,8 @@ def merged(
     results = {answer.name: answer.result for answer in answers if answer.result is not None}
     lists = _lists(query, results)
     ways = {name: _way(results[name]) for name, listed in lists.items() if listed}
-    best = _in_order(lists, ways)[: query.limit]
+    ordered = _in_order(lists, ways)
+    best = (_different(ordered) if query.text else ordered)[: query.limit]
     hits = best if tokens is None else within(best, tokens, count_tokens)
     shown = Counter(hit.root for hit in hits)
     statuses = tuple(_status(answer, shown[answer.name]) for answer in answers)
@@ -98,9 +99,21 @@ def _lists(query: Query, results: Mapping[str, SearchResult]) -> dict[str, list[
     listings = {name for name, result in results.items() if result.hits and _way(result).is_listing}
     counted = listings if query.text and listings else results.keys()
     return {
-        name: [replace(hit, root=name) for hit in result.hits] if name in counted else []
-        for name, result in results.items()
+        name: [_named(hit, name) for hit in result.hits] if name in counted else [] for name, result in results.items()
     }
+
+
+def _named(hit: Hit, root: str) -> Hit:
+    return replace(hit, root=root, also=tuple(in_root(root, place) for place in hit.also))
+
+
+def _different(hits: Iterable[Hit]) -> list[Hit]:
+    """Return the hits with different texts; the citations of equal ones are in `also` of the first one."""
+    by_text: dict[str, Hit] = {}
+    for hit in hits:
+        first = by_text.get(hit.text)
+        by_text[hit.text] = hit if first is None else replace(first, also=(*first.also, hit.citation, *hit.also))
+    return list(by_text.values())
 
 
 def _way(result: SearchResult) -> _Way:

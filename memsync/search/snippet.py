@@ -23,8 +23,12 @@ class Marked:
 
 def mark(text: str, stems: frozenset[str]) -> Marked:
     """Find every word of `text` whose stem is one of `stems`; in scripts without spaces, find stems anywhere."""
-    words = _WORD.finditer(text)
-    places = [(word.start(), word.end(), word_stem) for word in words if (word_stem := stem(word.group())) in stems]
+    begun = [part for part in stems if part.endswith("*")]
+    places = []
+    for word in _WORD.finditer(text):
+        own = stem(word.group())
+        places += [(word.start(), word.end(), own)] if own in stems else []
+        places += [(word.start(), word.end(), part) for part in begun if word.group().lower().startswith(part[:-1])]
     for part in stems:
         if not part.isascii() and _UNSPACED.match(part):
             places += [(match.start(), match.end(), part) for match in re.finditer(re.escape(part), text)]
@@ -32,8 +36,8 @@ def mark(text: str, stems: frozenset[str]) -> Marked:
 
 
 def stems_of(words: Sequence[str]) -> frozenset[str]:
-    """Return the stems of a query's words and phrases."""
-    return frozenset(stem(part) for word in words for part in _WORD.findall(word))
+    """Return the stems of a query's words and phrases; a word such as `roo*`, which may go on, stays as it is."""
+    return frozenset(stem(part) for word in words for part in ([word] if word.endswith("*") else _WORD.findall(word)))
 
 
 def holds_all(text: str, stems: frozenset[str]) -> bool:

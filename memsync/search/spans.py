@@ -99,7 +99,7 @@ def _neighbours(tier: Sequence[Scored]) -> Iterator[list[Scored]]:
 def _continues(left: Scored, right: Scored) -> bool:
     """Tell whether `right` is the next entry of the same section with nearly the same score.
 
-    A piece of a line is always a span of its own, and so is a heading.
+    A piece of a line is always a span of its own, and so is a heading or a line of front matter.
     """
     path, section, position = _place(left)
     if _place(right) != (path, section, position + 1) or _stands_alone(left) or _stands_alone(right):
@@ -122,7 +122,7 @@ def _follows(left: Scored, right: Scored) -> bool:
 
 
 def _stands_alone(scored: Scored) -> bool:
-    return scored.chunk.end_column > 0 or scored.chunk.form == Form.HEADING
+    return scored.chunk.end_column > 0 or Form(scored.chunk.form).is_words_only
 
 
 def _alike(left: Scored, right: Scored, share: float) -> bool:

@@ -132,16 +132,23 @@ class Syncer:
         limit = self._clock.time_ns() - int(older_than_seconds * 1e9)
         return [path for path in paths if self._files.last_touched_ns(path) < limit]
 
-    def embed_leftovers(self) -> None:
-        """Embed the few passages of a recent edit in the active space; skip a longer queue. Raises EmbedderError."""
+    def embed_leftovers(self) -> bool:
+        """Embed the few passages of a recent edit, or of a new memory; skip a longer queue. Raises EmbedderError.
+
+        Returns True if searches can use vectors only from now on.
+        """
         with self._index.reading() as reader:
-            space = reader.active_space()
-            pending = reader.pending(space) if space else 0
-        if space is None or not 0 < pending <= EMBED_ON_SEARCH or not self._embedding.acquire(blocking=False):
-            return  # if another thread is embedding, it will be done sooner than this one
+            space, counts = reader.active_space(), reader.counts()
+        if not 0 < counts.pending <= EMBED_ON_SEARCH or not self._embedding.acquire(blocking=False):
+            return False  # if another thread is embedding, it will be done sooner than this one
         try:
+            if space is None:
+                self._embed(self._index, None)
+                with self._index.reading() as reader:
+                    return reader.active_space() is not None
             sharing = Sharing(self._index, self._cache)
             self._queue(self._index, sharing).embed(self._models.of_space(space), limit=EMBED_ON_SEARCH)
+            return False
         finally:
             self._embedding.release()
 

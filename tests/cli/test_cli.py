@@ -19,6 +19,7 @@ from memsync.errors import NoSuchNote
 from memsync.memory import Memory
 from memsync.settings.load import load_settings
 from tests.conftest import PROJECT
+from tests.support.daemon_process import Cli
 
 Write = Callable[[str, str], Path]
 RESULTS = json.loads((PROJECT / "docs" / "results.schema.json").read_text())
@@ -331,3 +332,28 @@ def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.Comple
     write("b.md", "heron\n")
     assert "none of 2 hits fits into 1 tokens" in run("search", "heron", "--tokens", "1").stderr
     assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1
+
+
+def test_hits_as_lines_for_other_programs(cli: Cli, root: Path, write: Callable[[str, str], Path]) -> None:
+    """`--format grep` prints one line a hit: a path that opens from the current folder, and the line that matches."""
+    write("sub/a.md", "# Pond\n\nNothing here.\nThe heron\x1b nests.\n")
+    write("b.md", "---\nphone: 079 555\n---\nThe heron left.\n")
+    there = cli("--root", str(root), "search", "heron nests", "--mode", "keyword", "--format", "grep", cwd=root)
+    assert there.stdout.splitlines() == ["sub/a.md:4:The heron\\x1b nests.", "b.md:4:The heron left."]
+    inside = cli("--root", str(root), "search", "heron", "--mode", "keyword", "--format=grep", cwd=root / "sub")
+    assert sorted(inside.stdout.splitlines()) == sorted(
+        ["a.md:4:The heron\\x1b nests.", f"{root}/b.md:4:The heron left."]
+    )
+    field = cli("--root", str(root), "search", "555", "--mode", "keyword", "--format", "grep", cwd=root)
+    assert field.stdout == "b.md:2:phone: 079 555\n"
+    nothing = cli("--root", str(root), "search", "all:zebra", "--format", "grep", cwd=root)
+    assert (nothing.returncode, nothing.stdout) == (1, "") and "nothing found" in nothing.stderr
+
+
+def test_equal_passages_are_printed_with_all_places(cli: Cli, write: Callable[[str, str], Path]) -> None:
+    """And a list by date has no score."""
+    write("a.md", "The heron nests.\n")
+    write("b.md", "The heron nests.\n")
+    found = cli("search", "heron nests", "--mode", "keyword").stdout.splitlines()
+    assert (found[0][:6], found[1]) == ("a.md:1", "  also: b.md:1")
+    assert all(not line.endswith(("0.00", "1.00")) for line in cli("search", "kind:note").stdout.splitlines())

@@ -74,7 +74,7 @@ def test_parts_stand_in_their_order(full: MemoryApi) -> None:
     ]
     assert named[-1][0] == "hits"
     assert {"notes/zoo.md", "daily/2026-11-19.md"} <= set(named[-1][1])
-    assert "Say nothing" not in found.text
+    assert "Say nothing" not in found.text.partition("# Found in memory")[0]
     assert found.left_out == ()
     positions = [found.text.index(text) for text in ("archivist", "hello", "goodbye", "one sentence", "at nine")]
     assert positions == sorted(positions)
@@ -220,7 +220,7 @@ def test_hit_in_the_middle_of_a_message_says_who_speaks(own: MemoryApi, write: W
     write("threads/talk.md", f"## assistant @ 2026-11-21 10:01\n\n{paragraphs}\n")
     text = own.context("zebras", day="2020-01-01", budget=3000).text
     cited = [line for line in text.splitlines() if line.startswith("@ threads/talk.md")]
-    assert cited and all("(assistant" in line for line in cited[1:])
+    assert cited and all("(assistant" in line for line in cited if ".md:1-" not in line)
 
 
 def test_long_message_that_is_cut_says_who_speaks(own: MemoryApi, write: Write) -> None:
@@ -353,3 +353,13 @@ def test_memory_that_is_no_text_is_named(own: MemoryApi, root: Path, write: Writ
     context = own.context("zebra", budget=1_000)
     assert "Say hello." in context.text
     assert "MEMORY.md: not a text file" in context.warnings
+
+
+def test_a_heading_without_text_enters_no_context(own: MemoryApi, write: Write) -> None:
+    """Neither as a hit nor in the part of a note that is copied; one above other text stays with it."""
+    write("MEMORY.md", "# Memory\n\n## Decisions\n\n## Zebras\n\n- Zebras are striped.\n\n## Patterns\n")
+    write("plan.md", "# Zebra plan\n")
+    write("other.md", "Zebra\n=====\n\nThe zebra house opens at nine.\n\nZebras\n------\n")
+    text = own.context("zebra plan", day="2020-01-01").text
+    assert "# Memory" in text and "## Zebras\n" in text and "opens at nine" in text
+    assert not [words for words in ("Decisions", "Patterns", "Zebra plan", "------") if words in text]

@@ -22,8 +22,23 @@ def test_new_root_has_templates_and_can_be_searched(tmp_path: Path) -> None:
     assert "daily/*.md merge=union" in (made.root / ".gitattributes").read_text()
     assert load_settings(environ={}, cwd=made.root).root == made.root
     with Memory.open(made.root) as memory:
-        assert memory.search("made with init", mode="keyword").hits[0].kind == "daily"
+        memory.log("The heron nests.")
+        assert memory.search("heron", mode="keyword").hits[0].kind == "daily"
         assert memory.status().warnings == ()
+
+
+def test_unedited_templates_are_no_hits_and_enter_no_context(tmp_path: Path) -> None:
+    """What `init` wrote is found once somebody has edited it; a prompt takes effect as it is."""
+    made = create_root(tmp_path / "new")
+    (made.root / "heron.md").write_text("The heron made a decision about people, patterns and language.\n")
+    with Memory.open(made.root) as memory:
+        found = memory.search("soul name voice decisions people patterns language made with init", limit=50)
+        assert {hit.path for hit in found.hits} <= {"heron.md", "prompts/assistant.md"}
+        assert [part.name for part in memory.context("heron").parts] == ["prompts", "hits"]
+        assert len(memory.notes().notes) == 6
+        (made.root / "SOUL.md").write_text((made.root / "SOUL.md").read_text().replace("Name:", "Name: Ada"))
+        assert "SOUL.md" in {hit.path for hit in memory.search("name ada", mode="keyword").hits}
+        assert memory.context().parts[0].name == "soul"
 
 
 def test_folder_with_notes_gets_only_what_is_missing(tmp_path: Path) -> None:

@@ -239,13 +239,14 @@ def test_degraded_index_says_so_and_what_to_do(
     memory: MemoryApi, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the text that a model reads, and as an error when nothing can be answered at all."""
-    write("a.md", "A zebra.\n")
+    for number in range(20):  # too many for a search to embed
+        write(f"{number}.md", f"Zebra {number}.\n")
 
     async def say(client: Client) -> None:
         found = text_of(await client.call_tool("memory_search", {"query": "zebra"}))
         assert "Warning: no vectors yet: searched by words alone; run memsync sync" in found
         status = text_of(await client.call_tool("memory_status", {}))
-        assert "1 passages cannot be searched by meaning yet" in status and "memsync start" in status
+        assert "20 passages cannot be searched by meaning yet" in status and "memsync start" in status
 
     talk(memory, say)
 

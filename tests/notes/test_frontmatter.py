@@ -105,7 +105,7 @@ def test_keys_that_python_frontmatter_gives_a_meaning_are_ordinary(reader: NoteR
     note, chunks = read(reader, "content: short\nhandler: yaml")
     assert note.front_matter == {"content": "short", "handler": "yaml"}
     assert note.warnings == ()
-    assert words(chunks) == BODY
+    assert words(chunks[:1]) == BODY
 
 
 def test_byte_order_mark_before_the_head_is_skipped(reader: NoteReader) -> None:
@@ -213,3 +213,95 @@ def test_only_a_prompt_is_warned_of_values_that_prompts_have(reader: NoteReader,
     """`priority` may mean anything elsewhere."""
     note, _ = reader.read(NotePath(path), b"---\npriority: high\n---\nSay hello.\n")
     assert len(note.warnings) == count
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["pattern: *.md", "date: {{date}}", "url: a: b", "created: 2026-02-30", "note: 'it", "list: [a, b", "m:\n\tx: 1"],
+)
+def test_one_bad_value_loses_no_other_key(bad: str, reader: NoteReader) -> None:
+    """Each key that can be read alone counts; the note still says that its front matter has a fault."""
+    note, chunks = read(reader, f"title: Heron\n{bad}\nphones:\n  - +41 79 123 45 67\ntags: [bird]\nlast: 'x: y'")
+    assert note.front_matter.keys() - {"list"} == {"title", "phones", "tags", "last"}
+    assert (note.title, note.tags[0].name, note.front_matter["phones"]) == ("Heron", "bird", ["+41 79 123 45 67"])
+    assert [warning for warning in note.warnings if "cannot be read" in warning] == list(note.warnings)
+    assert bad in words(chunks)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "local-only: true\nx: a: b",
+        "x: 'a\nLocal_Only: yes",
+        "local-only: maybe\nlocal-only: false",
+        "{local-only: true",
+    ],
+)
+def test_a_bad_value_makes_no_private_note_public(head: str, reader: NoteReader) -> None:
+    """The words count anywhere in front matter that cannot be read as a whole."""
+    assert read(reader, head)[0].local_only
+
+
+def test_of_a_key_that_appears_twice_the_first_counts(reader: NoteReader) -> None:
+    """Which one was meant nobody can tell; the warning names the key."""
+    note, _ = read(reader, "title: One\nmood: good\ntitle: Two")
+    assert (note.title, note.front_matter["mood"]) == ("One", "good")
+    assert "'title' appears more than once" in note.warnings[0]
+
+
+TOML = """+++
+title = "Heron"
+date = 2024-05-03
+tags = ["bird", "water"]
+aliases = ["wader"]
+local-only = false
+[params]
+phone = "+41 79 123 45 67"
++++
+
+The heron nests in the alder.
+"""
+
+
+def test_hugo_head_is_front_matter(reader: NoteReader) -> None:
+    """Between two lines of three plus signs, in TOML; everything after it is body."""
+    note, chunks = reader.read(NotePath("note.md"), TOML.encode())
+    assert (note.title, note.aliases, note.local_only, note.warnings) == ("Heron", ("wader",), False, ())
+    assert [tag.name for tag in note.tags] == ["bird", "water"]
+    assert note.front_matter["date"] == "2024-05-03"
+    assert note.front_matter["params"] == {"phone": "+41 79 123 45 67"}
+    assert [chunk.start_line for chunk in chunks if BODY in chunk.words] == [11]
+
+
+def test_private_hugo_head_is_private_even_if_it_cannot_be_read(reader: NoteReader) -> None:
+    """As in YAML: damaged, unclosed or below blank lines."""
+    for text in (
+        TOML.replace("= false", "= true"),
+        TOML.replace("= false", "= true\nx = "),
+        TOML.replace("= false", "= true").replace("\n+++\n\n", "\n"),
+        "\n\n" + TOML.replace("= false", "= true"),
+        TOML.replace("local-only = false", 'local_only = "ja"'),
+    ):
+        assert reader.read(NotePath("note.md"), text.encode())[0].local_only
+    note, _ = reader.read(NotePath("note.md"), TOML.replace("2024-05-03", "soon").encode())
+    assert (note.title, len(note.warnings), "date" in note.front_matter) == ("Heron", 1, False)
+    assert note.front_matter["params"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ".".join("a" * 20_000) + " = 1",
+        '"a".' * 15_000 + "b = 1",
+        "x = " + "[" * 60_000,
+        "x = " + "{a = " * 12_000,
+        ".".join("a" * 40) + " = 1",
+        "x = " + "9" * 60_000,
+        "a = 1\n" * 10_000,
+    ],
+)
+def test_hostile_hugo_head_costs_one_warning(head: str, reader: NoteReader) -> None:
+    """Size, depth and the length of dotted names are limited; the body is indexed as usual."""
+    note, chunks = reader.read(NotePath("note.md"), f"+++\n{head}\n+++\n\n{BODY}\n".encode())
+    assert len(note.warnings) == 1
+    assert note.head_is_text and BODY in words(chunks)

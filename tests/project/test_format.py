@@ -13,7 +13,7 @@ from memsync.memory import Memory
 from memsync.model.conversation import Usage
 from memsync.model.note import Note
 from memsync.notes.transcript import read_message_heading
-from tests.conftest import PROJECT, Parse
+from tests.conftest import PROJECT, FakeEmbedder, Parse
 
 Write = Callable[[str, str | bytes], Path]
 PAGE = (PROJECT / "docs" / "format.md").read_text()
@@ -129,12 +129,15 @@ def test_front_matter_that_is_not_understood_costs_no_text(text: str, memory: Me
     assert [one.path for one in memory.status().warnings] == ["a.md"]
 
 
-def test_front_matter_is_searched_where_it_holds_prose(memory: Memory, write: Write) -> None:
-    """Any value of four words or more; titles, tags and aliases alone are no text of their own."""
+def test_front_matter_is_searched_by_meaning_where_it_holds_prose(
+    memory: Memory, write: Write, embedder: FakeEmbedder
+) -> None:
+    """Any value of four words or more; every other value is found by its words alone."""
     write("a.md", "---\nsummary: the quagga is back again\n---\ntext\n")
     write("b.md", "---\nsummary: the okapi\n---\ntext\n")
-    assert memory.search("quagga", mode="keyword").hits
-    assert not memory.search("okapi", mode="keyword").hits
+    memory.sync()
+    assert memory.search("quagga", mode="keyword").hits and memory.search("okapi", mode="keyword").hits
+    assert sorted(embedder.seen) == ["---\nsummary: the quagga is back again\n---", "text"]
 
 
 # ------------------------------------------------------------------------------- tags and attributes

@@ -18,7 +18,8 @@ MODES = ("keyword", "vector")
 
 def found(memory: Memory, query: str, mode: str) -> list[str]:
     """Return the citations of a search, by path and line."""
-    return sorted(hit.citation for hit in memory.search(query, mode=mode, limit=50).hits)
+    hits = memory.search(query, mode=mode, limit=50).hits
+    return sorted(place for hit in hits for place in (hit.citation, *hit.also))
 
 
 @pytest.fixture
@@ -181,3 +182,32 @@ def test_pairs_are_compared_as_text_with_front_matter(
     write("b.md", "---\nstage: final\npeople: [Dana, Ida]\ndone: true\nstatus: open\n---\nThe heron.\n")
     firsts = {"a": 7, "b": 7}
     assert found(memory, f"heron {filters}", mode) == [f"{name}.md:{firsts[name]}" for name in names]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_that_must_all_be_there_need_not_be_adjacent(memory: Memory, write: Write, mode: str) -> None:
+    """`all:` leaves hits with each of its words; a phrase needs them side by side."""
+    write("both.md", "The price of the boat.\n")
+    write("phrase.md", "The boat price.\n")
+    write("one.md", "A boat.\n")
+    memory.sync()
+    assert found(memory, 'all:"boat price"', mode) == ["both.md:1", "phrase.md:1"]
+    assert found(memory, "all:boat all:price", mode) == ["both.md:1", "phrase.md:1"]
+    assert found(memory, '"boat price"', mode) == ["phrase.md:1"]
+
+
+def test_a_word_with_a_star_may_go_on(memory: Memory, write: Write) -> None:
+    """`roo*` finds root and roof, in a phrase and as an exclusion, too, and marks them in the snippet."""
+    write("root.md", "Root of the tree.\n")
+    write("roof.md", "The house has a Röof, a red roof.\n")
+    write("room.md", "A small room.\n")
+    write("other.md", "The floor.\n")
+    memory.sync()
+    assert found(memory, "roo*", "keyword") == ["roof.md:1", "room.md:1", "root.md:1"]
+    assert found(memory, '"red roo*"', "keyword") == ["roof.md:1"]
+    assert found(memory, "all:roo* all:hous*", "keyword") == ["roof.md:1"]
+    assert found(memory, "roo* -roof*", "keyword") == ["room.md:1", "root.md:1"]
+    assert found(memory, "root* -tre*", "keyword") == []
+    (hit,) = memory.search('roo* "of the tree"').hits
+    assert next(hit.snippet[start:end] for start, end in hit.highlights) == "Root"
+    assert 0.0 < hit.ranks["keyword"].score < 2.0

@@ -341,3 +341,20 @@ def test_daemon_does_not_wait_for_a_model_and_a_process_of_its_own_does(
         ("keyword", True) if has_daemon else ("hybrid", False)
     )
     later.join()
+
+
+def test_the_first_search_of_a_small_memory_finds_by_meaning(memory: Memory, write: Write) -> None:
+    """A search computes up to 16 missing vectors, also those of a memory that has none yet."""
+    for number in range(16):
+        write(f"{number}.md", f"Heron {number} nests by the pond.\n")
+    found = memory.search("heron pond")
+    assert (found.mode, found.freshness.pending_vectors, found.warnings) == ("hybrid", 0, ())
+    assert all("vector" in hit.ranks for hit in found.hits)
+
+
+def test_a_query_of_filters_alone_needs_no_vectors(memory: Memory, write: Write) -> None:
+    """It lists by date, so it does not warn about vectors that are missing."""
+    for number in range(40):
+        write(f"{number}.md", f"Heron {number} nests by the pond.\n")
+    assert memory.search("kind:note").warnings == ()
+    assert any("no vectors yet" in warning for warning in memory.search("heron").warnings)

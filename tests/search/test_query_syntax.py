@@ -203,7 +203,46 @@ def test_two_hyphens_exclude_nothing() -> None:
 
 
 def test_query_without_a_word_is_warned_of() -> None:
-    """It is embedded all the same."""
+    """Nothing can be looked up; the answer says so."""
     query = parse("?! …")
     assert (query.text, query.words) == ("?! …", ())
-    assert query.warnings == ("the query contains no word that can be looked up",)
+    assert query.warnings == ("'?! …' has no word to look up. Add a word, or leave it out.",)
+    assert "is:todo" in parse("- [ ]").warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [('"- [ ]"', "is:todo"), ('boat "[ ]"', "is:todo"), ('"->" boat', "Add a word"), ('all:"boat &"', "Add a word")],
+)
+def test_a_phrase_without_a_word_is_an_error(typed: str, hint: str) -> None:
+    """Without a word nothing can be looked up; the nearest notes by meaning would be arbitrary ones."""
+    with pytest.raises(UsageError, match="has no word to look up") as raised:
+        parse(typed)
+    assert hint in raised.value.hint
+
+
+def test_an_unknown_filter_may_be_a_key_of_the_front_matter() -> None:
+    """`mood:good` is how other programs ask for a key; the error shows how memsync is asked."""
+    for typed in ("mood:good", "tags:work"):
+        with pytest.raises(UsageError) as raised:
+            parse(typed)
+        assert f"where:{typed.replace(':', '=', 1)}." in raised.value.hint
+
+
+def test_words_that_must_all_be_in_a_hit() -> None:
+    """`all:` requires words anywhere in the hit; a phrase requires them side by side."""
+    for typed in ('all:"boat price"', "all:boat all:price"):
+        query = parse(typed)
+        assert (query.phrases, query.words, query.text) == (("boat", "price"), ("boat", "price"), "boat price")
+
+
+def test_a_word_that_may_go_on() -> None:
+    """A star after at least two letters or digits; any other star is punctuation."""
+    assert parse("roo* fix").words == ("roo*", "fix")
+    assert parse("r* **bold** x*y").words == ("r", "bold", "x", "y", "x y")
+
+
+def test_tasks_are_a_filter() -> None:
+    """`is:todo` and `is:done` choose entries by their check box."""
+    assert parse("is:todo").filters == Filters(where=(("has-todo", "true"),))
+    assert parse("boat is:DONE").filters == Filters(where=(("has-done", "true"),))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsync.memory import Memory
+from memsync.model.json import to_json
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.sync.indexer import TextReport
@@ -157,7 +158,7 @@ def test_token_budget_takes_what_fits_in_order(notes: Memory) -> None:
 
 def test_importance_and_pins_decide_near_ties_only(memory: Memory, write: Write) -> None:
     """Equal text: the important note first; a better match beats any prior."""
-    write("a.md", "---\nimportance: 0.1\n---\nThe heron nests.\n")
+    write("a.md", "---\nimportance: 0.1\n---\nA heron nests.\n")
     write("b.md", "---\nimportance: 0.9\n---\nThe heron nests.\n")
     write("c.md", "---\nimportance: 0\n---\nThe heron nests in the alder by the pond.\n")
     memory.sync()
@@ -244,3 +245,25 @@ def test_a_day_is_found_in_a_date_and_in_a_moment_of_that_day(
         write("b.md", f'- bittern {{due="{written}"}}\n')
         write("c.md", "- bittern {due=2020-01-01}\n")
         assert [hit.path for hit in memory.search("bittern where:due=2021-12-01", mode="keyword").hits] == ["b.md"]
+
+
+def test_identical_passages_are_one_hit_with_all_their_places(memory: Memory, write: Write) -> None:
+    """The best one is shown, and the others do not use up the limit of hits."""
+    for path in ("a.md", "b.md", "sub/c.md"):
+        write(path, f"# {path}\n\n- x\n\n## Pond\n\nThe heron nests in the alder.\n")
+    write("d.md", "A heron passes by.\n")
+    memory.sync()
+    for limit in (1, 10):
+        first = memory.search("heron nests alder", limit=limit, mode="keyword").hits[0]
+        assert (first.citation, first.also) == ("a.md:5-7", ("b.md:5-7", "sub/c.md:5-7"))
+    assert citations(memory, "heron nests alder", limit=2, mode="keyword") == ["a.md:5-7", "d.md:1"]
+    write("b.md", "# b.md\n\nThe heron has left.\n")
+    assert memory.search("heron nests alder", limit=1, mode="keyword").hits[0].also == ("sub/c.md:5-7",)
+
+
+def test_a_query_of_filters_alone_has_hits_without_a_score(memory: Memory, write: Write) -> None:
+    """They are in the order of their dates; JSON has no member `score`."""
+    write("a.md", "The heron.\n")
+    (hit,) = memory.search("kind:note").hits
+    assert (hit.score, "score" in to_json(hit)) == (0.0, False)
+    assert "score" in to_json(memory.search("heron", mode="keyword").hits[0])

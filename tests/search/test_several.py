@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsync.model.answer import Freshness, Hit, Rank, SearchResult
 from memsync.model.query import Query, TimeHint
@@ -17,11 +18,13 @@ from memsync.search.several import Answered, by_rank, by_score, merged
 
 MINILM = "minilm|all-MiniLM|1|384|unit"
 BGE = "fastembed|bge-base|1|768|unit"
+NUMBERS = itertools.count()
 QUERY = Query("heron", ("heron",))
 
 
-def hit(path: str, score: float, *, date: str = "", text: str = "heron", is_found: bool = True) -> Hit:
-    """Make a hit with a score; `is_found` false: of a listing."""
+def hit(path: str, score: float, *, date: str = "", text: str = "", is_found: bool = True) -> Hit:
+    """Make a hit with a score, and a text like no other; `is_found` false: of a listing."""
+    text = text or f"heron{next(NUMBERS)}"
     ranks = {"keyword": Rank(1, score)} if is_found else {}
     place = (NotePath(path), 1, 1, (), Kind.NOTE, Tier.PROJECT, path, date, "", ())
     return Hit(*place, text=text, snippet=text, highlights=(), score=score, ranks=ranks)
@@ -174,3 +177,14 @@ def test_a_budget_is_for_the_whole_answer(tokens: int, count: int) -> None:
     result = merged(QUERY, answers, tokens, lambda texts: [10 for _ in texts])
     assert citations(result) == ["a:1.md:1", "b:1.md:1", "a:2.md:1"][:count]
     assert result.warnings == (() if count else (f"none of 3 hits fits into {tokens} tokens",))
+
+
+def test_equal_passages_of_several_memories_are_one_hit() -> None:
+    """The best one; its other places have the names of their memories. A list by date keeps each of them."""
+    home = [replace(hit("a.md", 0.9, text="same"), also=("b.md:2",)), hit("c.md", 0.5)]
+    work = [hit("d.md", 0.8, text="same")]
+    first, second = merged(QUERY, [answered("home", home), answered("work", work)]).hits
+    assert (first.citation, first.also) == ("home:a.md:1", ("home:b.md:2", "work:d.md:1"))
+    assert (second.citation, second.also) == ("home:c.md:1", ())
+    listed = [answered(name, [hit("a.md", 0.0, text="same", is_found=False)]) for name in ("home", "work")]
+    assert citations(merged(replace(QUERY, text="", words=()), listed)) == ["home:a.md:1", "work:a.md:1"]

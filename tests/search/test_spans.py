@@ -422,7 +422,7 @@ def test_of_equal_notes_the_newer_comes_first_only_where_recency_counts(
 ) -> None:
     """Switched off, ties go by path."""
     write("a.md", "---\nupdated: 2020-01-01\n---\nThe heron nests.\n")
-    write("b.md", "---\nupdated: 2026-11-20\n---\nThe heron nests.\n")
+    write("b.md", "---\nupdated: 2026-11-20\n---\nThe heron nests!\n")
     orders = []
     for recency in ("0", "0.05"):
         environ = {"MEMSYNC_SEARCH_RECENCY": recency, "MEMSYNC_SEARCH_RECENCY_DAYS": "30"}
@@ -449,9 +449,9 @@ def test_pins_and_importance_add_what_the_settings_say(make_memory: Callable[...
 def test_the_token_budget_counts_each_citation(memory: Memory, write: Write) -> None:
     """Two equal hits fit when their texts and two citations do, and one word piece less leaves one."""
     for name in ("a", "b", "c"):
-        write(f"{name}.md", "The heron nests in the alder.\n")
+        write(f"{name}.md", f"The heron {name} nests in the alder.\n")
     memory.sync()
-    (cost,) = memory.fresh_search._searcher._count_tokens(["The heron nests in the alder."])
+    (cost,) = memory.fresh_search._searcher._count_tokens(["The heron a nests in the alder."])
     budget = 2 * (cost + CITATION_TOKENS)
     for tokens, count in ((budget - 1, 1), (budget, 2), (budget + cost + CITATION_TOKENS - 1, 2)):
         assert len(memory.search("heron", tokens=tokens).hits) == count

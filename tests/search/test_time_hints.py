@@ -239,10 +239,10 @@ def test_the_model_is_asked_without_them(memory: Memory, write: Write, embedder:
 
 @only_sqlite
 def test_what_is_dated_then_comes_first_and_nothing_is_left_out(own: MemoryApi, write: Write) -> None:
-    """The same line of three days: the question decides which is first, and --explain why."""
+    """About the same line of three days: the question decides which is first, and --explain why."""
     days = {"4 March, 2024": "2024-03-04", "5 March, 2024": "2024-03-05", "6 March, 2024": "2024-03-06"}
     for day in days.values():
-        write(f"daily/{day}.md", "- 10:00 Saw a heron at the lake.\n")
+        write(f"daily/{day}.md", f"- 10:0{day[-1]} Saw a heron at the lake.\n")
     own.sync()
     for words, day in days.items():
         result = own.search(f"heron at the lake on {words}", min_score=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
@@ -17,7 +18,7 @@ from memsync.model.answer import Hit
 from memsync.model.context import Context
 from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote
-from memsync.model.vocabulary import Fresh, Kind, NotePath, in_root
+from memsync.model.vocabulary import Form, Fresh, Kind, NotePath, in_root
 from memsync.notes.dates import parse_day
 from memsync.operation import Cli, Command, Tool, operation
 
@@ -33,6 +34,7 @@ TOKENS_PER_HIT = 20
 MAX_TOKENS = 2**53
 DEFAULT_PRIORITY = 100.0
 """The priority of a prompt whose front matter names none."""
+_HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?|[^\n]+\n {0,3}(?:=+|-+))\s*")
 SHARES = ("soul", "prompts", "memory", "messages", "logs")
 
 
@@ -91,7 +93,7 @@ def context(
     hits, warnings, pending = _hits(memory, query, budget)
     gathered = _Gathered(memory.files, memory.reader)
     foreign = [hit_passage(hit) for hit in found if hit.root]
-    hits += [hit_passage(hit) for hit in found]
+    hits += _hit_passages(found)
     assembled = assemble(_sources(memory, gathered, path, today, hits), budget, memory.reader.count_tokens)
     paths = {passage.path for part in assembled.parts for passage in part.passages}
     memory.usage.read(paths.difference(passage.path for passage in foreign))
@@ -132,7 +134,7 @@ def _hits_source(hits: Sequence[Passage]) -> Source:
 
 def context_of_hits(hits: Sequence[Hit], budget: int, count: CountTokens) -> Context:
     """Return a context of hits alone: outside a memory root there is nothing else."""
-    return assemble([_hits_source([hit_passage(hit) for hit in hits])], budget, count)
+    return assemble([_hits_source(_hit_passages(hits))], budget, count)
 
 
 def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Sequence[str], int]:
@@ -142,7 +144,7 @@ def _hits(memory: Workspace, query: str, budget: int) -> tuple[list[Passage], Se
         return [], [f"{failure.path}: {failure.reason}" for failure in report.failed], report.pending
     parsed = memory.parse(query, limit=hits_for(budget))
     result = memory.fresh_search.answer_uncounted(parsed, tokens=None, fresh=Fresh.STRICT, generation=0)
-    return [hit_passage(hit) for hit in result.hits], result.warnings, result.freshness.pending_text
+    return _hit_passages(result.hits), result.warnings, result.freshness.pending_text
 
 
 def hits_for(budget: int) -> int:
@@ -191,14 +193,21 @@ def _day(text: str) -> date:
 def passages_of(note: Note, chunks: Sequence[Chunk]) -> list[Passage]:
     """Return a note's body as the passages that searches retrieve, in the order of its lines.
 
-    They cover the whole body: a heading belongs to the passage after it, and an overlong line is several passages.
+    They cover the whole body except headings with no text under them: a heading belongs to the passage after it, and an
+    overlong line is several passages.
     """
-    single = [chunk for chunk in chunks if len(chunk.entries) == 1 and chunk.start_line > note.head_lines]
-    ordered = sorted(single, key=lambda chunk: (chunk.start_line, chunk.start_column))
+    body = [chunk for chunk in chunks if chunk.form is not Form.WINDOW and chunk.start_line > note.head_lines]
+    filled = {path[:depth] for path in _text_headings(body) for depth in range(1, len(path) + 1)}
+    shown = [chunk for chunk in body if chunk.form is not Form.HEADING or chunk.heading_path in filled]
+    ordered = sorted(shown, key=lambda chunk: (chunk.start_line, chunk.start_column))
     return [
         Passage(note.path, chunk.start_line, chunk.end_line, _text(note, chunk), position, column=chunk.start_column)
         for position, chunk in enumerate(ordered)
     ]
+
+
+def _text_headings(chunks: Iterable[Chunk]) -> set[tuple[str, ...]]:
+    return {chunk.heading_path for chunk in chunks if chunk.form is not Form.HEADING}
 
 
 def _text(note: Note, chunk: Chunk) -> str:
@@ -226,6 +235,11 @@ def message_passages(note: Note, passages: Sequence[Passage]) -> list[Passage]:
             speaker = f"{message.role} {message.time}".rstrip()
             labelled.append(passage._replace(remark="" if is_first else f" ({speaker}, continued)"))
     return labelled[::-1]
+
+
+def _hit_passages(hits: Iterable[Hit]) -> list[Passage]:
+    """Return hits as passages, without those that are nothing but a heading."""
+    return [hit_passage(hit) for hit in hits if not _HEADING.fullmatch(hit.text)]
 
 
 def hit_passage(hit: Hit) -> Passage:

@@ -17,7 +17,7 @@ _FAULTS = {
         " AND NOT EXISTS (SELECT FROM note n WHERE n.root = c.root AND n.id = c.note)"
     ),
     "chunks without their passage": (
-        "SELECT count(*) FROM chunk c WHERE c.root = %(root)s AND (c.form <> 'heading') <> EXISTS"
+        "SELECT count(*) FROM chunk c WHERE c.root = %(root)s AND (c.form NOT IN ('heading', 'field')) <> EXISTS"
         " (SELECT FROM passage p WHERE p.root = c.root AND p.id = c.passage)"
     ),
     "passages without a chunk": (

@@ -85,7 +85,7 @@ class WordIndex:
         keys = [key_of(word) for word in words_of(phrase.text)]
         if not keys:
             return _nothing()
-        if len(keys) == 1 and not phrase.is_cjk:
+        if len(keys) == 1 and not phrase.is_cjk and not phrase.is_prefix:
             return self._lists(keys, None).get(keys[0]) or _nothing()
         return self._in_sequence(keys, phrase)
 
@@ -100,7 +100,7 @@ class WordIndex:
         import numpy as np
 
         keys = {phrase: [key_of(word) for word in words_of(phrase.text)] for phrase in phrases}
-        single = [p for p in phrases if len(keys[p]) == 1 and not p.is_cjk]
+        single = [p for p in phrases if len(keys[p]) == 1 and not p.is_cjk and not p.is_prefix]
         counts = self.counts([keys[phrase][0] for phrase in single])
         frequent = self._too_frequent(counts) if within is None else set()
         chosen = [phrase for phrase in phrases if not (phrase in single and keys[phrase][0] in frequent)]

@@ -134,7 +134,11 @@ class PostgresReader(SqlReader):
         """Count the rows that have each word, as a query reads it."""
         phrases = {word: phrases_of(word) for word in words}
         keys = {word: [key_of(w) for phrase in phrases[word] for w in words_of(phrase.text)] for word in words}
-        plain_words = [word for word in words if len(keys[word]) == 1 and not phrases[word][0].is_cjk]
+        plain_words = [
+            word
+            for word in words
+            if len(keys[word]) == 1 and not (phrases[word][0].is_cjk or phrases[word][0].is_prefix)
+        ]
         counts = self._words.counts([keys[word][0] for word in plain_words]) if plain_words else {}
         return {
             word: counts.get(keys[word][0], 0) if word in plain_words else len(self._any(phrases[word]))
