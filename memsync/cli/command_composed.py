@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from memsync.cli.build import arguments_of, option, with_parameters
 from memsync.cli.common import json_option, opened
-from memsync.cli.output import NO_EXIT_CODE, count, local_time, remark, say_answer, say_json
+from memsync.cli.output import NO_EXIT_CODE, local_time, remark, say_answer, say_json
 from memsync.cli.render import pruning, remarks
 from memsync.errors import UsageError
 from memsync.features.preferences import preferences
 from memsync.features.pruning import prune as prune_operation
 from memsync.features.recovery import MAX_DAYS, overwritten
-from memsync.model.text import printable
+from memsync.model.text import count, printable
 from memsync.model.written import Overwritten
 
 

@@ -7,10 +7,10 @@ import sys
 import click
 
 from memsync.cli.common import here, json_option, opened_here, progress_on_stderr
-from memsync.cli.output import NO_EXIT_CODE, count, remark, say, say_as_it_is, say_json
+from memsync.cli.output import NO_EXIT_CODE, remark, say, say_as_it_is, say_json
 from memsync.errors import FilesystemError
 from memsync.model.json import to_json
-from memsync.model.text import json_line, printable
+from memsync.model.text import count, json_line, printable
 from memsync.ports import no_progress
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.output import NO_EXIT_CODE, count, say, say_answer, say_as_it_is, say_json
+from memsync.cli.output import NO_EXIT_CODE, say, say_answer, say_as_it_is, say_json
 from memsync.errors import ConfigError, MemsyncError, UsageError
-from memsync.model.text import json_line, printable
+from memsync.model.text import count, json_line, printable
 
 
 @click.command()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
 from memsync.model.note import Note
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.naming import spellings
@@ -110,7 +111,8 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
     if place.heading:
         first, last = _section_lines(reader.read(place.path, content)[0], place.heading)
     if first > max(len(lines), 1):
-        raise NoteError(f"{place.path} has {len(lines)} lines, not {first}", hint="The file has changed: search again.")
+        size = count(len(lines), "line")
+        raise NoteError(f"{place.path} has {size}, not {first}", hint="The file has changed: search again.")
     last = min(last, len(lines))
     return Excerpt(place.path, first, last, len(lines), "\n".join(lines[first - 1 : last]))
 

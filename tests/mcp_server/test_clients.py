@@ -245,7 +245,7 @@ def test_degraded_index_says_so_and_what_to_do(
         found = text_of(await client.call_tool("memory_search", {"query": "zebra"}))
         assert "Warning: no vectors yet: searched by words alone; run memsync sync" in found
         status = text_of(await client.call_tool("memory_status", {}))
-        assert "1 passages cannot be searched by meaning yet" in status and "memsync start" in status
+        assert "1 passage cannot be searched by meaning yet" in status and "memsync start" in status
 
     talk(memory, say)
 
