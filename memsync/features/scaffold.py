@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 
 from memsync.edit.note_paths import folder_of
@@ -40,7 +40,7 @@ One `- key: value` a line; the last one wins.
 """,
     "daily/{day}.md": """# {day}
 
-- 09:00 This memory was made with `memsync init`. Entries that begin with a time are dated to the minute. #memsync
+- {time} This memory was made with `memsync init`. Entries that begin with a time are dated to the minute. #memsync
 """,
     "prompts/assistant.md": """---
 priority: 100
@@ -49,7 +49,7 @@ active: true
 Before you answer, search the memory for what is known already, and cite path and line.
 """,
 }
-"""File -> text for a new memory root; `{day}` is today."""
+"""File -> text for a new memory root; `{day}` is today, `{time}` the time of day."""
 _FILES = {
     ".gitignore": """# memsync keeps its index elsewhere; these are editors' and sync clients' leftovers.
 *.swp
@@ -94,8 +94,8 @@ def create_root(root: Path) -> CreatedRoot:
         notes = _count_notes(root)
         files = {**_FILES, name_in(str(root)): _CONFIG}
         if not notes:
-            day = date.today().isoformat()
-            files |= {name.format(day=day): text.format(day=day) for name, text in _TEMPLATES.items()}
+            now = {"day": f"{datetime.now():%Y-%m-%d}", "time": f"{datetime.now():%H:%M}"}
+            files |= {name.format(**now): text.format(**now) for name, text in _TEMPLATES.items()}
         created = [name for name, text in files.items() if _write_new(root, name, text)]
         kept = [name for name in files if name not in created]
     except OSError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -84,3 +86,12 @@ def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, ro
     assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root).stdout
     assert (root / "config.toml").read_text() == site
     assert "kept     memsync.toml" in cli("init", str(root), cwd=root).stdout
+
+
+def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:
+    """It is no entry of the future, nor of nine o'clock."""
+    before = datetime.now()
+    made = create_root(tmp_path / "new")
+    (log,) = (made.root / "daily").iterdir()
+    (time,) = re.findall(r"^- (\d\d:\d\d) This memory was made", log.read_text(), re.MULTILINE)
+    assert f"{before:%Y-%m-%d %H:%M}" <= f"{log.stem} {time}" <= f"{datetime.now():%Y-%m-%d %H:%M}"
