@@ -156,8 +156,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     lines = []
     for check in checks:
         lines.append(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")
-        if check.advice:
-            lines.append(f"{'':18} {printable(check.advice)}")
+        lines += [f"{'':18} {printable(line)}" for line in check.advice.splitlines()]
     say_answer({"healthy": is_healthy, "checks": checks}, lines, as_json=as_json)
     if not is_healthy:
         sys.exit(NO_EXIT_CODE)
