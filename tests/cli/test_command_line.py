@@ -681,3 +681,16 @@ def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.Monkey
     assert answer_plainly([*before, "search", "--help"]) is None
     given = dict(zip(before[::2], before[1::2], strict=True))
     assert read == [{"config": given.get("--config"), "root": given.get("--root")}]
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("thread", "append"), ("roots",)])
+def test_help_is_the_option_as_a_command(run: Run, command: tuple[str, ...]) -> None:
+    """`memsync help thread append` prints what `memsync thread append --help` prints."""
+    assert run("help", *command) == run(*command, "--help", with_root=False)
+    assert run("help", *command).out.startswith(" ".join(("Usage: memsync", *command)))
+
+
+def test_help_on_no_command_names_the_nearest(run: Run) -> None:
+    """It is an error, as the command itself is."""
+    done = run("help", "serach")
+    assert (done.code, done.out) == (2, "") and "Did you mean search?" in done.err
