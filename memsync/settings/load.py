@@ -147,6 +147,8 @@ SETTINGS = (
     Setting("cli.pager", True, "Show output that is longer than the terminal in $PAGER, or in less."),
 )
 
+DEFAULT_ROOT = "memsync roots default"
+"""The source of `memsync.root` if nothing else names a memory root."""
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _OF_ONE_ROOT_VARIABLES = ("MEMSYNC_CONFIG", *(_BY_NAME[name].variable for name in NOT_SHARED))
 """Environment variables that apply to one memory root."""
@@ -215,6 +217,11 @@ class Settings:
         self.warnings = warnings
 
     @property
+    def is_default_root(self) -> bool:
+        """True if only `memsync roots default` names the memory root: the current folder belongs to none."""
+        return self.sources["memsync.root"] == DEFAULT_ROOT
+
+    @property
     def root(self) -> Path:
         """The memory root."""
         from pathlib import Path
@@ -265,7 +272,9 @@ def load_settings(
     3. the file that `config`, otherwise MEMSYNC_CONFIG names; otherwise the nearest config file of a memory root in
        `cwd` or above;
     4. the environment;
-    5. `root`, which names the memory root.
+    5. `root`, which names the memory root: a folder, or a registered memory unless a folder has that name.
+
+    If none of these names the memory root, it is the default one of the registered memories.
 
     Of `privacy.local_only` the lists are united instead, also those of the user's own file and of every config file of
     the memory root that is not used otherwise.
@@ -287,7 +296,14 @@ def load_settings(
         not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
         _check_trust(files.over, not_overridden, in_own_file)
     if "memsync.root" not in given:
-        raise _no_root(files)
+        from memsync.settings.roots import default_root, settings_of  # here, because hardly any command needs it
+
+        default = default_root() if files.over is None else None
+        if default is None:
+            raise _no_root(files)
+        settings = settings_of(default)
+        settings.sources = {**settings.sources, "memsync.root": DEFAULT_ROOT}
+        return settings
     tables = {name: _globs(name, files) for name in GLOB_TABLES}
     resolved = _DEFAULTS | given
     values = {name: setting.value for name, setting in resolved.items()}
@@ -316,7 +332,12 @@ def _no_root(files: _Files) -> ConfigError:
     other = without_our_table(os.getcwd())
     reason = f"{other} has no [memsync] table" if other else "no config.toml or memsync.toml in this folder or above"
     here = "Run memsync init, or name a folder with --root, or a file with --config."
+    from memsync.settings.roots import registered_roots
+
+    registered = ", ".join(registered_roots())
     anywhere = "To search your memories from any folder, register them: memsync roots add NAME PATH"
+    if registered:
+        anywhere = f"Or name a registered memory ({registered}) with --root, or with: memsync roots default NAME"
     return NoMemoryRoot(f"no memory root: {reason}", hint="\n".join([*files.warnings, here, anywhere]))
 
 
@@ -379,9 +400,17 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
 
 
 def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
-    """Return the memory root that `root`, otherwise MEMSYNC_ROOT names; empty if neither does."""
+    """Return the memory root that `root`, otherwise MEMSYNC_ROOT names; empty if neither does.
+
+    `root` may be the name of a registered memory, unless a folder here has that name.
+    """
     if root is not None:
-        return os.path.abspath(expanded(os.fspath(root), "--root"))
+        name = os.fspath(root)
+        if "/" not in name and not os.path.isdir(name):
+            from memsync.settings.roots import folder_named
+
+            name = folder_named(name) or name
+        return os.path.abspath(expanded(name, "--root"))
     return expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
 
 
