@@ -57,8 +57,10 @@ _FILES = {
 *.tmp
 .DS_Store
 """,
-    ".gitattributes": """# Two people's entries of one day are both kept when branches meet.
+    ".gitattributes": """# What two branches add to these notes is kept from both when they meet.
+/MEMORY.md merge=union
 daily/*.md merge=union
+threads/*.md merge=union
 """,
 }
 """File -> text for every memory root."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from datetime import datetime
 from pathlib import Path
 
@@ -95,3 +96,36 @@ def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:
     (log,) = (made.root / "daily").iterdir()
     (time,) = re.findall(r"^- (\d\d:\d\d) This memory was made", log.read_text(), re.MULTILINE)
     assert f"{before:%Y-%m-%d %H:%M}" <= f"{log.stem} {time}" <= f"{datetime.now():%Y-%m-%d %H:%M}"
+
+
+def test_what_two_branches_append_is_kept_from_both(tmp_path: Path) -> None:
+    """Messages of a thread, items of MEMORY.md and entries of a day: a merge has no conflict and splits no message."""
+    root = create_root(tmp_path / "new").root
+
+    def git(*arguments: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *name, *arguments], cwd=root, check=True, capture_output=True)
+
+    texts = {"ours": "First.\n\n- a\n- b\n\nLast of ours.", "theirs": "First.\n\n- c\n\nMore.\n\nLast of theirs."}
+    with Memory.open(root) as memory:
+        memory.new_thread("Talk")
+        memory.append_message("talk", "user", "How do I begin?", time="2026-11-21 10:00")
+        git("init", "-q", "-b", "ours")
+        git("add", ".")
+        git("commit", "-qm", "base")
+        git("branch", "theirs")
+        for minute, (branch, text) in enumerate(texts.items(), 1):
+            git("checkout", "-q", branch)
+            memory.append_message("talk", "assistant", text, time=f"2026-11-21 10:0{minute}")
+            memory.remember(f"what {branch} knows", section="Decisions")
+            memory.log(f"what {branch} did", day="2026-11-21")
+            git("add", ".")
+            git("commit", "-qm", branch)
+        git("merge", "-q", "-m", "merge", "ours")
+        talk = memory.thread("talk")
+        assert talk.warnings == ()
+        assert sorted(message.text for message in talk.messages) == sorted(["How do I begin?", *texts.values()])
+        for note, words in (("MEMORY.md", "knows"), ("daily/2026-11-21.md", "did")):
+            text = memory.get(note).text
+            assert all(f"what {branch} {words}" in text for branch in texts)
+            assert "<<<<" not in text
