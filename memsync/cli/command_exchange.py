@@ -48,7 +48,8 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
 def export(context: click.Context, threads: tuple[str, ...], output: str) -> None:
     """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them."""
     with opened_here(context) as memory:
-        lines = memory.export_lines(tuple(map(here(context).note, threads)))
+        chosen = tuple(map(here(context).note, threads))
+        lines = memory.export_lines(chosen, warn=lambda text: remark(printable(text)))
         if not output:
             for line in lines:
                 say_as_it_is(json_line(line))

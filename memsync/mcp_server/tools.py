@@ -202,7 +202,7 @@ def _excerpt(excerpt: Excerpt) -> Answer:
     last = excerpt.start_line + shown_lines - 1
     path = printable(in_root(excerpt.root, excerpt.path))
     head = f"{path}, lines {excerpt.start_line} to {last} of {excerpt.line_count}. {_frame(excerpt.verified)}"
-    remarks = []
+    remarks = [*_warned(excerpt.warnings)]
     if size > MAX_CHARS and shown_lines == 1:
         remarks.append(f"Line {last} is longer than {MAX_CHARS} characters; only its beginning is shown.")
     if shown_lines < len(lines):

@@ -16,6 +16,7 @@ from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.naming import spellings
+from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
         size = count(len(lines), "line")
         raise NoteError(f"{place.path} has {size}, not {first}", hint="The file has changed: search again.")
     last = min(last, len(lines))
-    return Excerpt(place.path, first, last, len(lines), "\n".join(lines[first - 1 : last]))
+    text, warnings = "\n".join(lines[first - 1 : last]), conflict_in(place.path, lines)
+    return Excerpt(place.path, first, last, len(lines), text, warnings=warnings)
 
 
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:
