@@ -89,7 +89,9 @@ def _as_json(value: object) -> str:
 @json_option
 @click.pass_context
 def trust(context: click.Context, file: str, revoke: bool, is_list: bool, as_json: bool) -> None:
-    """Let a config file that came with your notes decide every setting, until its content changes.
+    """Let a config file that came with your notes decide every setting that it has now.
+
+    If one of the settings that need trust changes, or another is added, memsync asks again.
 
     FILE is by default the config file that memsync finds in this folder or above it. Read it first: it can send your
     notes to another model, put the index elsewhere, or commit to git. The command prints what FILE may decide now.
@@ -137,7 +139,7 @@ def _trust(path: str) -> dict[str, object]:
         hint = "Make it your own first: chown, chmod go-w."
         raise ConfigError(f"{path} cannot be trusted: {writer} can change it", hint=hint)
     settings = settings_to_trust(file)
-    trusting.trust(file)
+    trusting.trust(file, settings)
     return settings
 
 

@@ -501,7 +501,7 @@ def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: M
     from memsync.settings.trust import is_trusted
 
     risky = _risky(file, in_file, in_own_file)
-    if risky and not is_trusted(file):
+    if risky and not is_trusted(file, {name: in_file[name].value for name in risky}):
         import shlex  # here, because every command reads settings at its start
 
         name = risky[0]
