@@ -24,6 +24,7 @@ from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
+from memsync.notes.git_files import checked_out
 from memsync.notes.rules import PathRules
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
@@ -37,7 +38,7 @@ class NoteWriter:
 
     def __init__(self, root: Path, keep: Path, rules: PathRules | None = None) -> None:
         self._rules = rules or PathRules({}, {})
-        self.journal = Journal(keep / "journal")
+        self.journal = Journal(keep / "journal", lambda: checked_out(root))
         self._root = root
         self._keep = keep
         self._ends = KnownEnds(keep / "tails")
