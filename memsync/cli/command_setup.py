@@ -41,6 +41,8 @@ def init(context: click.Context, directory: str, as_json: bool) -> None:
         say(f"created  {printable(name)}{reason}")
     for name in scaffold.kept:
         say(f"kept     {printable(name)}")
+    if scaffold.logs:
+        say(f"logs     {printable(scaffold.logs)}/, where Obsidian keeps daily notes ([kinds] in the config file)")
     if scaffold.notes:
         say(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
     here = "" if scaffold.root == Path.cwd() else f"cd {printable(str(scaffold.root))} && "

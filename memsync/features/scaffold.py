@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 from memsync.edit.note_paths import folder_of
 from memsync.errors import FilesystemError, RootError
 from memsync.model.vocabulary import NotePath
+from memsync.notes.git_files import GitUnusable, read_file
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.settings.config_file import name_in
 
@@ -69,15 +73,23 @@ _CONFIG = """# Every setting and its default: memsync config show
 root = "."
 """
 
+_OBSIDIAN = ".obsidian/daily-notes.json"
+_PLAIN_FOLDER = re.compile(r"\w[\w .-]*(?:/\w[\w .-]*)*")
+_MAX_SETTINGS_BYTES = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class CreatedRoot:
-    """The result of `create_root`; names are relative to `root`. `notes` counts the notes that were there before."""
+    """The result of `create_root`; names are relative to `root`. `notes` counts the notes that were there before.
+
+    `logs` is the folder that the new config file gives to daily logs, empty for the default.
+    """
 
     root: Path
     created: tuple[str, ...]
     kept: tuple[str, ...]
     notes: int
+    logs: str = ""
 
 
 def create_root(root: Path) -> CreatedRoot:
@@ -94,7 +106,9 @@ def create_root(root: Path) -> CreatedRoot:
         root.mkdir(parents=True, exist_ok=True)
         root = root.resolve()
         notes = _count_notes(root)
-        files = {**_FILES, name_in(str(root)): _CONFIG}
+        config, logs = name_in(str(root)), _folder_of_obsidian(root)
+        kinds = f'\n# From {_OBSIDIAN}\n[kinds]\n"/{logs}/" = "daily"\n' if logs else ""
+        files = {**_FILES, config: _CONFIG + kinds}
         if not notes:
             now = {"day": f"{datetime.now():%Y-%m-%d}", "time": f"{datetime.now():%H:%M}"}
             files |= {name.format(**now): text.format(**now) for name, text in _TEMPLATES.items()}
@@ -104,7 +118,19 @@ def create_root(root: Path) -> CreatedRoot:
         raise FilesystemError(
             f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."
         ) from error
-    return CreatedRoot(root, tuple(created), tuple(kept), notes)
+    return CreatedRoot(root, tuple(created), tuple(kept), notes, logs if config in created else "")
+
+
+def _folder_of_obsidian(root: Path) -> str:
+    """Return the folder in which Obsidian keeps daily notes; empty if that is the root, or not known.
+
+    A stranger may have written Obsidian's settings: only a plain folder name is taken from them.
+    """
+    with suppress(OSError, GitUnusable, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        if not os.path.islink(root / ".obsidian"):
+            folder = json.loads(read_file(str(root / _OBSIDIAN), _MAX_SETTINGS_BYTES))["folder"].strip("/")
+            return folder if _PLAIN_FOLDER.fullmatch(folder) else ""
+    return ""
 
 
 def _count_notes(root: Path) -> int:

@@ -148,7 +148,6 @@ SETTINGS = (
 )
 
 DEFAULT_ROOT = "memsync roots default"
-"""The source of `memsync.root` if nothing else names a memory root."""
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _OF_ONE_ROOT_VARIABLES = ("MEMSYNC_CONFIG", *(_BY_NAME[name].variable for name in NOT_SHARED))
 """Environment variables that apply to one memory root."""
@@ -400,10 +399,7 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
 
 
 def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
-    """Return the memory root that `root`, otherwise MEMSYNC_ROOT names; empty if neither does.
-
-    `root` may be the name of a registered memory, unless a folder here has that name.
-    """
+    """Return the memory root that `root` (a folder or a registered name), otherwise MEMSYNC_ROOT names; or nothing."""
     if root is not None:
         name = os.fspath(root)
         if "/" not in name and not os.path.isdir(name):

@@ -129,3 +129,39 @@ def test_what_two_branches_append_is_kept_from_both(tmp_path: Path) -> None:
             text = memory.get(note).text
             assert all(f"what {branch} {words}" in text for branch in texts)
             assert "<<<<" not in text
+
+
+def test_daily_notes_of_obsidian_are_logs(tmp_path: Path) -> None:
+    """init takes their folder from Obsidian's settings."""
+    for name in ("2026-11-20 trip.md", "Notes/Days/2026/2026.11.18.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("- 10:02 saw a heron\n")
+    (tmp_path / ".obsidian").mkdir()
+    (tmp_path / ".obsidian" / "daily-notes.json").write_text('{"folder": "Notes/Days/", "format": "YYYY.MM.DD"}')
+    made = create_root(tmp_path)
+    assert made.logs == "Notes/Days" and '"/Notes/Days/" = "daily"' in (tmp_path / "config.toml").read_text()
+    assert create_root(tmp_path).logs == ""
+    with Memory.open(tmp_path) as memory:
+        hits = memory.search("heron kind:daily", mode="keyword").hits
+        assert {hit.date for hit in hits} == {"2026-11-18T10:02"}
+        assert memory.log("one", day="2026-11-17").path.startswith("Notes/Days/")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '{"folder": "../out"}',
+        '{"folder": "/"}',
+        '{"folder": "a*"}',
+        '{"folder": "x\\" = 1\\n[git]"}',
+        '{"folder": ["a"]}',
+    ]
+    + ["[" * 5_000, "{}", '{"folder": "a/../b"}', '{"folder": ".git"}', '{"folder": "!a"}', '{"folder": "a\\nb"}'],
+)
+def test_only_a_plain_folder_is_taken_from_a_strangers_settings(tmp_path: Path, settings: str) -> None:
+    """Everything else is as if Obsidian had no settings."""
+    create_root(tmp_path / "plain")
+    (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
+    (tmp_path / "vault" / ".obsidian" / "daily-notes.json").write_text(settings)
+    assert create_root(tmp_path / "vault").logs == ""
+    assert (tmp_path / "vault" / "config.toml").read_text() == (tmp_path / "plain" / "config.toml").read_text()
