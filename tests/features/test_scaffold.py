@@ -132,7 +132,7 @@ def test_what_two_branches_append_is_kept_from_both(tmp_path: Path) -> None:
 
 
 def test_daily_notes_of_obsidian_are_logs(tmp_path: Path) -> None:
-    """init takes their folder from Obsidian's settings."""
+    """Init takes their folder from Obsidian's settings."""
     for name in ("2026-11-20 trip.md", "Notes/Days/2026/2026.11.18.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("- 10:02 saw a heron\n")
