@@ -145,11 +145,16 @@ class Memory(Workspace, MemoryApi):
 
         return import_file(self, path, progress=progress)
 
-    def export_lines(self, threads: Sequence[str] = ()) -> Iterator[str]:
-        """Yield threads (by path or name; default: all) as JSON Lines that `import_file` reads."""
+    def export_lines(
+        self, threads: Sequence[str] = (), *, warn: Callable[[str], None] = lambda text: None
+    ) -> Iterator[str]:
+        """Yield threads (by path or name; default: all) as JSON Lines that `import_file` reads.
+
+        Calls `warn` with a sentence about each thread that is in a merge conflict.
+        """
         from memsync.features.conversations.importing import exported
 
-        return exported(self, threads)
+        return exported(self, threads, warn)
 
     def evaluator(self) -> Evaluator:
         """Return an evaluator: it asks questions with known answers (docs/search.md) without counting them as use."""

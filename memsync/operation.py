@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from types import NoneType, SimpleNamespace
 from typing import (
     Annotated,
@@ -230,6 +230,13 @@ class Operation(Generic[P, R]):
         """The parameters except callbacks."""
         return {name: parameter for name, parameter in self.parameters.items() if not parameter.is_callback}
 
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of a call, for editors, notebooks and `inspect.signature`."""
+        memory, *declared = inspect.signature(self.function).parameters.values()
+        typed = [parameter.replace(annotation=self.parameters[parameter.name].type) for parameter in declared]
+        return inspect.Signature([memory.replace(annotation=Any), *typed], return_annotation=self.result)
+
     @property
     def result(self) -> Any:
         """The type of its result."""
@@ -323,6 +330,7 @@ class Lazy(Generic[P, R]):
             return memory.run(operation, *args, **kwargs)
 
         method.__name__, method.__doc__ = operation.name, operation.__doc__
+        vars(method)["__wrapped__"] = partial(operation, memory)  # from which `inspect` takes the signature
         return method
 
 

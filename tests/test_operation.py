@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +18,9 @@ from memsync.errors import UsageError
 from memsync.mcp_server.memories import ServedMemories
 from memsync.mcp_server.protocol import make_server
 from memsync.memory import Memory, MemoryApi
+from memsync.model.answer import SearchResult
 from memsync.model.written import Preference
-from memsync.operation import OPERATIONS, Cli, Command, Operation, Tool, one_of, operation
+from memsync.operation import OPERATIONS, Cli, Command, Lazy, Operation, Tool, one_of, operation
 from memsync.ports import Progress, no_progress
 from memsync.workspace import Workspace
 from tests.mcp_server.test_clients import Fixed
@@ -195,3 +197,15 @@ def test_mypy_rejects_a_wrong_call_here_and_there(tmp_path: Path) -> None:
     assert 'calls.py:5: error: Argument "limit" has incompatible type "str"' in out
     assert 'calls.py:6: note: Revealed type is "memsync.model.written.Written"' in out
     assert out.count("error:") == 2
+
+
+def test_operations_have_the_signature_of_their_declaration(memory: Memory) -> None:
+    """An editor or a notebook shows the parameters, with their types and defaults, and loads nothing beforehand."""
+    of_class, of_method = inspect.signature(Memory.search), inspect.signature(memory.search)
+    assert list(of_class.parameters) == ["memory", *of_method.parameters]
+    assert list(of_method.parameters)[:2] == ["query", "limit"]
+    assert of_method.parameters["limit"].annotation == int | None
+    assert of_method.parameters["archived"].default is False
+    assert of_method.return_annotation is SearchResult
+    for name in (name for name, value in vars(MemoryApi).items() if isinstance(value, Lazy)):
+        assert not str(inspect.signature(getattr(Memory, name))).startswith("(*"), name

@@ -19,6 +19,7 @@ from memsync.cli.here import without_place
 from memsync.cli.output import KEPT, NotServed, say_json
 from memsync.cli.render import document, exit_code, remarks, render
 from memsync.errors import MemsyncError, NoSuchNote, UsageError
+from memsync.model.text import count
 from memsync.notes.rules import THREADS_FOLDER
 from memsync.operation import OPERATIONS, Command, Operation, Parameter, Runs
 from memsync.ports import no_progress
@@ -262,7 +263,7 @@ def _check_encoding(text: str, name: str) -> None:
     except UnicodeEncodeError as error:
         wrong = text[error.start].encode("utf-8", "surrogateescape").hex()
         raise UsageError(
-            f"{name} is not UTF-8 text: the byte 0x{wrong} after {error.start:,} characters",
+            f"{name} is not UTF-8 text: the byte 0x{wrong} after {count(error.start, 'character')}",
             hint="Convert it first, for example: iconv -f latin1 -t utf-8",
         ) from None
 

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from memsync.cli.build import arguments_of, option, with_parameters
 from memsync.cli.common import json_option, opened
-from memsync.cli.output import NO_EXIT_CODE, count, local_time, remark, say_answer, say_json
+from memsync.cli.output import NO_EXIT_CODE, local_time, remark, say_answer, say_json
 from memsync.cli.render import pruning, remarks
 from memsync.errors import UsageError
 from memsync.features.preferences import preferences
 from memsync.features.pruning import prune as prune_operation
 from memsync.features.recovery import MAX_DAYS, overwritten
-from memsync.model.text import printable
+from memsync.model.text import count, printable
 from memsync.model.written import Overwritten
 
 
@@ -62,7 +62,7 @@ prune = click.command("prune")(with_parameters(prune_operation, _prune))
     "--apply",
     "is_applied",
     is_flag=True,
-    help="Append the entries ID again; without ID, all except edited and deleted ones.",
+    help="Append the entries ID again; without ID, all that are not marked.",
 )
 @click.option("--dismiss", is_flag=True, help="Forget the entries ID: they were deleted on purpose.")
 @option(overwritten.values["days"])
@@ -75,12 +75,13 @@ def recover(
 
     With ID, show only these entries.
 
-    `edited` marks an entry that another line has replaced, `note deleted` one whose note is gone. --apply appends
-    these only if you name them. Exits with 1 if an entry is missing from its note.
+    `edited` marks an entry that another line has replaced, `note deleted` one whose note is gone, `on branch NAME` one
+    that git has on another branch than the present one. --apply appends these only if you name them. Exits with 1 if an
+    entry is missing from its note.
 
     \b
     memsync recover
-    memsync recover --apply                    all except edited and deleted ones
+    memsync recover --apply                    all that are not marked
     memsync recover --apply 18a9f3c2b1d4e000   this one, with the heading of its note if that was deleted
     """
     if dismiss and is_applied:
@@ -97,14 +98,14 @@ def recover(
         if not is_applied:
             _show_overwritten(_only(ids, entries) if ids else entries, as_json=as_json)
             return
-        ids_to_restore = ids or tuple(entry.id for entry in entries if not (entry.similar or entry.note_deleted))
+        ids_to_restore = ids or tuple(entry.id for entry in entries if entry.is_restored_unasked)
         written = memory.recover(ids_to_restore)
     say_answer({"recovered": written}, [printable(entry.citation) for entry in written], as_json=as_json)
     for entry in written:
         remarks(entry)
     skipped = 0 if ids else len(entries) - len(ids_to_restore)
     if skipped:
-        edited = f"{count(skipped, 'entry was', 'entries were')} edited, or deleted with the note"
+        edited = f"{count(skipped, 'entry was', 'entries were')} edited, deleted with the note, or on another branch"
         remark(f"{edited}: memsync recover shows them, --apply ID restores one")
 
 
@@ -118,8 +119,10 @@ def _only(ids: tuple[str, ...], entries: tuple[Overwritten, ...]) -> tuple[Overw
 def _show_overwritten(entries: tuple[Overwritten, ...], *, as_json: bool) -> None:
     lines = []
     for entry in entries:
-        state = "  note deleted" if entry.note_deleted else "  edited" if entry.similar else ""
-        lines.append(f"{entry.id}  {printable(entry.path)}  {local_time(entry.appended_at)}{state}")
+        marks = [f"on branch {printable(entry.other_branch)}" * bool(entry.other_branch)]
+        marks += ["note deleted" * entry.note_deleted or "edited" * entry.similar]
+        place = f"{entry.id}  {printable(entry.path)}  {local_time(entry.appended_at)}"
+        lines.append("  ".join(filter(None, (place, *marks))))
         lines += [f"  {line}" for line in entry.text.split("\n")]
     say_answer({"overwritten": entries}, lines, as_json=as_json)
     if entries:

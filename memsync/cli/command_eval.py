@@ -10,7 +10,7 @@ import click
 from memsync.cli.common import json_option, load, opened_here, progress_on_stderr, say_waiting
 from memsync.cli.output import remark, say, say_json
 from memsync.errors import UsageError
-from memsync.model.text import printable
+from memsync.model.text import count, printable
 from memsync.ports import no_progress
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def _show(
         return
     if file is None:
         again = f"{unanswerable} asked again without the notes that answer them"
-        say(f"{answerable} questions made of headings and links, {again}")
+        say(f"{count(answerable, 'question')} made of headings and links, {again}")
     else:
-        say(f"{answerable} questions with an answer, {unanswerable} without")
+        say(f"{count(answerable, 'question')} with an answer, {unanswerable} without")
     _figures(measurements, differences)
     for run in measurements:
         _calibration(run, "" if len(measurements) == 1 else f"  ({_changes_of(run)})")
@@ -208,7 +208,7 @@ def _calibration(run: Measured, changes: str) -> None:
 
 
 def _effect(floor: Floor) -> str:
-    lost = f"loses {floor.lost} of {floor.answered} answered questions"
+    lost = f"loses {floor.lost} of {count(floor.answered, 'answered question')}"
     if not floor.unanswerable:
         return lost
     return f"{lost}, silences {floor.silenced} of {floor.unanswerable} without an answer"

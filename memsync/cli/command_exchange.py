@@ -7,10 +7,10 @@ import sys
 import click
 
 from memsync.cli.common import here, json_option, opened_here, progress_on_stderr
-from memsync.cli.output import NO_EXIT_CODE, count, remark, say, say_as_it_is, say_json
+from memsync.cli.output import NO_EXIT_CODE, remark, say, say_as_it_is, say_json
 from memsync.errors import FilesystemError
 from memsync.model.json import to_json
-from memsync.model.text import json_line, printable
+from memsync.model.text import count, json_line, printable
 from memsync.ports import no_progress
 
 
@@ -48,7 +48,8 @@ def import_(context: click.Context, files: tuple[str, ...], as_json: bool) -> No
 def export(context: click.Context, threads: tuple[str, ...], output: str) -> None:
     """Print THREADS, or all threads, as JSON Lines: one message per line. `memsync import` reads them."""
     with opened_here(context) as memory:
-        lines = memory.export_lines(tuple(map(here(context).note, threads)))
+        chosen = tuple(map(here(context).note, threads))
+        lines = memory.export_lines(chosen, warn=lambda text: remark(printable(text)))
         if not output:
             for line in lines:
                 say_as_it_is(json_line(line))

@@ -9,12 +9,12 @@ import click
 
 from memsync.cli.build import run_on
 from memsync.cli.common import json_option, opened_here
-from memsync.cli.output import NO_EXIT_CODE, count, remark, say_answer, say_json
+from memsync.cli.output import NO_EXIT_CODE, remark, say_answer, say_json
 from memsync.cli.render import forgetting, remarks
 from memsync.errors import UsageError
 from memsync.features.forgetting import forget as forget_operation
 from memsync.features.forgetting import purge_forgotten, undo_forget
-from memsync.model.text import printable
+from memsync.model.text import count, printable
 
 if TYPE_CHECKING:
     from memsync.model.status import HeldByIndex

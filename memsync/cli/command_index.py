@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.output import count, say_answer
+from memsync.cli.output import say_answer
 from memsync.errors import ConfigError, NoMemoryRoot, UsageError
-from memsync.model.text import printable
+from memsync.model.text import count, printable
 
 if TYPE_CHECKING:
     from memsync.index.postgres.access import DatabaseStatus

@@ -76,6 +76,9 @@ def mcp(
         else:
             import asyncio
 
+            if sys.stdin.isatty():
+                remark("this waits for an MCP client, which starts it by itself; to end it, press Ctrl-C")
+                remark("to set up a client, run: memsync mcp install")
             asyncio.run(serve_stdio(memories, read_only=read_only))
     finally:
         memories.close()

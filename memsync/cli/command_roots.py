@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from memsync.cli.common import json_option
-from memsync.cli.output import remark, say, say_json, say_table
+from memsync.cli.output import remark, say, say_answer, say_json, say_table
 from memsync.errors import IndexFailure, UsageError
 from memsync.model.text import printable
 from memsync.settings.connection_string import is_dsn
@@ -14,9 +14,11 @@ from memsync.settings.roots import (
     add_database,
     add_root,
     check_name,
+    default_root,
     registered_roots,
     remove_root,
     roots_path,
+    set_default,
 )
 
 
@@ -28,6 +30,7 @@ def roots() -> None:
     memsync roots add work ~/work-notes
     memsync roots add team postgresql://reader@db.example.org/memories
     memsync roots list
+    memsync roots default work
     memsync search --all-roots which store did we choose
     """
 
@@ -71,21 +74,44 @@ def _described(root: RegisteredRoot) -> dict[str, str]:
 @roots.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """Print each registered memory: its name, its folder or database, and whether it can be searched."""
+    """Print each registered memory: its name, its folder or database, and whether it can be searched.
+
+    Names the default memory (see memsync roots default).
+    """
     from memsync.registered import unreachable
 
     registered = list(registered_roots().values())
     faults = unreachable(registered)
     listed = [(root, faults[root.name]) for root in registered]
+    default_name = chosen.name if (chosen := default_root()) else None
     if as_json:
-        rows = [{**_described(root), "reachable": not fault, "fault": fault} for root, fault in listed]
-        say_json({"path": roots_path(), "roots": rows})
+        described = [{**_described(root), "reachable": not fault, "fault": fault} for root, fault in listed]
+        say_json({"path": roots_path(), "default": default_name, "roots": described})
         return
     none = "no memory is registered. Register one: memsync roots add NAME PATH"
-    say_table(
-        [(root.name, root.place, f"cannot be searched: {fault}" if fault else "reachable") for root, fault in listed],
-        none,
-    )
+    rows = []
+    for root, fault in listed:
+        state = f"cannot be searched: {fault}" if fault else "reachable"
+        rows.append((root.name, root.place, state, "default" * (root.name == default_name)))
+    say_table(rows, none)
+
+
+@roots.command()
+@click.argument("name", default="", metavar="[NAME]")
+@click.option("--none", "is_none", is_flag=True, help="Use no default.")
+@json_option
+def default(name: str, is_none: bool, as_json: bool) -> None:
+    """Make the memory NAME the one that commands use outside of every memory root; without NAME, print which it is.
+
+    There, a search still covers all registered memories.
+    """
+    if name and is_none:
+        raise UsageError("--none takes no NAME", hint="Write: memsync roots default --none")
+    if name or is_none:
+        set_default(name)
+    chosen = default_root()
+    line = f"{chosen.name}  {printable(chosen.place)}" if chosen else "no memory is the default"
+    say_answer({"default": chosen.name if chosen else None}, [line], as_json=as_json)
 
 
 @roots.command()

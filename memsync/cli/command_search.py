@@ -25,7 +25,7 @@ from memsync.model.conversation import Neighbours, ThreadMessage
 from memsync.model.filters import FILTERS
 from memsync.model.json import to_json
 from memsync.model.query import TimeHint
-from memsync.model.text import printable, visible
+from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import in_root
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ def _explanation(result: SearchResult) -> None:
         effect = "is listed: nothing else is asked" if is_all else "comes a little earlier"
         say(f'time: "{printable(time.words)}" is {_span(time)}; what is dated then {effect}')
     say(f"stages: {timings}")
-    say(f"scanned {fresh.scanned_at}; pending: {fresh.pending_text} files, {fresh.pending_vectors} vectors")
+    pending = f"{count(fresh.pending_text, 'file')}, {count(fresh.pending_vectors, 'vector')}"
+    say(f"scanned {fresh.scanned_at}; pending: {pending}")
 
 
 def _span(time: TimeHint) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.output import NO_EXIT_CODE, count, say, say_answer, say_as_it_is, say_json
+from memsync.cli.output import NO_EXIT_CODE, say, say_answer, say_as_it_is, say_json
 from memsync.errors import ConfigError, MemsyncError, UsageError
-from memsync.model.text import json_line, printable
+from memsync.model.text import count, json_line, printable
 
 
 @click.command()
@@ -41,6 +41,8 @@ def init(context: click.Context, directory: str, as_json: bool) -> None:
         say(f"created  {printable(name)}{reason}")
     for name in scaffold.kept:
         say(f"kept     {printable(name)}")
+    if scaffold.logs:
+        say(f"logs     {printable(scaffold.logs)}/, where Obsidian keeps daily notes ([kinds] in the config file)")
     if scaffold.notes:
         say(f"{count(scaffold.notes, 'note was', 'notes were')} here already and not touched")
     here = "" if scaffold.root == Path.cwd() else f"cd {printable(str(scaffold.root))} && "
@@ -89,7 +91,9 @@ def _as_json(value: object) -> str:
 @json_option
 @click.pass_context
 def trust(context: click.Context, file: str, revoke: bool, is_list: bool, as_json: bool) -> None:
-    """Let a config file that came with your notes decide every setting, until its content changes.
+    """Let a config file that came with your notes decide every setting that it has now.
+
+    If one of the settings that need trust changes, or another is added, memsync asks again.
 
     FILE is by default the config file that memsync finds in this folder or above it. Read it first: it can send your
     notes to another model, put the index elsewhere, or commit to git. The command prints what FILE may decide now.
@@ -137,7 +141,7 @@ def _trust(path: str) -> dict[str, object]:
         hint = "Make it your own first: chown, chmod go-w."
         raise ConfigError(f"{path} cannot be trusted: {writer} can change it", hint=hint)
     settings = settings_to_trust(file)
-    trusting.trust(file)
+    trusting.trust(file, settings)
     return settings
 
 
@@ -156,8 +160,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
     lines = []
     for check in checks:
         lines.append(f"{'ok   ' if check.ok else 'FAULT'} {check.name:<12} {printable(check.finding)}")
-        if check.advice:
-            lines.append(f"{'':18} {printable(check.advice)}")
+        lines += [f"{'':18} {printable(line)}" for line in check.advice.splitlines()]
     say_answer({"healthy": is_healthy, "checks": checks}, lines, as_json=as_json)
     if not is_healthy:
         sys.exit(NO_EXIT_CODE)

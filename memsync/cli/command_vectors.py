@@ -15,7 +15,7 @@ import click
 from memsync.cli.common import json_option, load, progress_on_stderr
 from memsync.cli.output import say, say_answer, say_json
 from memsync.errors import FilesystemError, UsageError
-from memsync.model.text import printable
+from memsync.model.text import count, printable
 from memsync.ports import no_progress
 
 STANDARD = "-"
@@ -46,7 +46,7 @@ def status(context: click.Context, as_json: bool) -> None:
     document = {"path": str(path), "bytes": used_bytes, "most_bytes": max_bytes, "spaces": described}
     bound = f"of at most {max_bytes / 1e6:,.0f} MB" if max_bytes else "switched off: index.vector_cache_mb is 0"
     lines = [f"vector cache  {printable(str(path))}", f"size          {used_bytes / 1e6:,.1f} MB ({bound})"]
-    lines += [f"space         {printable(cached.space.name)}: {cached.vectors:,} vectors" for cached in spaces]
+    lines += [f"space         {printable(cached.space.name)}: {count(cached.vectors, 'vector')}" for cached in spaces]
     say_answer(document, lines, as_json=as_json)
 
 
@@ -73,7 +73,7 @@ def export(file: str, spaces: tuple[str, ...], force: bool, as_json: bool) -> No
         say_json({"file": file, "spaces": [{"name": part.space, "vectors": part.vectors} for part in exported]})
         return
     for part in exported:
-        say(f"{printable(part.space)}: {part.vectors:,} vectors written", err=file == STANDARD)
+        say(f"{printable(part.space)}: {count(part.vectors, 'vector')} written", err=file == STANDARD)
 
 
 @vectors.command("import")
@@ -96,7 +96,7 @@ def import_(context: click.Context, file: str, as_json: bool) -> None:
         spaces = import_vectors(vector_cache_path(), max_bytes, stream, size, progress or no_progress)
     described = [{"name": part.space, "vectors": part.vectors, "added": part.added} for part in spaces]
     lines = [
-        f"{printable(part.space)}: {part.added:,} vectors added, {part.vectors - part.added:,} already there"
+        f"{printable(part.space)}: {count(part.added, 'vector')} added, {part.vectors - part.added:,} already there"
         for part in spaces
     ]
     say_answer({"file": file, "spaces": described}, lines, as_json=as_json)

@@ -55,7 +55,8 @@ def in_question(
         return None, query
     if not chosen and not registered_roots():
         load(context)  # raises the error that says what a memory root is
-    own = MemoryOpener(lambda: load(context)) if needs_own and is_in_root else None
+    has_own = needs_own and (is_in_root or _has_root(context))
+    own = MemoryOpener(lambda: load(context)) if has_own else None
     return Memories(chosen or chosen_roots(), own=own), rest
 
 
@@ -65,7 +66,7 @@ def in_location(context: click.Context, given: dict[str, Any]) -> Memories | Non
     Outside of a memory root they are all registered memories, which refuse a location that names none of them.
     """
     location: str = given["location"]
-    is_in_root = _is_in_root(context)
+    is_in_root = _has_root(context)
     if is_in_root and not (may_name_roots("get", location) and is_root_name(location.partition(":")[0])):
         return None
     if KEPT.get():
@@ -79,6 +80,11 @@ def in_location(context: click.Context, given: dict[str, Any]) -> Memories | Non
 
 def _is_in_root(context: click.Context) -> bool:
     """Tell whether an option, a setting or a config file names a memory root."""
+    return _has_root(context) and not load(context).is_default_root
+
+
+def _has_root(context: click.Context) -> bool:
+    """Tell whether there is a current memory: that of `_is_in_root`, or the default one."""
     try:
         load(context)
     except NoMemoryRoot:

@@ -27,6 +27,8 @@ READING = {
     "collections",
     "stats",
 }
+COVERING = ("search", "get", "context")
+"""Outside of every memory root, these are about all registered memories."""
 WRITING = {"log", "remember", "note", "pref", "pattern", "thread"}
 """The short commands are READING and WRITING. The daemon runs them, so that this process need not load click."""
 
@@ -98,6 +100,8 @@ def answer_plainly(arguments: Sequence[str]) -> int | None:
     try:
         settings = load_settings(config=options.get("--config"), root=options.get("--root"))
         if settings.warnings or not settings["daemon.use"]:
+            return None
+        if settings.is_default_root and rest[0] in COVERING:
             return None
         with connect_to_daemon(settings) as daemon:
             command = _command(rest, options.get("--color", "auto"), settings["cli.open_with"])

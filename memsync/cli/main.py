@@ -115,6 +115,11 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and put its arguments in order. Raises UsageError for an unknown command or option."""
+        if args[0] == "help":
+            if not args[1:]:
+                say(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
         is_known = args[0] in SECTION_NAMES or args[0].startswith("-") or ctx.resilient_parsing
         if not is_known and args[0] not in self.list_commands(ctx):
             import difflib
@@ -157,7 +162,7 @@ def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -
     help="Show the version and exit.",
 )
 @click.option("--config", "config_path", metavar="FILE", help="Use this config.toml.")
-@click.option("--root", metavar="DIR", help="Use this memory root, not the one in config.toml.")
+@click.option("--root", metavar="DIR|NAME", help="Use this memory root (a folder, or a registered memory).")
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output.")
 @click.pass_context
 def cli(context: click.Context, config_path: str | None, root: str | None, color: str) -> None:

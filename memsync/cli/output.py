@@ -175,11 +175,6 @@ def say_answer(document: object, lines: Iterable[str], *, as_json: bool) -> None
         say(line)
 
 
-def count(number: int, thing: str, things: str = "") -> str:
-    """Return a number with its noun: `1 thread`, `2 threads`; `things` is an irregular plural."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
-
-
 def say_pending(pending_text: int) -> None:
     """Say on stderr how many files the answer does not cover yet, if any."""
     if pending_text:

@@ -7,7 +7,6 @@ from typing import Any
 
 from memsync.cli.output import (
     NO_EXIT_CODE,
-    count,
     is_terminal,
     local_time,
     remark,
@@ -22,7 +21,7 @@ from memsync.model.context import Context
 from memsync.model.conversation import Conversation, Costs, Messages, Sessions, Threads, Usage
 from memsync.model.json import to_json
 from memsync.model.status import DaemonStatus, Difference, Status, SyncReport
-from memsync.model.text import duration, printable
+from memsync.model.text import count, duration, printable
 from memsync.model.upkeep import (
     Collections,
     Duplicates,
@@ -76,7 +75,7 @@ def remarks(result: Any) -> None:
         place = "" if failure.reason.startswith(failure.path) else f"{printable(failure.path)}: "
         remark(f"{place}{printable(failure.reason)}")
     if len(failed) > MAX_FAILURES:
-        remark(f"and {len(failed) - MAX_FAILURES} others (--json names each)")
+        remark(f"and {count(len(failed) - MAX_FAILURES, 'other')} (--json names each)")
     for warning in getattr(result, "warnings", ()):
         if isinstance(warning, str):
             remark(printable(warning))
@@ -122,7 +121,7 @@ def _patterns(patterns: Sequence[Pattern], _: Command) -> None:
 
 def _context(context: Context, _: Command) -> None:
     say(context.text, end="")
-    remark(f"{context.tokens} of {context.budget} tokens")
+    remark(f"{context.tokens:,} of {count(context.budget, 'token')}")
     for note in context.left_out:
         passages = count(note.passages, "passage")
         remark(f"left out of {note.part}: {printable(note.path)}, {passages}, {count(note.tokens, 'token')}")

@@ -12,6 +12,7 @@ from memsync.daemon.hints import Due, Hints
 from memsync.daemon.watch import MakeWatcher
 from memsync.errors import IndexDamaged, MemsyncError, RootError
 from memsync.memory import Memory
+from memsync.model.text import count
 from memsync.model.vocabulary import WatcherState
 from memsync.notes.files import Places, file_system_of
 from memsync.ports import Clock
@@ -301,9 +302,10 @@ class Keeper:
         judged = periodic.paths if periodic and not was_set else []
         missed = self._memory.syncer.unreported(judged, REPORT_SECONDS)
         if unwatched:
-            self._restart_watcher(f"{unwatched} folders are not watched (fs.inotify.max_user_watches may be too low)")
+            folders = count(unwatched, "folder is", "folders are")
+            self._restart_watcher(f"{folders} not watched (fs.inotify.max_user_watches may be too low)")
         elif missed:
-            self._restart_watcher(f"{len(missed)} changes were not reported")
+            self._restart_watcher(f"{count(len(missed), 'change was', 'changes were')} not reported")
         elif periodic is not None or self._health.reason("watcher"):
             self._health.mended("watcher")
 

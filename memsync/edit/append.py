@@ -20,6 +20,7 @@ from memsync.edit.note_end import NoteEnd, read_end
 from memsync.edit.note_paths import cannot_write, check_writable
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, WriteRefused
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.git_files import changed_since
 
@@ -181,7 +182,7 @@ class Appending:
         with suppress(MemsyncError):  # journal the restored text again: it may be overwritten a second time
             for entry in lost:
                 self.journal.append(self.path, entry.text, head=entry.head, replaces=[entry.id])
-        restored = f"restored {len(lost)} earlier appends that an editor had overwritten"
+        restored = f"restored {count(len(lost), 'earlier append')} that an editor had overwritten"
         return Done(self.path, line, (restored,) if lost else ())
 
     def _begin(self) -> Done:

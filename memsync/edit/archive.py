@@ -22,6 +22,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
+from memsync.model.text import count
 from memsync.model.upkeep import Retirement
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import identity_of
@@ -119,7 +120,7 @@ class Retiring:
                 return Moved()
             run = f"{time.time_ns():x}"
             append_line(self._record, {"run": run, "moves": moves}, sync=True)
-            moved = self._move(moves, f"memsync prune: {len(moves)} notes", mtimes_ns)
+            moved = self._move(moves, f"memsync prune: {count(len(moves), 'note')}", mtimes_ns)
             append_line(self._record, {"done": run, "moves": moved.moves}, sync=True)
             return moved
 

@@ -29,6 +29,7 @@ from memsync.edit.note_writer import NoteWriter
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefused
 from memsync.model.status import Failure
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.system.user_folders import open_private, own_folder
 
@@ -188,7 +189,7 @@ class Forgotten:
                         run.note("refused", change.path)
         if not run.files or (not outcome.paths and all(self._has(change.path, change.before) for change in changes)):
             run.delete()
-        self._commit(outcome, f"memsync forget: {len(outcome.paths)} notes")
+        self._commit(outcome, f"memsync forget: {count(len(outcome.paths), 'note')}")
         return outcome
 
     def undo(self, user: str = "") -> Outcome:

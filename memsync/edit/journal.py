@@ -75,13 +75,17 @@ _STAMP = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """One append at a Unix time: `text` has no line end at its end; `head` begins the note if it has to be created."""
+    """One append at a Unix time: `text` has no line end at its end; `head` begins the note if it has to be created.
+
+    `branch` is the branch or commit of git that was checked out; empty without git.
+    """
 
     id: str
     at: float
     path: NotePath
     text: str
     head: str = ""
+    branch: str = ""
 
     @property
     def heading(self) -> str:
@@ -96,10 +100,11 @@ class Appended:
 
 
 class Journal:
-    """The appends to one memory root. The first write creates `folder`."""
+    """The appends to one memory root, in `folder`, which the first write creates; `branch` returns that of each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, branch: Callable[[], str] = str) -> None:
         self._folder = folder
+        self._branch = branch
 
     def append(self, path: NotePath, text: str, *, head: str = "", replaces: Sequence[str] = ()) -> Appended:
         """Record an append before it is made. Raises FilesystemError.
@@ -107,7 +112,7 @@ class Journal:
         The appends with the ids in `replaces` no longer count as missing, unless this append is undone.
         """
         at = time.time()
-        appended = Appended(f"{time.time_ns():x}", at, path, text, head)
+        appended = Appended(f"{time.time_ns():x}", at, path, text, head, self._branch())
         self._write(at, {**asdict(appended), "replaces": list(replaces)} if replaces else asdict(appended))
         return appended
 
@@ -175,8 +180,8 @@ class Journal:
             elif line["id"] not in undone and path in (None, line["path"]):
                 settled.update(line.get("replaces", ()))
                 if line["id"] not in settled:
-                    text, head = line["text"], line.get("head", "")
-                    appends.append(Appended(line["id"], line["at"], NotePath(line["path"]), text, head))
+                    path_of_line, head, branch = NotePath(line["path"]), line.get("head", ""), line.get("branch", "")
+                    appends.append(Appended(line["id"], line["at"], path_of_line, line["text"], head, branch))
         return appends[::-1]
 
     def _backwards(self, path_pair: bytes) -> Iterator[dict[str, Any]]:

@@ -26,6 +26,7 @@ from memsync.errors import MemsyncError, UsageError, WriteRefused
 from memsync.model.text import whole_characters
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import split_lines
+from memsync.notes.git_files import checked_out
 from memsync.notes.rules import THREADS_FOLDER, PathRules
 from memsync.ports import WRITES_FOR_AGENT
 from memsync.system.file_lock import file_lock
@@ -49,7 +50,7 @@ class NoteWriter:
     ) -> None:
         self._check_root = check_root
         self._rules = rules or PathRules({}, {})
-        self.journal = Journal(keep / "journal")
+        self.journal = Journal(keep / "journal", lambda: checked_out(root))
         self._root = root
         self._keep = keep
         self.held = HeldOpen(root, keep, self.journal)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memsync.errors import EmbedderError, how_to_install
 from memsync.model.query import EmbeddingSpace
+from memsync.model.text import count
 
 if TYPE_CHECKING:
     from memsync.ports import Vector
@@ -68,7 +69,8 @@ class OpenAIEmbedder:
         except openai.OpenAIError as error:
             raise _explained(error, self._model, str(self._client.base_url)) from error
         if len(answer.data) != len(texts):
-            raise EmbedderError(f"{self._client.base_url} returned {len(answer.data)} vectors for {len(texts)} texts")
+            got = count(len(answer.data), "vector")
+            raise EmbedderError(f"{self._client.base_url} returned {got} for {count(len(texts), 'text')}")
         vectors = [np.asarray(item.embedding, np.float32) for item in sorted(answer.data, key=lambda item: item.index)]
         return [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in vectors]
 

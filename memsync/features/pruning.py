@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memsync.errors import WriteRefused
 from memsync.model.query import IndexedNote
-from memsync.model.text import not_shared
+from memsync.model.text import count, not_shared
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.dates import begun, days_since, expires_at, here_since, is_kept_for_good, last_active
@@ -51,8 +51,9 @@ def prune(
     if not apply:
         return plan
     if is_refused:
+        due_notes = f"{len(retirements):,} of {count(kept, 'note')} {'is' if len(retirements) == 1 else 'are'} due"
         raise WriteRefused(
-            f"{len(retirements)} of {kept} notes are due, more than a tenth, and none was moved",
+            f"{due_notes}, more than a tenth, and none was moved",
             hint="Look at them with memsync prune; if that is right: memsync prune --apply --force",
         )
     return _done(memory, plan, memory.archive.retire(retirements, {note.path: note.mtime_ns for note in notes}))
@@ -98,7 +99,7 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
         expires = note.front_matter.get("expires")
         if expires is None:
             age = days_since(here_since(note), now.date())
-            reason = f"{note.tier}, {age} days old" if note.tier is Tier.TASK and age > task_days else ""
+            reason = f"{note.tier}, {count(age, 'day')} old" if note.tier is Tier.TASK and age > task_days else ""
         else:
             moment = expires_at(expires, begun(note)) if isinstance(expires, str) else None
             if moment is None:

@@ -16,6 +16,7 @@ from memsync.edit.titles import title_of
 from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.model.written import Overwritten, Written
+from memsync.notes.git_files import checked_out
 from memsync.notes.rules import ARCHIVE_FOLDER
 from memsync.operation import operation
 
@@ -35,7 +36,8 @@ def overwritten(
 ) -> tuple[Overwritten, ...]:
     """Return the entries that were appended within the last days and are no longer in their notes, oldest first.
 
-    `similar` marks entries that were edited, `note_deleted` those whose note is gone.
+    `similar` marks entries that were edited, `note_deleted` those whose note is gone, `other_branch` those that were
+    appended while git had another branch checked out.
     """
     return tuple(entry for _, entry in _lost(memory, days))
 
@@ -66,6 +68,7 @@ def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
     for entry in memory.writer.journal.since(0.0):
         by_path.setdefault(entry.path, []).append(entry)
     pairs = []
+    branch = checked_out(memory.files.root)
     for path, entries in by_path.items():
         if all(entry.at < since for entry in entries):
             continue
@@ -74,7 +77,8 @@ def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
         changed = edited(entries, lost, text or "")
         for entry in lost:
             moment = datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="seconds")
-            shown = Overwritten(entry.id, path, moment, entry.text, entry.id in changed, note_deleted=text is None)
+            other = entry.branch if branch and entry.branch != branch else ""
+            shown = Overwritten(entry.id, path, moment, entry.text, entry.id in changed, text is None, other)
             if entry.at >= since:
                 pairs.append((entry, shown))
     return sorted(pairs, key=lambda pair: (pair[0].at, pair[0].id))

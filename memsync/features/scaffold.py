@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 
 from memsync.edit.note_paths import folder_of
 from memsync.errors import FilesystemError, RootError
 from memsync.model.vocabulary import NotePath
+from memsync.notes.git_files import GitUnusable, read_file
 from memsync.notes.ignore import is_hidden, is_note_name
 from memsync.settings.config_file import name_in
 from memsync.settings.paths import folder_identity, keep_identity, kept_identity
@@ -41,7 +45,7 @@ One `- key: value` a line; the last one wins.
 """,
     "daily/{day}.md": """# {day}
 
-- 09:00 This memory was made with `memsync init`. Entries that begin with a time are dated to the minute. #memsync
+- {time} This memory was made with `memsync init`. Entries that begin with a time are dated to the minute. #memsync
 """,
     "prompts/assistant.md": """---
 priority: 100
@@ -50,7 +54,7 @@ active: true
 Before you answer, search the memory for what is known already, and cite path and line.
 """,
 }
-"""File -> text for a new memory root; `{day}` is today."""
+"""File -> text for a new memory root; `{day}` is today, `{time}` the time of day."""
 _FILES = {
     ".gitignore": """# memsync keeps its index elsewhere; these are editors' and sync clients' leftovers.
 *.swp
@@ -58,8 +62,10 @@ _FILES = {
 *.tmp
 .DS_Store
 """,
-    ".gitattributes": """# Two people's entries of one day are both kept when branches meet.
+    ".gitattributes": """# What two branches add to these notes is kept from both when they meet.
+/MEMORY.md merge=union
 daily/*.md merge=union
+threads/*.md merge=union
 """,
 }
 """File -> text for every memory root."""
@@ -68,15 +74,23 @@ _CONFIG = """# Every setting and its default: memsync config show
 root = "."
 """
 
+_OBSIDIAN = ".obsidian/daily-notes.json"
+_PLAIN_FOLDER = re.compile(r"\w[\w .-]*(?:/\w[\w .-]*)*")
+_MAX_SETTINGS_BYTES = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class CreatedRoot:
-    """The result of `create_root`; names are relative to `root`. `notes` counts the notes that were there before."""
+    """The result of `create_root`; names are relative to `root`. `notes` counts the notes that were there before.
+
+    `logs` is the folder that the new config file gives to daily logs, empty for the default.
+    """
 
     root: Path
     created: tuple[str, ...]
     kept: tuple[str, ...]
     notes: int
+    logs: str = ""
 
 
 def create_root(root: Path) -> CreatedRoot:
@@ -93,10 +107,12 @@ def create_root(root: Path) -> CreatedRoot:
         root.mkdir(parents=True, exist_ok=True)
         root = root.resolve()
         notes = _count_notes(root)
-        files = {**_FILES, name_in(str(root)): _CONFIG}
+        config, logs = name_in(str(root)), _folder_of_obsidian(root)
+        kinds = f'\n# From {_OBSIDIAN}\n[kinds]\n"/{logs}/" = "daily"\n' if logs else ""
+        files = {**_FILES, config: _CONFIG + kinds}
         if not notes:
-            day = date.today().isoformat()
-            files |= {name.format(day=day): text.format(day=day) for name, text in _TEMPLATES.items()}
+            now = {"day": f"{datetime.now():%Y-%m-%d}", "time": f"{datetime.now():%H:%M}"}
+            files |= {name.format(**now): text.format(**now) for name, text in _TEMPLATES.items()}
         created = [name for name, text in files.items() if _write_new(root, name, text)]
         kept = [name for name in files if name not in created]
         if not kept_identity(str(root)):
@@ -105,7 +121,19 @@ def create_root(root: Path) -> CreatedRoot:
         raise FilesystemError(
             f"{error.filename}: {error.strerror}", hint="Check the folder's permissions and free space."
         ) from error
-    return CreatedRoot(root, tuple(created), tuple(kept), notes)
+    return CreatedRoot(root, tuple(created), tuple(kept), notes, logs if config in created else "")
+
+
+def _folder_of_obsidian(root: Path) -> str:
+    """Return the folder in which Obsidian keeps daily notes; empty if that is the root, or not known.
+
+    A stranger may have written Obsidian's settings: only a plain folder name is taken from them.
+    """
+    with suppress(OSError, GitUnusable, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        if not os.path.islink(root / ".obsidian"):
+            folder = json.loads(read_file(str(root / _OBSIDIAN), _MAX_SETTINGS_BYTES))["folder"].strip("/")
+            return folder if _PLAIN_FOLDER.fullmatch(folder) else ""
+    return ""
 
 
 def _count_notes(root: Path) -> int:

@@ -37,6 +37,7 @@ from memsync.model.text import not_shared, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, NotePath
 from memsync.model.written import Written
 from memsync.notes.dates import parse_when
+from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER
 from memsync.notes.transcript import body_of
 from memsync.operation import Cli, Command, Tool, one_of, operation
@@ -252,7 +253,8 @@ def thread(
     chosen = note.messages[-last:] if last else note.messages
     head = note.front_matter
     messages = tuple(_message(note, message) for message in chosen)
-    return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages)
+    warnings = conflict_in(path, note.lines)
+    return Conversation(known, str(head.get("prompt") or ""), str(head.get("summary") or ""), messages, warnings)
 
 
 @operation()

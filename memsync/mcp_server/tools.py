@@ -18,7 +18,7 @@ from memsync.model.context import Context
 from memsync.model.json import to_json
 from memsync.model.query import BUDGET_HITS
 from memsync.model.status import Status
-from memsync.model.text import printable, visible
+from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import in_root
 from memsync.model.written import Written
 from memsync.operation import OPERATIONS, Operation, Runs, Tool
@@ -204,7 +204,7 @@ def _excerpt(excerpt: Excerpt) -> Answer:
     last = excerpt.start_line + shown_lines - 1
     path = printable(in_root(excerpt.root, excerpt.path))
     head = f"{path}, lines {excerpt.start_line} to {last} of {excerpt.line_count}. {_frame(excerpt.verified)}"
-    remarks = []
+    remarks = [*_warned(excerpt.warnings)]
     if size > MAX_CHARS and shown_lines == 1:
         remarks.append(f"Line {last} is longer than {MAX_CHARS} characters; only its beginning is shown.")
     if shown_lines < len(lines):
@@ -215,11 +215,12 @@ def _excerpt(excerpt: Excerpt) -> Answer:
 
 
 def _context(context: Context) -> Answer:
-    lacking = [f"{context.pending_text} changed files are not included yet"] if context.pending_text else []
+    changed = count(context.pending_text, "changed file is", "changed files are")
+    lacking = [f"{changed} not included yet"] if context.pending_text else []
     remarks = [*_warned((*context.warnings, *lacking))]
     if context.left_out:
-        passages = sum(note.passages for note in context.left_out)
-        remarks.append(f"{passages} passages of {len(context.left_out)} notes did not fit into the budget.")
+        passages = count(sum(note.passages for note in context.left_out), "passage")
+        remarks.append(f"{passages} of {count(len(context.left_out), 'note')} did not fit into the budget.")
     content = to_json(context)
     for part in content["parts"]:
         for passage in part["passages"]:
@@ -229,15 +230,16 @@ def _context(context: Context) -> Answer:
 
 def _status(status: Status) -> Answer:
     lines = [
-        f"{status.notes} notes in {printable(status.root)}, "
-        f"{status.pending_vectors} passages cannot be searched by meaning yet."
+        f"{count(status.notes, 'note')} in {printable(status.root)}, "
+        f"{count(status.pending_vectors, 'passage')} cannot be searched by meaning yet."
     ]
     if status.daemon is None:
         lines.append("No daemon is running, so each search checks the files itself. Start one with: memsync start")
     else:
         daemon = status.daemon
         watcher = printable(daemon.watcher)
-        lines.append(f"A daemon keeps the index current ({watcher}); {daemon.pending_text} files are waiting.")
+        waiting = count(daemon.pending_text, "file is", "files are")
+        lines.append(f"A daemon keeps the index current ({watcher}); {waiting} waiting.")
         lines += [f"Warning: {printable(text)}" for text in filter(None, (daemon.reason, *daemon.errors))]
     lines += [f"Failed: {printable(failure.path)}: {printable(failure.reason)}" for failure in status.failures]
     if status.failures:

@@ -142,7 +142,7 @@ class Excerpt(Struct, frozen=True):
     if the text is from a database and was not compared with the file.
     """
 
-    optional: ClassVar = {"root": "", "verified": True}
+    optional: ClassVar = {"root": "", "verified": True, "warnings": ()}
 
     path: NotePath
     start_line: int
@@ -151,3 +151,4 @@ class Excerpt(Struct, frozen=True):
     text: str
     root: str = ""
     verified: bool = True
+    warnings: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -64,10 +65,13 @@ class ThreadMessage(Struct, frozen=True):
 class Conversation(Struct, frozen=True):
     """A thread with its own prompt, its summary, and the requested messages, oldest first."""
 
+    optional: ClassVar = {"warnings": ()}
+
     thread: Thread
     prompt: str
     summary: str
     messages: tuple[ThreadMessage, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class Neighbours(Struct, frozen=True):

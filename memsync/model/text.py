@@ -13,6 +13,11 @@ def whole_characters(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def count(number: int, thing: str, things: str = "") -> str:
+    """Return a number with its noun: `1 thread`, `2 threads`; `things` is an irregular plural."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
 def duration(seconds: float) -> str:
     """Format a duration: `40 s`, `3 min 40 s`, `2 h 5 min`."""
     whole = max(1, round(seconds))
@@ -28,20 +33,18 @@ def duration(seconds: float) -> str:
 def still_indexing(pending: int, of_files: int | None = None) -> str:
     """Return the sentence about files that an answer lacks; `of_files` is the total number of files."""
     if of_files is None:
-        return f"Still indexing: {pending} {'file is' if pending == 1 else 'files are'} not searched yet."
-    return f"Still indexing: {pending} of {of_files} files are not searched yet."
+        return f"Still indexing: {count(pending, 'file is', 'files are')} not searched yet."
+    are = "is" if pending == 1 else "are"
+    return f"Still indexing: {pending:,} of {count(of_files, 'file')} {are} not searched yet."
 
 
 def not_shared(notes: Sequence[str]) -> tuple[str, ...]:
     """Return the warning about local-only notes that are not in an index that others can read; nothing without any."""
     if not notes:
         return ()
-    if len(notes) == 1:
-        return ("1 local-only note is not in the shared index, so this command does not see it (see memsync status)",)
-    return (
-        f"{len(notes)} local-only notes are not in the shared index, so this command does not see them"
-        " (see memsync status)",
-    )
+    them = "it" if len(notes) == 1 else "them"
+    hidden = count(len(notes), "local-only note is", "local-only notes are")
+    return (f"{hidden} not in the shared index, so this command does not see {them} (see memsync status)",)
 
 
 def printable(text: str) -> str:

@@ -35,7 +35,8 @@ class Overwritten(Struct, frozen=True):
     """An entry that was appended to a note and whose lines are not in the note any more.
 
     `appended_at` is ISO 8601, UTC. `similar`: the note has a similar line in its place, so somebody edited it.
-    `note_deleted`: the note does not exist any more, perhaps on purpose.
+    `note_deleted`: the note does not exist any more, perhaps on purpose. `other_branch`: the branch (or commit) of git
+    to which it was appended, if another one is checked out now: git removed it, and it is probably still there.
     """
 
     id: str
@@ -44,6 +45,12 @@ class Overwritten(Struct, frozen=True):
     text: str
     similar: bool
     note_deleted: bool = False
+    other_branch: str = ""
+
+    @property
+    def is_restored_unasked(self) -> bool:
+        """True if somebody's save over it is the only explanation."""
+        return not (self.similar or self.note_deleted or self.other_branch)
 
 
 class Preference(Struct, frozen=True):

@@ -79,6 +79,16 @@ def head_state(root: Path) -> HeadState:
         return HeadState("", reason_of(error))
 
 
+def checked_out(root: Path) -> str:
+    """Return the branch of git that is checked out in a memory root, or the commit; empty if neither can be read."""
+    try:
+        repository = find_repository(root)
+        head = read_file(os.path.join(repository.git_dir, "HEAD"), MAX_LINE_BYTES) if repository else b""
+    except (GitUnusable, OSError):
+        return ""
+    return head.decode("utf-8", "replace").strip().removeprefix("ref: refs/heads/")
+
+
 def find_repository(root: str | os.PathLike[str]) -> Repository | None:
     """Return the repository whose working tree contains `root`, or None. Raises GitUnusable.
 

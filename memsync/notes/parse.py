@@ -133,9 +133,16 @@ def _body(
     body.sections = [replace(section, end_line=end) for section, end in zip(body.sections, ends, strict=True)]
     if body.inline.skipped:
         warnings.append(f"line {body.inline.skipped[0]}: too long or too complex to search for tags and links")
-    if any(_CONFLICT.match(line) for line in lines):
+    if any(map(_CONFLICT.match, lines)):
         warnings.append("file has git conflict markers")
     return body
+
+
+def conflict_in(path: NotePath, lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the warning that a note is in a merge conflict; nothing if it is not."""
+    if not any(map(_CONFLICT.match, lines)):
+        return ()
+    return (f"{path} has git conflict markers: its text may be incomplete or misread until you resolve the conflict",)
 
 
 def _plain_body(lines: Sequence[str], first_line: int, kind: Kind, pause: Callable[[], None]) -> _Body:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memsync.model.answer import Hit
+from memsync.model.text import count
 
 CITATION_TOKENS = 12
 _TOO_LOW = "which is too low (see min_score)"
@@ -23,7 +24,7 @@ def within(hits: Sequence[Hit], tokens: int, count_tokens: Callable[[Sequence[st
 def why_empty(hits: Sequence[Hit], likely: Sequence[Hit], tokens: int | None) -> tuple[str, ...]:
     """Return why none of some hits is shown: `likely` are those whose score is not too low."""
     if likely:
-        return (f"none of {len(likely)} hits fits into {tokens} tokens",)
+        return (f"none of {count(len(likely), 'hit')} fits into {count(tokens or 0, 'token')}",)
     if hits:
         return (f"the best hit has a score of {hits[0].score:.2f}, {_TOO_LOW}",)
     return ()

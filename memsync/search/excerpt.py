@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from memsync.errors import NoSuchNote, NoteError, UsageError
 from memsync.model.answer import Excerpt
 from memsync.model.note import Note
+from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError, decode
 from memsync.notes.ignore import is_note_name
 from memsync.notes.naming import spellings
+from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER
 
 if TYPE_CHECKING:
@@ -115,9 +117,11 @@ def _excerpt(place: Location, content: bytes, reader: NoteReader) -> Excerpt:
     if place.heading:
         first, last = _section_lines(reader.read(place.path, content)[0], place.heading)
     if first > max(len(lines), 1):
-        raise NoteError(f"{place.path} has {len(lines)} lines, not {first}", hint="The file has changed: search again.")
+        size = count(len(lines), "line")
+        raise NoteError(f"{place.path} has {size}, not {first}", hint="The file has changed: search again.")
     last = min(last, len(lines))
-    return Excerpt(place.path, first, last, len(lines), "\n".join(lines[first - 1 : last]))
+    text, warnings = "\n".join(lines[first - 1 : last]), conflict_in(place.path, lines)
+    return Excerpt(place.path, first, last, len(lines), text, warnings=warnings)
 
 
 def _section_lines(note: Note, heading: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from memsync.errors import (
 from memsync.model.answer import EmbeddedQuestion, Freshness, SearchResult
 from memsync.model.query import EmbeddingSpace, Query
 from memsync.model.status import Failure
-from memsync.model.text import not_shared, still_indexing
+from memsync.model.text import count, not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
 from memsync.ports import Clock, Index, IndexReader, Live
@@ -212,8 +212,9 @@ class FreshSearch:
             hidden = reader.not_shared()
         warnings += not_shared(hidden)
         if freshness.pending_vectors and query.text and result.mode is not Mode.KEYWORD:
-            advice = "they are being embedded" if self.live else "run memsync sync"
-            warnings.append(f"{freshness.pending_vectors} passages are not searchable by meaning yet: {advice}")
+            advice = "embedding goes on" if self.live else "run memsync sync"
+            passages = count(freshness.pending_vectors, "passage is", "passages are")
+            warnings.append(f"{passages} not searchable by meaning yet: {advice}")
         if freshness.watcher is WatcherState.DEGRADED:
             warnings.append(f"the daemon's watching is degraded: {freshness.reason}")
         warnings += self._index.take_warnings()  # last: if the answer ends in an error, the next one has them

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from memsync.model.answer import Explanation, Freshness, Hit, RootAnswer, SearchResult
 from memsync.model.query import Query
+from memsync.model.text import count
 from memsync.model.vocabulary import Mode, WatcherState, in_root
 from memsync.search.budget import is_about_low_scores, why_empty, within
 
@@ -178,7 +179,7 @@ def _few(warnings: Iterable[str]) -> list[str]:
     """Return the first warnings of a memory, each once: one with many unreadable files must not hide the others."""
     different = list(dict.fromkeys(filter(None, warnings)))
     more = len(different) - MAX_WARNINGS
-    return [*different[:MAX_WARNINGS], *[f"and {more} more warnings: run memsync status there"] * (more > 0)]
+    return [*different[:MAX_WARNINGS], *[f"and {count(more, 'more warning')}: run memsync status there"] * (more > 0)]
 
 
 def _freshness(results: Mapping[str, SearchResult]) -> Freshness:

@@ -19,6 +19,7 @@ from memsync.settings import config_file
 from memsync.settings.config_file import NAME as CONFIG_NAME
 from memsync.settings.config_file import ConfigFile, found_above, nearest, parse_config, users_own, without_our_table
 from memsync.settings.paths import expanded, is_inside, keep_dir, resolve_index_dir, resolve_root, root_of
+from memsync.settings.setting import Setting, checked, from_text
 from memsync.system.user_folders import FOLDER_VARIABLES, config_folder
 
 if TYPE_CHECKING:
@@ -37,25 +38,6 @@ NOT_SHARED = (*FOLDERS, "index.name")
 
 
 _AnyPath = str | os.PathLike[str]
-
-
-class Setting(NamedTuple):
-    """One setting: its name, default, a one-line explanation, and which values it accepts.
-
-    A number must be within `bounds`, a text one of `choices`. A tuple, because every command creates all settings and
-    tuples are fast.
-    """
-
-    name: str
-    default: Any
-    explanation: str
-    bounds: tuple[float, float] | None = None
-    choices: tuple[str, ...] = ()
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that sets it."""
-        return "MEMSYNC_" + self.name.removeprefix("memsync.").replace(".", "_").upper()
 
 
 AUTOSTART = ("terminal", "always", "never")
@@ -150,6 +132,7 @@ SETTINGS = (
     Setting("cli.pager", True, "Show output that is longer than the terminal in $PAGER, or in less."),
 )
 
+DEFAULT_ROOT = "memsync roots default"
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _OF_ONE_ROOT_VARIABLES = ("MEMSYNC_CONFIG", *(_BY_NAME[name].variable for name in NOT_SHARED))
 """Environment variables that apply to one memory root."""
@@ -237,6 +220,11 @@ class Settings:
         return [self.root_name, self.index_name, values, list(self.kinds.items()), list(self.tiers.items())]
 
     @property
+    def is_default_root(self) -> bool:
+        """True if only `memsync roots default` names the memory root: the current folder belongs to none."""
+        return self.sources["memsync.root"] == DEFAULT_ROOT
+
+    @property
     def root(self) -> Path:
         """The memory root."""
         from pathlib import Path
@@ -287,7 +275,9 @@ def load_settings(
     3. the file that `config`, otherwise MEMSYNC_CONFIG names; otherwise the nearest config file of a memory root in
        `cwd` or above;
     4. the environment;
-    5. `root`, which names the memory root.
+    5. `root`, which names the memory root: a folder, or a registered memory unless a folder has that name.
+
+    If none of these names the memory root, it is the default one of the registered memories.
 
     Of `privacy.local_only` the lists are united instead, also those of the user's own file and of every config file of
     the memory root that is not used otherwise.
@@ -311,7 +301,14 @@ def load_settings(
         not_overridden = {name: setting for name, setting in given.items() if setting is in_file.get(name)}
         _check_trust(files.over, not_overridden, in_own_file)
     if "memsync.root" not in given:
-        raise _no_root(files)
+        from memsync.settings.roots import default_root, settings_of  # here, because hardly any command needs it
+
+        default = default_root() if files.over is None else None
+        if default is None:
+            raise _no_root(files)
+        settings = settings_of(default)
+        settings.sources = {**settings.sources, "memsync.root": DEFAULT_ROOT}
+        return settings
     tables = {name: _globs(name, files) for name in GLOB_TABLES}
     resolved = _DEFAULTS | given
     values = {name: setting.value for name, setting in resolved.items()}
@@ -344,7 +341,12 @@ def _no_root(files: _Files) -> ConfigError:
     other = without_our_table(os.getcwd())
     reason = f"{other} has no [memsync] table" if other else "no config.toml or memsync.toml in this folder or above"
     here = "Run memsync init, or name a folder with --root, or a file with --config."
+    from memsync.settings.roots import registered_roots
+
+    registered = ", ".join(registered_roots())
     anywhere = "To search your memories from any folder, register them: memsync roots add NAME PATH"
+    if registered:
+        anywhere = f"Or name a registered memory ({registered}) with --root, or with: memsync roots default NAME"
     return NoMemoryRoot(f"no memory root: {reason}", hint="\n".join([*files.warnings, here, anywhere]))
 
 
@@ -379,7 +381,7 @@ def with_changes(settings: Settings, changes: Mapping[str, str], where: str) -> 
     for name, text in changes.items():
         if name not in _BY_NAME:
             raise ConfigError(f"{where}: unknown setting {name}", hint=nearest(name, tuple(_BY_NAME)))
-        values[name] = _checked(_BY_NAME[name], _from_text(_BY_NAME[name], text), where)
+        values[name] = checked(_BY_NAME[name], from_text(_BY_NAME[name], text), where)
     changed = copy(settings)
     changed.values = {**settings.values, **values}
     changed.sources = {**settings.sources, **dict.fromkeys(values, where)}
@@ -407,9 +409,14 @@ def settings_to_trust(file: ConfigFile) -> dict[str, Any]:
 
 
 def _named_root(root: _AnyPath | None, environ: Mapping[str, str]) -> str:
-    """Return the memory root that `root`, otherwise MEMSYNC_ROOT names; empty if neither does."""
+    """Return the memory root that `root` (a folder or a registered name), otherwise MEMSYNC_ROOT names; or nothing."""
     if root is not None:
-        return os.path.abspath(expanded(os.fspath(root), "--root"))
+        name = os.fspath(root)
+        if "/" not in name and not os.path.isdir(name):
+            from memsync.settings.roots import folder_named
+
+            name = folder_named(name) or name
+        return os.path.abspath(expanded(name, "--root"))
     return expanded(environ.get("MEMSYNC_ROOT", ""), "MEMSYNC_ROOT")
 
 
@@ -461,7 +468,7 @@ def _in_file(file: ConfigFile) -> dict[str, _Given]:
     settings = {}
     for name, value in file.settings(tuple(_BY_NAME), tuple(GLOB_TABLES)):
         where = file.where(name)
-        settings[name] = _Given(_checked(_BY_NAME[name], value, where), where, folder)
+        settings[name] = _Given(checked(_BY_NAME[name], value, where), where, folder)
     return settings
 
 
@@ -472,7 +479,7 @@ def _in_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
     for variable, text in environ.items():
         if variable in by_variable and text != "":
             setting = by_variable[variable]
-            settings[setting.name] = _Given(_checked(setting, _from_text(setting, text), variable), variable)
+            settings[setting.name] = _Given(checked(setting, from_text(setting, text), variable), variable)
     return settings
 
 
@@ -500,7 +507,7 @@ def _check_trust(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: M
     from memsync.settings.trust import is_trusted
 
     risky = _risky(file, in_file, in_own_file)
-    if risky and not is_trusted(file):
+    if risky and not is_trusted(file, {name: in_file[name].value for name in risky}):
         import shlex  # here, because every command reads settings at its start
 
         name = risky[0]
@@ -549,47 +556,6 @@ def _risky(file: ConfigFile, in_file: Mapping[str, _Given], in_own_file: Mapping
         {name: given.value for name, given in in_file.items()},
         {name: given.value for name, given in without_file.items()},
     )
-
-
-def _checked(setting: Setting, value: Any, where: str) -> Any:
-    required = type(setting.default)
-    if required is float and type(value) is int:
-        value = float(value)
-    if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
-        names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
-        raise ConfigError(
-            f"{where}: {setting.name} must be {names[required]}, not {quoted(str(value))}", hint=setting.explanation
-        )
-    expected = ""
-    if setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
-        expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
-    elif setting.choices and value not in setting.choices:
-        expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"
-    if expected:
-        raise ConfigError(
-            f"{where}: {setting.name} must be {expected}, not {quoted(str(value))}", hint=setting.explanation
-        )
-    return value
-
-
-def _from_text(setting: Setting, text: str) -> Any:
-    """Return text converted to the setting's type; unconverted if that fails, so that the type check reports it."""
-    kind = type(setting.default)
-    if kind is list:
-        if text.lstrip().startswith("["):  # as in config.toml
-            import tomllib  # here, because hardly any environment has such a list
-
-            try:
-                return tomllib.loads(f"list = {text}")["list"]
-            except tomllib.TOMLDecodeError:
-                return text
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if kind is bool:
-        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
-    try:
-        return kind(text)
-    except ValueError:
-        return text
 
 
 def _globs(table: str, files: _Files) -> dict[str, str]:

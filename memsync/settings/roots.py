@@ -7,6 +7,8 @@
     dsn = "postgresql://reader:password@host/memories"
     memory = "team-notes"
 
+`default = "work"` above these tables names the memory that commands use outside of every memory root.
+
 Only the user's commands change this list. Nothing in a memory root can: the file is read from the config folder alone.
 """
 
@@ -32,6 +34,7 @@ MAX_NAME_CHARS = 64
 LOCK_SECONDS = 5.0
 LOCK_POLL_SECONDS = 0.02
 _TABLE = "roots"
+_DEFAULT = "default"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
@@ -88,23 +91,52 @@ def registered_roots() -> dict[str, RegisteredRoot]:
 
     Raises ConfigError if the file is not valid, or if another user can change it.
     """
+    return _read()[0]
+
+
+def default_root() -> RegisteredRoot | None:
+    """Return the memory that commands use outside of every memory root; None without one. Raises ConfigError."""
+    roots, default = _read()
+    return roots.get(default)
+
+
+def folder_named(name: str) -> str:
+    """Return the folder of the registered memory NAME; empty if there is none. Raises UsageError, ConfigError."""
+    root = registered_roots().get(name) if is_root_name(name) else None
+    return _with_folder(root).path if root is not None else ""
+
+
+def _with_folder(root: RegisteredRoot) -> RegisteredRoot:
+    """Return a registered memory that has its files here. Raises UsageError for one of a database."""
+    if root.dsn:
+        hint = f"Search it with: memsync search --roots {root.name} …"
+        raise UsageError(f"{root.name} is a memory of a database, without a folder here", hint=hint)
+    return root
+
+
+def _read() -> tuple[dict[str, RegisteredRoot], str]:
+    """Return the registered memories by name, and the name of the default one or an empty string."""
     path = roots_path()
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return {}
+        return {}, ""
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
     if writer := other_writer(status, path):
         raise ConfigError(f"{path}: {writer} can change it", hint="Give it to yourself alone (chown, chmod go-w).")
     tables = parse_config(path).tables
     for table in tables:
-        if table != _TABLE:
+        if table not in (_TABLE, _DEFAULT):
             raise ConfigError(f"{path}: unknown table or key {table!r}", hint=f"Write [{_TABLE}.NAME] for each memory.")
     entries = tables.get(_TABLE, {})
     if not isinstance(entries, dict):
         raise ConfigError(f"{path}: {_TABLE} must be a table", hint=f"Write [{_TABLE}.NAME] for each memory.")
-    return {name: _entry(path, name, entry) for name, entry in entries.items()}
+    roots = {name: _entry(path, name, entry) for name, entry in entries.items()}
+    default = tables.get(_DEFAULT, "")
+    if default != "" and default not in list(roots):
+        raise ConfigError(f"{path}: no memory here has the name in {_DEFAULT}", hint="Run: memsync roots default NAME")
+    return roots, default
 
 
 def _entry(file: str, name: str, entry: Any) -> RegisteredRoot:
@@ -181,7 +213,7 @@ def _add(added: RegisteredRoot) -> None:
     """Write an entry after all others. Raises UsageError if its name is taken, or its memory has another name."""
     check_name(added.name)
     with _locked():
-        roots = registered_roots()
+        roots, default = _read()
         if added.name in roots:
             hint = f"Choose another name, or run first: memsync roots remove {added.name}"
             raise UsageError(f"{added.name} is registered already, for {roots[added.name].place}", hint=hint)
@@ -189,7 +221,7 @@ def _add(added: RegisteredRoot) -> None:
             if other.identity == added.identity:
                 hint = f"Use that name, or run first: memsync roots remove {other.name}"
                 raise UsageError(f"{added.place} is registered already, as {other.name}", hint=hint)
-        _write({**roots, added.name: added})
+        _write({**roots, added.name: added}, default)
 
 
 def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:
@@ -206,12 +238,21 @@ def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:
 def remove_root(name: str) -> RegisteredRoot:
     """Take a memory off the list and return its entry; its files and its index stay. Raises UsageError, ConfigError."""
     with _locked():
-        roots = registered_roots()
+        roots, default = _read()
         if name not in roots:
             raise unknown_root(name, roots)
         removed = roots.pop(name)
-        _write(roots)
+        _write(roots, default if default != name else "")
     return removed
+
+
+def set_default(name: str) -> None:
+    """Make a registered folder the default memory; without a name, none. Raises UsageError, ConfigError."""
+    with _locked():
+        roots = registered_roots()
+        if name and name not in roots:
+            raise unknown_root(name, roots)
+        _write(roots, _with_folder(roots[name]).name if name else "")
 
 
 def settings_of(root: RegisteredRoot) -> Settings:
@@ -276,7 +317,7 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _write(roots: Mapping[str, RegisteredRoot]) -> None:
+def _write(roots: Mapping[str, RegisteredRoot], default: str) -> None:
     """Replace the list in one step; only the user may read it. If the file is a link, the link stays."""
     path = os.path.realpath(roots_path())
     aside = f"{path}.{os.getpid()}"
@@ -285,7 +326,8 @@ def _write(roots: Mapping[str, RegisteredRoot]) -> None:
         with suppress(FileNotFoundError):  # a process with the same number was killed while it wrote
             os.unlink(aside)
         with open(aside, "wb", opener=lambda name, flags: open_private(name, flags | os.O_EXCL)) as stream:
-            stream.write("\n".join(map(_table, roots.values())).encode())
+            head = [f"{_DEFAULT} = {_toml_text(default)}\n"] if default else []
+            stream.write("\n".join([*head, *map(_table, roots.values())]).encode())
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(aside, path)

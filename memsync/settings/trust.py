@@ -1,8 +1,8 @@
 """Decides which settings a config file may set, depending on where the file comes from. No other module decides this.
 
-A file may set everything if the user named it (--config, MEMSYNC_CONFIG), keeps it in their own config folder, or ran
-`memsync trust` on exactly this content. Any other file was found automatically and may have come with a stranger's
-notes, so it may only set HARMLESS settings and a memory root in its own folder.
+A file may set everything if the user named it (--config, MEMSYNC_CONFIG) or keeps it in their own config folder. Any
+other file was found automatically and may have come with a stranger's notes, so it may only set HARMLESS settings, a
+memory root in its own folder, and the settings that the user trusted with `memsync trust`, with exactly these values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ HARMLESS = frozenset(
 )  # fmt: skip
 """Settings that name no path, address or program, and that make memsync store or consume nothing elsewhere."""
 
-_MAX_RECORD_BYTES = 20_000
+_WITHHOLDING = ("files.exclude", "privacy.local_only")
+"""Lists of what memsync must not read or send. Trust in a file ends if it loses one of their patterns."""
+_MAX_RECORD_BYTES = 8_000_000
 
 
 def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Mapping[str, Any]) -> list[str]:
@@ -51,17 +53,20 @@ def risky_settings(file: ConfigFile, values: Mapping[str, Any], without_file: Ma
     ]
 
 
-def is_trusted(file: ConfigFile) -> bool:
-    """Tell whether the user has trusted this file with exactly this content, and this folder as its root."""
+def is_trusted(file: ConfigFile, risky: Mapping[str, Any]) -> bool:
+    """Tell whether the user has trusted these settings of a file, each with this value."""
     path = os.path.realpath(file.path)
-    return _record(_place(path)) == (path, _content_digest(file))
+    recorded_path, trusted = _record(_place(path)) or ("", {})
+    now = _to_record(file, risky)
+    withholds = all(_withholds_as_much(trusted.get(name), now.pop(name)) for name in _WITHHOLDING)
+    return withholds and recorded_path == path and now.items() <= trusted.items()
 
 
-def trust(file: ConfigFile) -> None:
-    """Let a file set everything until its content changes. Raises FilesystemError."""
+def trust(file: ConfigFile, risky: Mapping[str, Any]) -> None:
+    """Let a file set these settings to these values. Raises FilesystemError."""
     path = os.path.realpath(file.path)
     place = _place(path)
-    record = json.dumps({"path": path, "sha256": _content_digest(file)})
+    record = json.dumps({"path": path, "settings": _to_record(file, risky)})
     try:
         write_own_file(place, record.encode())
     except OSError as error:
@@ -90,21 +95,30 @@ def trusted_paths() -> list[str]:
     return sorted(record[0] for record in records if record is not None)
 
 
-def _record(place: str) -> tuple[str, str] | None:
-    """Return (path, digest) of a record; None if it is missing, damaged or writable by another user."""
+def _record(place: str) -> tuple[str, dict[str, Any]] | None:
+    """Return (path, settings) of a record; None if it is missing, damaged or writable by another user."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         with open(place, "rb") as stream:
             if other_writer(os.fstat(stream.fileno()), place):
                 return None
             record = json.loads(stream.read(_MAX_RECORD_BYTES))
-        path, digest = record["path"], record["sha256"]
+        path, settings = record["path"], dict(record["settings"])
         if _place(path) == place:
-            return path, digest
+            return path, settings
     return None
 
 
-def _content_digest(file: ConfigFile) -> str:
-    return digest_of(file.text.encode() + os.fsencode(os.path.realpath(root_of(file))))
+def _to_record(file: ConfigFile, risky: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what trust in these settings of a file covers: their values, where its root is, what it withholds."""
+    lists = {name: file.table(name.split(".")[0]).get(name.split(".")[1], []) for name in _WITHHOLDING}
+    return {**risky, "memsync.root": os.path.realpath(root_of(file)), **lists}
+
+
+def _withholds_as_much(trusted: Any, now: list[str]) -> bool:
+    """Tell whether a list has all its trusted patterns, in this order, and no new one that takes files out again."""
+    if not isinstance(trusted, list) or now[: len(trusted)] != trusted:
+        return False
+    return not any(pattern.startswith("!") for pattern in now[len(trusted) :])
 
 
 def _folder() -> str:

@@ -10,7 +10,7 @@ from memsync.errors import EmbedderError, NoteError
 from memsync.model.note import Chunk
 from memsync.model.query import EmbeddingSpace
 from memsync.model.status import PendingPassage
-from memsync.model.text import duration
+from memsync.model.text import count, duration
 from memsync.model.vocabulary import NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.files import Identity, NoteFiles
@@ -249,4 +249,4 @@ class _Run:
         if progress is not None and self.rate and not self._is_announced:
             self._is_announced = True
             if left / self.rate >= WORTH_ANNOUNCING_SECONDS:
-                progress(f"{left:,} passages to embed, about {duration(left / self.rate)}", 0, 0)
+                progress(f"{count(left, 'passage')} to embed, about {duration(left / self.rate)}", 0, 0)

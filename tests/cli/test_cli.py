@@ -94,7 +94,7 @@ def test_no_match_exits_with_one_and_tells_freshness(
         (["search", "--", "-x"], 2, "only says what to leave out"),
         (["get", "../secret"], 5, "not a path in the memory root"),
         (["get", "absent.md"], 5, "does not exist"),
-        (["get", "a.md:99"], 5, "has 1 lines"),
+        (["get", "a.md:99"], 5, "has 1 line,"),
         (["nosuchcommand"], 2, "No such command"),
     ],
 )
@@ -330,7 +330,7 @@ def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.Comple
     """And `-n` holds beside a budget."""
     write("a.md", "heron\n")
     write("b.md", "heron\n")
-    assert "none of 2 hits fits into 1 tokens" in run("search", "heron", "--tokens", "1").stderr
+    assert "none of 2 hits fits into 1 token" in run("search", "heron", "--tokens", "1").stderr
     assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -171,6 +173,19 @@ def test_everything_is_printed_by_the_functions_that_keep_terminals_safe() -> No
         calls = [node.func for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call)]
         called = {ast.unparse(function) for function in calls}
         assert called.isdisjoint({"click.echo", "click.secho", "echo", "secho", "print"}), module.name
+
+
+def test_a_number_and_its_noun_come_from_one_helper() -> None:
+    """Otherwise a message says "1 passages"; a limit, which is a constant or was exceeded, is never 1."""
+    nouns = "changes|characters|days|entries|files|folders|hits|lines|messages|notes|others|passages|questions|texts"
+    follows = re.compile(rf" (?:[a-z-]+ )?(?:{nouns}|threads|tokens|vectors|warnings|words)\b")
+    for module in sorted(Path(memsync.cli.__file__).parent.parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(module.read_text())):
+            for value, after in itertools.pairwise(node.values if isinstance(node, ast.JoinedStr) else ()):
+                if isinstance(value, ast.FormattedValue) and isinstance(after, ast.Constant):
+                    name = ast.unparse(value.value)
+                    is_limit = name.isupper() or name in ("len(text)", "len(known.stamps)", "folder")
+                    assert is_limit or not follows.match(str(after.value)), f"{module}: {name}"
 
 
 @pytest.mark.parametrize(
@@ -666,3 +681,16 @@ def test_plain_search_is_read_from_behind_the_command(monkeypatch: pytest.Monkey
     assert answer_plainly([*before, "search", "--help"]) is None
     given = dict(zip(before[::2], before[1::2], strict=True))
     assert read == [{"config": given.get("--config"), "root": given.get("--root")}]
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("thread", "append"), ("roots",)])
+def test_help_is_the_option_as_a_command(run: Run, command: tuple[str, ...]) -> None:
+    """`memsync help thread append` prints what `memsync thread append --help` prints."""
+    assert run("help", *command) == run(*command, "--help", with_root=False)
+    assert run("help", *command).out.startswith(" ".join(("Usage: memsync", *command)))
+
+
+def test_help_on_no_command_names_the_nearest(run: Run) -> None:
+    """It is an error, as the command itself is."""
+    done = run("help", "serach")
+    assert (done.code, done.out) == (2, "") and "Did you mean search?" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from memsync.doctor import check_all
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_database, roots_path
 from memsync.system.user_folders import config_folder
+from tests.support.daemon_process import Cli
 
 DSN = "postgresql://me:s3cret@db/memories"
 
@@ -38,3 +40,10 @@ def test_connection_string_that_others_can_read_is_found(root: Path, place: str)
     ok, finding, advice = permissions(root)
     assert (ok, advice) == (False, f"Run: chmod 600 {path}")
     assert "s3cret" not in finding + advice
+
+
+def test_each_line_of_advice_is_a_line(cli: Cli, tmp_path: Path) -> None:
+    """Outside of a memory root the advice has several."""
+    shown = cli("doctor", cwd=tmp_path).stdout
+    assert "\\n" not in shown
+    assert re.search(r"^ +Run memsync init.*\n +To search your memories", shown, re.MULTILINE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,7 +17,7 @@ from memsync.cli.main import run, run_command
 from memsync.errors import IndexBusy
 from memsync.memory import Memory
 from memsync.settings.load import load_settings
-from memsync.settings.roots import add_root, roots_path
+from memsync.settings.roots import add_database, add_root, roots_path
 from memsync.sync import without_daemon
 from memsync.wiring import forget_memory
 from tests.cli.test_cli import SCHEMA
@@ -379,3 +380,55 @@ def test_forgetting_a_memory_leaves_nothing_that_quotes_its_notes(outside: Path)
         (folder / name).write_text("heron")
     forget_memory("work", apply=True)
     assert [path.name for path in folder.iterdir() if path.is_file() and b"heron" in path.read_bytes()] == []
+
+
+def test_root_takes_the_name_of_a_registered_memory(memsync: Run, outside: Path, tmp_path: Path) -> None:
+    """Before the command and after it; a folder of that name comes first, and other names are folders as before."""
+    for arguments in (("--root", "work", "log", "one"), ("log", "--root=work", "one")):
+        assert memsync(*arguments).returncode == 0
+    assert len(list((tmp_path / "work" / "daily").iterdir())) == 1
+    (outside / "work").mkdir()
+    assert memsync("--root", "work", "log", "two").returncode == 0
+    assert [path.parent.name for path in outside.rglob("*.md")] == ["daily"]
+    add_database("team", "postgresql://reader@db/notes", "team")
+    refused = memsync("--root", "team", "log", "three")
+    assert refused.returncode == 2 and "without a folder" in refused.stderr and "--roots team" in refused.stderr
+    assert "/elsewhere does not exist" in memsync("--root", "elsewhere", "status").stderr
+
+
+def test_default_memory_is_the_current_one_outside_of_every_other(memsync: Run, tmp_path: Path) -> None:
+    """A search there covers all registered memories as before; in a memory root that one counts."""
+    assert memsync("log", "egret").returncode == 3
+    assert memsync("roots", "default", "home").stdout == f"home  {tmp_path / 'home'}\n"
+    written = memsync("log", "egret")
+    assert written.returncode == 0 and (tmp_path / "home" / written.stdout.rpartition(":")[0]).exists()
+    assert memsync("get", "pond.md").stdout == "A heron nests.\n"
+    assert "our logo" in memsync("get", "work:store.md").stdout
+    assert "work:store.md" in memsync("search", "heron").stdout
+    assert "home:" in memsync("search", "egret").stdout
+    assert memsync("log", "ibis", cwd=tmp_path / "work").returncode == 0
+    assert (tmp_path / "work" / "daily").is_dir()
+    assert json.loads(memsync("roots", "list", "--json").stdout)["default"] == "home"
+    shutil.rmtree(tmp_path / "home")
+    gone = memsync("status")
+    assert gone.returncode == 4 and "home does not exist" in gone.stderr
+    assert json.loads(memsync("roots", "default", "--none", "--json").stdout) == {"default": None}
+    assert memsync("status").returncode == 3
+
+
+def test_default_memory_is_one_of_the_list(memsync: Run) -> None:
+    """A name that is not there is refused; the default goes with its entry, and other changes keep it."""
+    assert "Did you mean work?" in memsync("roots", "default", "wrk").stderr
+    memsync("roots", "default", "home")
+    memsync("roots", "remove", "work")
+    assert json.loads(memsync("roots", "default", "--json").stdout) == {"default": "home"}
+    memsync("roots", "remove", "home")
+    assert json.loads(memsync("roots", "default", "--json").stdout) == {"default": None}
+    Path(roots_path()).write_text('default = ["x"]\n')
+    assert "no memory here has the name in default" in memsync("roots", "list").stderr
+
+
+def test_without_a_memory_root_the_registered_memories_are_named(memsync: Run) -> None:
+    """Nobody is told to register what is registered."""
+    hint = memsync("status").stderr
+    assert "Or name a registered memory (work, home) with --root" in hint and "register them" not in hint

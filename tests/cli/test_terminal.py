@@ -28,8 +28,11 @@ SECONDS = 60.0
 MEMSYNC = [sys.executable, "-P", "-m", "memsync"]
 
 
-def typed(cli: Cli, *arguments: str, **environ: str) -> str:
-    """Return what a command prints that a person types: on a terminal of 24 lines, as a job of its own."""
+def typed(cli: Cli, *arguments: str, typing: str = "", **environ: str) -> str:
+    """Return what a command prints that a person types: on a terminal of 24 lines, as a job of its own.
+
+    Once it has printed something, the person types `typing`.
+    """
     process, terminal = pty.fork()
     if process == 0:
         fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -43,10 +46,22 @@ def typed(cli: Cli, *arguments: str, **environ: str) -> str:
                 block = os.read(terminal, 65_536)
             except OSError:  # it has ended
                 break
+            if typing and not printed:
+                os.write(terminal, typing.encode())
             printed += block
     os.waitpid(process, 0)
     os.close(terminal)
     return printed.decode().replace("\r\n", "\n")
+
+
+def test_mcp_at_a_terminal_says_that_it_waits_for_a_client(cli: Cli) -> None:
+    """A person who typed it learns how to set up a client; end of input (Ctrl-D) ends it."""
+    shown = typed(cli, "mcp", MEMSYNC_DAEMON_AUTOSTART="never", typing="\x04")
+    assert "waits for an MCP client" in shown and "memsync mcp install" in shown
+    piped = subprocess.run(
+        [*MEMSYNC, "--root", str(cli.root), "mcp"], input="", capture_output=True, text=True, check=True
+    )
+    assert piped.stderr == ""
 
 
 def is_served(cli: Cli) -> bool:

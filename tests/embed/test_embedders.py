@@ -219,7 +219,7 @@ def test_openai_model_of_a_known_dimension_is_not_asked_for_it(endpoint: type[Em
 def test_openai_answer_with_too_few_vectors_is_refused(endpoint: type[EmbeddingServer]) -> None:
     """Passages would get the vectors of others."""
     endpoint.most = 1
-    with pytest.raises(EmbedderError, match="returned 1 vectors for 2 texts"):
+    with pytest.raises(EmbedderError, match="returned 1 vector for 2 texts"):
         make_embedder("openai:text-embedding-3-small", 0).embed_passages(["heron", "alder"])
 
 

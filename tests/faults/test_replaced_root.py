@@ -15,7 +15,7 @@ from memsync.features.scaffold import create_root
 from memsync.memory import Memory
 from memsync.registered import Memories, MemoryOpener
 from memsync.settings.config_file import parse_config
-from memsync.settings.load import load_settings
+from memsync.settings.load import load_settings, settings_to_trust
 from memsync.settings.roots import add_root
 from memsync.settings.trust import trust
 from tests.conftest import FakeEmbedder
@@ -189,7 +189,8 @@ def test_trust_in_a_config_file_ends_when_its_root_leads_elsewhere(tmp_path: Pat
     (tmp_path / "clone" / "link").symlink_to(tmp_path / "vault")
     config = tmp_path / "clone" / "config.toml"
     config.write_text('[memsync]\nroot = "link"\n')
-    trust(parse_config(str(config)))
+    file = parse_config(str(config))
+    trust(file, settings_to_trust(file))
     assert load_settings(cwd=tmp_path / "clone", environ={}).root == tmp_path / "vault"
     os.unlink(tmp_path / "clone" / "link")
     (tmp_path / "clone" / "link").symlink_to(tmp_path / "diary")

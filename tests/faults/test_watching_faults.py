@@ -125,7 +125,7 @@ def test_without_watches_left_it_compares_and_heals(
     with no_watches(monkeypatch, lambda path: path.endswith(b"two")):
         write("two/a.md", "The heron nests.\n")
         until(lambda: state(engine) is WatcherState.DEGRADED, "it notices")
-        assert_told(engine, "1 folders are not watched")
+        assert_told(engine, "1 folder is not watched")
         write("two/b.md", "The eel swims.\n")
         until(lambda: finds(engine, "eel"), "what nobody reports")
     until(lambda: state(engine) is WatcherState.LIVE, "it is live again")

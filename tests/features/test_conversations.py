@@ -235,15 +235,12 @@ def test_file_that_cannot_be_read_is_a_usage_error(memory: Memory, root: Path, n
 @pytest.mark.parametrize(
     ("name", "content", "wrong"),
     [
-        ("x.jsonl", "{}\n1\n", ['line 1: not a JSON object with "thread"', 'line 2: not a JSON object with "thread"']),
         (
-            "x.json",
-            "{}\n1\n",
-            [
-                'line 1: not a JSON object with "thread"; neither a ChatGPT nor a Claude export',
-                'line 2: not a JSON object with "thread"',
-            ],
+            "x.jsonl",
+            '{}\n{"thread": "t"}\n1\n',
+            ['line 1: not a JSON object with "thread"', 'line 3: not a JSON object with "thread"'],
         ),
+        ("x.json", "{}\n", ['line 1: not a JSON object with "thread"; neither a ChatGPT nor a Claude export']),
         ("x.json", '{"thread": "t"}\n1\n', ['line 2: not a JSON object with "thread"']),
     ],
 )
@@ -254,6 +251,15 @@ def test_line_that_is_no_message_is_named(
     file = root.with_name(name)
     file.write_text(content)
     assert memory.import_file(file).wrong == wrong
+
+
+@pytest.mark.parametrize(("name", "content"), [("x.csv", "a,b\n" * 500), ("x.json", f"[{'{}, ' * 499}{{}}]")])
+def test_wrong_file_is_one_error(memory: Memory, root: Path, name: str, content: str) -> None:
+    """A file without any conversation was named by mistake: the first reason is enough, with the number of others."""
+    file = root.with_name(name)
+    file.write_text(content)
+    (wrong,) = memory.import_file(file).wrong
+    assert re.match(r"(?:line|conversation) 1: .*\(and 499 other parts of the file, too\)$", wrong)
 
 
 def test_thread_that_is_not_there_is_not_exported(memory: Memory) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import fcntl
+import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -40,7 +42,7 @@ def _seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recover_all(memory: MemoryApi) -> None:
     """Put back what `memsync recover --apply` puts back."""
-    memory.recover(tuple(one.id for one in memory.overwritten() if not (one.similar or one.note_deleted)))
+    memory.recover(tuple(one.id for one in memory.overwritten() if one.is_restored_unasked))
 
 
 def test_an_entry_like_another_is_restored(memory: Memory, root: Path) -> None:
@@ -256,7 +258,7 @@ def test_recovery_says_what_it_leaves_to_be_named(cli: Cli, root: Path, write: W
     assert cli("log", "--day", DAY, "--time", "10:00", "met Dana").returncode == 0
     write(LOG, f"# {DAY}\n\n- 10:00 lunch with Dana, who was late\n")
     done = cli("recover", "--apply")
-    assert "1 entry was edited, or deleted with the note: memsync recover shows them" in done.stderr
+    assert "1 entry was edited, deleted with the note, or on another branch: memsync recover shows them" in done.stderr
     assert "met Dana" not in (root / LOG).read_text()
 
 
@@ -308,3 +310,35 @@ def test_note_that_no_program_writes_to_leaves_nothing_when_it_is_replaced(
     with note.open():
         memory.set_thread_status("t", "paused")
     assert os.listdir(note.parent) == ["t.md"]
+
+
+def test_an_entry_of_another_branch_is_marked_and_stays_there(cli: Cli, root: Path) -> None:
+    """A checkout removed it, and nobody overwrote it: only its own branch gets it back, or who names it."""
+
+    def git(*arguments: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *name, *arguments], cwd=root, check=True, capture_output=True)
+
+    (root / "daily").mkdir()
+    (root / LOG).write_text(f"# {DAY}\n")
+    git("init", "-q", "-b", "main")
+    git("add", ".")
+    git("commit", "-qm", "base")
+    git("branch", "feature")
+    assert cli("log", "--day", DAY, "met Dana").returncode == 0
+    git("commit", "-qam", "log")
+    for place in ("feature", "HEAD~1"):
+        git("checkout", "-q", place)
+        shown = cli("recover")
+        assert shown.returncode == 1 and "  on branch main\n" in shown.stdout
+        applied = cli("recover", "--apply")
+        assert (applied.returncode, applied.stdout, "on another branch" in applied.stderr) == (0, "", True)
+        assert (root / LOG).read_text() == f"# {DAY}\n"
+        git("checkout", "-q", "main")
+        assert cli("recover").returncode == 0
+    (root / LOG).write_text(f"# {DAY}\n")  # an old buffer, on the same branch
+    assert cli("recover", "--apply").stdout == f"{LOG}:3\n"
+    git("checkout", "-qf", "feature")
+    (entry,) = json.loads(cli("recover", "--json").stdout)["overwritten"]
+    assert entry["other_branch"] == "main"
+    assert cli("recover", "--apply", entry["id"]).returncode == 0 and "met Dana" in (root / LOG).read_text()

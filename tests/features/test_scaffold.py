@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -99,3 +102,74 @@ def test_config_of_another_program_is_left_alone_and_the_root_works(cli: Cli, ro
     assert "heron.md" in cli("search", "heron", "--mode", "keyword", cwd=root).stdout
     assert (root / "config.toml").read_text() == site
     assert "kept     memsync.toml" in cli("init", str(root), cwd=root).stdout
+
+
+def test_the_first_entry_has_the_time_of_day(tmp_path: Path) -> None:
+    """It is no entry of the future, nor of nine o'clock."""
+    before = datetime.now()
+    made = create_root(tmp_path / "new")
+    (log,) = (made.root / "daily").iterdir()
+    (time,) = re.findall(r"^- (\d\d:\d\d) This memory was made", log.read_text(), re.MULTILINE)
+    assert f"{before:%Y-%m-%d %H:%M}" <= f"{log.stem} {time}" <= f"{datetime.now():%Y-%m-%d %H:%M}"
+
+
+def test_what_two_branches_append_is_kept_from_both(tmp_path: Path) -> None:
+    """Messages of a thread, items of MEMORY.md and entries of a day: a merge has no conflict and splits no message."""
+    root = create_root(tmp_path / "new").root
+
+    def git(*arguments: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *name, *arguments], cwd=root, check=True, capture_output=True)
+
+    texts = {"ours": "First.\n\n- a\n- b\n\nLast of ours.", "theirs": "First.\n\n- c\n\nMore.\n\nLast of theirs."}
+    with Memory.open(root) as memory:
+        memory.new_thread("Talk")
+        memory.append_message("talk", "user", "How do I begin?", time="2026-11-21 10:00")
+        git("init", "-q", "-b", "ours")
+        git("add", ".")
+        git("commit", "-qm", "base")
+        git("branch", "theirs")
+        for minute, (branch, text) in enumerate(texts.items(), 1):
+            git("checkout", "-q", branch)
+            memory.append_message("talk", "assistant", text, time=f"2026-11-21 10:0{minute}")
+            memory.remember(f"what {branch} knows", section="Decisions")
+            memory.log(f"what {branch} did", day="2026-11-21")
+            git("add", ".")
+            git("commit", "-qm", branch)
+        git("merge", "-q", "-m", "merge", "ours")
+        talk = memory.thread("talk")
+        assert talk.warnings == ()
+        assert sorted(message.text for message in talk.messages) == sorted(["How do I begin?", *texts.values()])
+        for note, words in (("MEMORY.md", "knows"), ("daily/2026-11-21.md", "did")):
+            text = memory.get(note).text
+            assert all(f"what {branch} {words}" in text for branch in texts)
+            assert "<<<<" not in text
+
+
+def test_daily_notes_of_obsidian_are_logs(tmp_path: Path) -> None:
+    """Init takes their folder from Obsidian's settings."""
+    for name in ("2026-11-20 trip.md", "Notes/Days/2026/2026.11.18.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("- 10:02 saw a heron\n")
+    (tmp_path / ".obsidian").mkdir()
+    (tmp_path / ".obsidian" / "daily-notes.json").write_text('{"folder": "Notes/Days/", "format": "YYYY.MM.DD"}')
+    made = create_root(tmp_path)
+    assert made.logs == "Notes/Days" and '"/Notes/Days/" = "daily"' in (tmp_path / "config.toml").read_text()
+    assert create_root(tmp_path).logs == ""
+    with Memory.open(tmp_path) as memory:
+        hits = memory.search("heron kind:daily", mode="keyword").hits
+        assert {hit.date for hit in hits} == {"2026-11-18T10:02"}
+        assert memory.log("one", day="2026-11-17").path.startswith("Notes/Days/")
+
+
+HOSTILE_FOLDERS = ("../out", "/", "a*", 'x\\" = 1', "a/../b", ".git", "!a", "a\\nb")
+
+
+@pytest.mark.parametrize("settings", ["[" * 5_000, "{}", *(f'{{"folder": "{name}"}}' for name in HOSTILE_FOLDERS)])
+def test_only_a_plain_folder_is_taken_from_a_strangers_settings(tmp_path: Path, settings: str) -> None:
+    """Everything else is as if Obsidian had no settings."""
+    create_root(tmp_path / "plain")
+    (tmp_path / "vault" / ".obsidian").mkdir(parents=True)
+    (tmp_path / "vault" / ".obsidian" / "daily-notes.json").write_text(settings)
+    assert create_root(tmp_path / "vault").logs == ""
+    assert (tmp_path / "vault" / "config.toml").read_text() == (tmp_path / "plain" / "config.toml").read_text()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from memsync.errors import MemsyncError, NoteError, UsageError
-from memsync.memory import MemoryApi
+from memsync.memory import Memory, MemoryApi
 from memsync.model.conversation import Cost, Usage
 from tests.support.daemon_fixtures import own, served, short_runtime_folder
+from tests.support.daemon_process import Cli
 
 __all__ = ["own", "served", "short_runtime_folder"]
 
@@ -255,3 +256,22 @@ def test_views_follow_the_files(threads: MemoryApi, write: Write, root: Path) ->
     (root / "threads/one.md").unlink()
     assert threads.costs().total == Usage(2, 9, 3, 0.3)
     assert threads.messages("handoff").messages == ()
+
+
+def test_thread_in_a_merge_conflict_says_so_wherever_it_is_read(
+    own: MemoryApi, memory: Memory, write: Write, cli: Cli
+) -> None:
+    """Git's lines make a heading of a message's last line, so that its text is empty; a resolved one says nothing."""
+    path = "threads/talk.md"
+    sides = ["## user @ 2026-11-21 10:02\n\nOurs.", "## user @ 2026-11-21 10:03\n\nTheirs."]
+    write(path, "<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> theirs\n".format(*sides))
+    warning = f"{path} has git conflict markers"
+    assert any(warning in text for text in own.thread("talk").warnings)
+    assert any(warning in text for text in own.get(path).warnings)
+    assert any(warning in text for text in own.context(thread="talk").warnings)
+    said: list[str] = []
+    assert list(memory.export_lines(["talk"], warn=said.append)) and warning in said[0]
+    for command in (("thread", "show", "talk"), ("get", path), ("export", "talk")):
+        assert warning in cli(*command).stderr
+    write(path, "\n\n".join(sides))
+    assert (own.thread("talk").warnings, own.get(path).warnings) == ((), ())

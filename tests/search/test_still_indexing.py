@@ -160,7 +160,7 @@ def test_hits_found_while_files_are_not_searched_are_an_answer(cli: Cli, write: 
     write("b.md", "tern\n")
     done = cli("search", "heron", "--mode", "keyword", environ=NO_TIME)
     assert (done.returncode, done.stdout.partition(":")[0]) == (0, "a.md")
-    assert "Still indexing: 1 of 2 files are not searched yet." in done.stderr
+    assert "Still indexing: 1 of 2 files is not searched yet." in done.stderr
 
 
 @pytest.mark.parametrize("through_click", [False, True])
@@ -178,7 +178,7 @@ def test_served_search_that_finds_nothing_yet_is_no_no(cli: Cli, write: Write, t
         connection.execute("ROLLBACK")
         connection.close()
     assert done.returncode == NOT_KNOWN_YET
-    assert "Still indexing: 1 of 1 files are not searched yet." in done.stderr
+    assert "Still indexing: 1 of 1 file is not searched yet." in done.stderr
     assert cli(*command).returncode == 0
 
 

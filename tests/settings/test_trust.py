@@ -79,7 +79,7 @@ def test_connection_string_comes_from_the_user_alone(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=rf"index\.dsn may not be set here, because .*{reason}") as caught:
             load_settings(**named, environ={}, cwd=path.parent)
         assert "secret" not in str(caught.value)
-    trust(parse_config(str(path)))
+    trust(parse_config(str(path)), {DSN: "postgresql://me:secret@db/memories"})
     with pytest.raises(ConfigError, match=r"index\.dsn may not be set"):
         found(path.parent)
     path.write_text("")
@@ -178,8 +178,8 @@ def test_found_file_names_no_root_outside_its_folder(
     assert load_settings(config=path, environ={}).root != tmp_path / "clone"
 
 
-def test_trust_holds_for_one_file_with_one_content(cli: Cli, tmp_path: Path) -> None:
-    """Printed is what the file decides from now on; a changed or a copied file asks again; trust can be taken back."""
+def test_trust_holds_for_one_file_with_these_settings(cli: Cli, tmp_path: Path) -> None:
+    """Printed is what the file decides now; a changed setting or a copied file asks again; trust can be taken back."""
     path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])
     assert cli("config", "show", cwd=path.parent).returncode == 3
     trusted = cli("trust", cwd=path.parent)
@@ -190,14 +190,55 @@ def test_trust_holds_for_one_file_with_one_content(cli: Cli, tmp_path: Path) -> 
     copy = config(tmp_path / "copy", LEADS_SOMEWHERE["git.commit"])
     with pytest.raises(ConfigError, match=r"git\.commit"):
         found(copy.parent)
-    path.write_text(path.read_text() + "# changed\n")
-    with pytest.raises(ConfigError, match=r"git\.commit"):
+    path.write_text(path.read_text() + LEADS_SOMEWHERE["cli.open_with"])
+    with pytest.raises(ConfigError, match=r"needs your trust"):
         found(path.parent)
 
     cli("trust", str(path), cwd=tmp_path)
     assert found(path.parent)["git.commit"] is True
     assert "not trusted any more" in cli("trust", "--revoke", str(path), cwd=tmp_path).stdout
     with pytest.raises(ConfigError, match=r"git\.commit"):
+        found(path.parent)
+
+
+def test_edit_of_what_needs_no_trust_keeps_it(cli: Cli, tmp_path: Path) -> None:
+    """A comment, another order, a harmless setting, a pattern more, and one risky setting less; no risky value."""
+    model, exclude = '[embedder]\nmodel = "openai:x"\n', "[files]\nexclude = ['old/']\n"
+    private = "[privacy]\nlocal_only = ['diary/']\n"
+    path = config(tmp_path / "clone", model + exclude + private + LEADS_SOMEWHERE["git.commit"])
+    assert cli("trust", str(path), cwd=tmp_path).returncode == 0
+    more = private.replace("'diary/'", "'diary/', 'mail/'")
+    for text in (
+        f"# a comment\n{private}{model}{exclude}[search]\nlimit = 3\n[kinds]\n'/log/' = 'daily'\n",
+        model + more + exclude.replace("'old/'", "'old/', 'older/'"),
+    ):
+        config(tmp_path / "clone", text)
+        assert found(path.parent)["embedder.model"] == "openai:x"
+    for text in (
+        model.replace("x", "y") + exclude + private,
+        model + exclude,
+        model + private,
+        model + private + exclude.replace("'old/'", "'old/', '!old/a.md'"),
+        model + exclude + private + LEADS_SOMEWHERE["index.processes"],
+    ):
+        config(tmp_path / "clone", text)
+        with pytest.raises(ConfigError, match="needs your trust"):
+            found(path.parent)
+
+
+def test_trust_in_a_root_is_for_the_folder_that_it_was(cli: Cli, tmp_path: Path) -> None:
+    """A link that leads elsewhere later is another root."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "clone").mkdir()
+    link = tmp_path / "clone" / "notes"
+    link.symlink_to(tmp_path / "one")
+    path = config(tmp_path / "clone", root="notes")
+    cli("trust", str(path), cwd=tmp_path)
+    assert found(path.parent).root == tmp_path / "one"
+    link.unlink()
+    link.symlink_to(tmp_path / "two")
+    with pytest.raises(ConfigError, match=r"memsync\.root needs your trust"):
         found(path.parent)
 
 
@@ -213,7 +254,9 @@ def test_trust_is_not_given_to_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     assert cli("trust", "--list", cwd=tmp_path).stdout == ""
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"path": 1, "sha256": 2}', "\x00" * 50])
+@pytest.mark.parametrize(
+    "damage", ["", "{", "[]", '{"path": 1, "settings": {}}', '{"path": "x", "settings": 2}', "\x00" * 50]
+)
 def test_damaged_record_of_trust_trusts_nothing(cli: Cli, tmp_path: Path, damage: str) -> None:
     """And breaks nothing: trusting again repairs it."""
     path = config(tmp_path / "clone", LEADS_SOMEWHERE["git.commit"])

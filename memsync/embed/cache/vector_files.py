@@ -152,7 +152,7 @@ def _read_space(
     record_bytes = HASH_BYTES + value_bytes(space.dimension)
     while count := _COUNT.unpack(source.exactly(_COUNT.size))[0]:
         if count > _block_records(space):
-            raise _refused(f"it has a block of {count:,} vectors")
+            raise _refused(f"it has a block of the wrong size ({count:,})")
         if source.bytes_read + count * record_bytes > max_bytes:
             raise _refused(
                 f"it is larger than the {max_bytes // 1_000_000:,} MB that the cache may use",

@@ -20,6 +20,7 @@ from memsync.model.note import Chunk, Note
 from memsync.model.query import IndexedNote
 from memsync.model.vocabulary import Form, Fresh, Kind, NotePath, in_root
 from memsync.notes.dates import parse_day
+from memsync.notes.parse import conflict_in
 from memsync.operation import Cli, Command, Tool, operation
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ class _Gathered:
         try:
             content, _ = self._files.read(path)
             note, chunks = self._reader.read(path, content)
+            self.warnings += conflict_in(path, note.lines)
             return note, passages_of(note, chunks)
         except FileNotFoundError:
             pass

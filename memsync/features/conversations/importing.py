@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -28,6 +28,7 @@ from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.frontmatter import MAX_HEAD_BYTES, read_head
+from memsync.notes.parse import conflict_in
 from memsync.notes.rules import ARCHIVE_FOLDER, THREADS_FOLDER, former_path
 from memsync.notes.transcript import body_of, written_time
 from memsync.ports import Progress, no_progress
@@ -305,8 +306,11 @@ def import_file(memory: Workspace, path: str | os.PathLike[str], *, progress: Pr
     return Importer(memory).write(read_conversations(Path(path), progress))
 
 
-def exported(memory: Workspace, threads: Sequence[str] = ()) -> Iterator[str]:
-    """Yield threads (by path or name; default: all) as JSON Lines. Raises NoThread."""
+def exported(memory: Workspace, threads: Sequence[str], warn: Callable[[str], None]) -> Iterator[str]:
+    """Yield threads (by path or name; default: all) as JSON Lines. Raises NoThread.
+
+    Calls `warn` with a sentence about each thread that is in a merge conflict.
+    """
     if threads:
         paths = [memory.existing_thread(name) for name in threads]
     else:
@@ -315,4 +319,6 @@ def exported(memory: Workspace, threads: Sequence[str] = ()) -> Iterator[str]:
     for path in paths:
         note = memory.editor.read(path)
         if note is not None:
+            for warning in conflict_in(path, note.lines):
+                warn(warning)
             yield from export_lines(note)

@@ -92,7 +92,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                     heard = time.monotonic()
                 elif self.silence is not None and time.monotonic() - heard > self.silence:
                     self.pgconn.finish()
-                    raise NoAnswer(f"it has not answered for {self.silence:g} seconds")
+                    raise NoAnswer(f"it has not answered for {self.silence:g} s")
                 wanted = gen.send(ready)
         except StopIteration as end:
             result: Result = end.value

@@ -20,6 +20,7 @@ from memsync.index.sqlite import schema
 from memsync.index.sqlite.queries import IS_OF_CHUNK, IS_PUBLIC, LOCAL_ONLY_PASSAGES, MAX_ITEMS, chunk_of, item_of
 from memsync.index.vectors import to_int8
 from memsync.model.query import EmbeddingSpace
+from memsync.model.text import count
 from memsync.model.vocabulary import Kind, Tier
 
 # (type, name, SQL) of every table and index.
@@ -177,7 +178,7 @@ def find_miscount(database: apsw.Connection) -> str:
     for space in spaces:
         used = sum(int.from_bytes(bits).bit_count() for (bits,) in database.execute(_SLOT_BITS.format(space=space)))
         if used != (known := database.execute(_COUNT_OF_ROWIDS.format(space=space)).get):
-            findings.append(f"a semantic search sees {used} of {known} vectors")
+            findings.append(f"a semantic search sees {used} of {count(int(str(known)), 'vector')}")
     return "; ".join(findings)
 
 
