@@ -249,9 +249,12 @@ class _Chunker:
             self._add(parts, pack, [self._entry(parts, pack)])
 
     def _add_log(self, parts: _Section, items: Sequence[_Unit]) -> None:
-        """Add a chunk for each item of a log; if several people speak in it, add windows too."""
+        """Add a chunk for each item of a log; if several people speak in it, add windows too.
+
+        A message has one speaker: its items with bold beginnings are points of an answer.
+        """
         texts = [self._text(item.start, item.end) for item in items]
-        speakers = [speaker_of(text) for text in texts]
+        speakers = ["" if parts.section.role else speaker_of(text) for text in texts]
         windows = list(_windows(items, texts, self._limits)) if len({*speakers} - {""}) > 1 else []
         held = Counter(number for first, last in windows for number in range(first, last + 1))
         entries = [

@@ -1,47 +1,61 @@
 """Estimate the probability that the hits contain the answer, and hide hits if it is low. Pure.
 
-The probability is a logistic regression on the best scores, the number of entries compared and, if the question names a
-speaker, whether the best lines are by that speaker. The more entries are compared, the more easily one of them looks
-like an answer, so their number counts against it. It was fitted to questions with and without an answer about logs,
-lists of facts and documents, about parts of these, and about memories of a few notes (docs/search.md).
+The probability is a logistic regression on the best scores, the highest cosine, the number of entries compared and, if
+the question names a speaker, whether the best lines are by that speaker. The more entries are compared, the more
+easily one of them looks like an answer, so their number counts against it. It was fitted to questions with and without
+an answer about logs, lists of facts and documents, about parts of these, and about memories of a few notes
+(docs/search.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memsync.model.answer import Hit
 from memsync.model.query import Query
 from memsync.model.vocabulary import Mode
 from memsync.notes.chunk import CountTokens
 from memsync.search.rank import QuestionWords, Scored
-from memsync.search.snippet import holds_all, stems_of
 
 FIRST = 3
 LETTERS_A_PIECE = 2.0
 """A word with at most this many letters for each of its tokens is not a word that the model knows."""
-_BASE, _BEST, _COMPARED = 11.8, 4.5, -1.4
+_BASE, _BEST, _COMPARED, _NEAREST = 3.6, 1.8, -1.15, 8.1
+_SLOPE = 4.5
+"""How much the logit of an entry falls for each factor of e in its score under that of the first."""
 _MIN_SCORE = 0.02
 _FEW, _MANY = 30, 300
 """The number of entries compared counts as min(number, _MANY) + _FEW."""
-_NAMES_A_SPEAKER, _BEST_THEN, _FIRST_FEW_THEN = -4.3, 15.4, 11.7
+_NAMES_A_SPEAKER, _COMPARED_THEN, _BEST_THEN, _FIRST_FEW_THEN = 7.5, -1.4, 15.4, 11.7
 _BY_OTHERS, _BY_NAMED, _FIRST_BY_NAMED = -9.5, -20.1, 1.8
 
 
-def probability(ranked: Sequence[Scored], question: QuestionWords) -> float:
-    """Return the probability that the entries, best first, contain the answer to a question."""
+def certainty(ranked: Sequence[Scored], question: QuestionWords) -> Callable[[float], float]:
+    """Return a function from an entry's score to the probability that it shows the answer to a question.
+
+    `ranked` are the entries that were compared, best first. The function never decreases.
+    """
     if not ranked:
-        return 0.0
+        return lambda score: 0.0
     first = [scored.telling_score for scored in ranked[:FIRST]]
-    logit = _BASE + _BEST * math.log(max(first[0], _MIN_SCORE)) + _COMPARED * math.log(min(len(ranked), _MANY) + _FEW)
+    best, top = math.log(max(first[0], _MIN_SCORE)), max(ranked[0].score, _MIN_SCORE)
+    compared = math.log(min(len(ranked), _MANY) + _FEW)
     named, others = question.speakers(ranked)
-    if named:
+    if not named:
+        nearest = max(scored.cosine or 0.0 for scored in ranked)
+        logit = _BASE + _BEST * best + _COMPARED * compared + _NEAREST * nearest
+    else:
+        logit = _NAMES_A_SPEAKER + _SLOPE * best + _COMPARED_THEN * compared
         by_named = max(scored.plain for scored in ranked if scored.entry.speaker in named)
         by_others = max(scored.plain for scored in ranked if scored.entry.speaker in others)
-        logit += _NAMES_A_SPEAKER + _BEST_THEN * first[0] + _FIRST_FEW_THEN * sum(first) / len(first)
+        logit += _BEST_THEN * first[0] + _FIRST_FEW_THEN * sum(first) / len(first)
         logit += _BY_OTHERS * by_others + _BY_NAMED * by_named
         logit += _FIRST_BY_NAMED * (ranked[0].entry.speaker in named)
+    return lambda score: _logistic(logit + _SLOPE * math.log(max(score, _MIN_SCORE) / top))
+
+
+def _logistic(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-50.0, min(50.0, logit))))
 
 
@@ -56,13 +70,11 @@ def are_letters_only(words: Sequence[str], count_tokens: CountTokens) -> bool:
 
 
 def likely_hits(hits: list[Hit], query: Query, mode: Mode, floor: float) -> list[Hit]:
-    """Return the hits to show: those with at least the query's `min_score`.
+    """Return the hits to show: those with at least the query's `min_score`, or `floor` if it has none.
 
-    Without a `min_score`: all hits if the best score is at least `floor`, otherwise only those with all words.
+    By words alone, only a `min_score` leaves hits out: scores are no probabilities then.
     """
-    if query.min_score is not None:
-        return [hit for hit in hits if hit.score >= query.min_score]
-    if not hits or not query.text or mode is Mode.KEYWORD or hits[0].score >= floor:
+    if query.min_score is None and (not query.text or mode is Mode.KEYWORD):
         return hits
-    stems = stems_of(query.words)
-    return [hit for hit in hits if holds_all(hit.text, stems)]
+    least = floor if query.min_score is None else query.min_score
+    return [hit for hit in hits if hit.score >= least]

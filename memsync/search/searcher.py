@@ -21,7 +21,7 @@ from memsync.notes.parse import NoteReader
 from memsync.ports import Index, IndexReader
 from memsync.search.anchor import Anchor, Anchored
 from memsync.search.budget import why_empty, within
-from memsync.search.confidence import are_letters_only, likely_hits, probability
+from memsync.search.confidence import are_letters_only, certainty, likely_hits
 from memsync.search.rank import (
     KEYWORD_SCALE,
     Pool,
@@ -137,9 +137,7 @@ class Searcher:
         ranked, chance = self._ranked(query, mode, pool, weights, anchor)
         timer.lap("rank")
         anchored, read = self._first(_without_mere_headings(ranked, query), query, anchor, relevance, timer)
-        if read is not None and mode is Mode.KEYWORD:  # its scores are no probabilities: scale them to the best one
-            chance = 1.0
-        hits = self._hits(query, anchored, pool, chance / ranked[0].score if ranked and ranked[0].score > 0 else 1.0)
+        hits = self._hits(query, anchored, pool, chance)
         if read is not None:
             hits = blended(hits, read, self._ranking.rerank_weight)[: query.limit]
         likely = likely_hits(hits, query, mode, self._ranking.min_score)
@@ -204,11 +202,10 @@ class Searcher:
 
     def _ranked(
         self, query: Query, mode: Mode, pool: Pool, word_weights: Mapping[str, float], anchor: Anchor
-    ) -> tuple[list[Scored], float]:
-        """Return the entries, best first, and the probability that the answer is among them."""
+    ) -> tuple[list[Scored], Callable[[float], float]]:
+        """Return the entries, best first, and what converts their scores to those of hits, from 0 to 1."""
         if not query.text:
-            ranked = in_order(pool)
-            return ranked, ranked[0].score if ranked else 0.0
+            return in_order(pool), lambda score: 0.0
         ranking, now = self._ranking, time.time()
         weights = Weights(ranking.keyword_weight, ranking.memory_keyword_weight)
         if mode is Mode.VECTOR:
@@ -219,8 +216,10 @@ class Searcher:
             scale = KEYWORD_SCALE if mode is Mode.KEYWORD else 1.0
             ranked = by_words(ranked, pool, Wording(query.text, word_weights), anchor.text_of, scale)
         if mode is Mode.HYBRID and not pool.keyword and are_letters_only(query.words, self._count_tokens):
-            return ranked, 0.0
-        return ranked, probability(ranked, question)
+            return ranked, lambda score: 0.0
+        if mode is Mode.KEYWORD:
+            return ranked, lambda score: max(score, 0.0) / (1.0 + max(score, 0.0))
+        return ranked, certainty(ranked, question)
 
     def _prior(self, chunk: IndexedChunk, now: float) -> float:
         """Return the bonus for importance, pins and recency; it is small, so that it decides only near ties."""
@@ -250,16 +249,20 @@ class Searcher:
         timer.lap("rerank")
         return (first, read) if read is not None else (first[:limit], None)
 
-    def _hits(self, query: Query, anchored: Sequence[tuple[Span, Anchored]], pool: Pool, scale: float) -> list[Hit]:
-        """Return the hits; `scale` converts scores of spans to scores of hits."""
+    def _hits(
+        self,
+        query: Query,
+        anchored: Sequence[tuple[Span, Anchored]],
+        pool: Pool,
+        chance: Callable[[float], float],
+    ) -> list[Hit]:
+        """Return the hits; `chance` converts scores of spans to scores of hits."""
         ranks = {"vector": _best_by_chunk(pool.near)}
         if query.text:
             ranks["keyword"] = _best_by_chunk(pool.keyword)
-        else:
-            scale = 0.0  # they have an order, but no score
         stems = stems_of(query.words)
         return [
-            _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, span.score * scale)
+            _hit(span, place, make_snippet(mark(place.text, stems), stems), ranks, chance(span.score))
             for span, place in anchored
         ]
 
@@ -342,7 +345,7 @@ def _hit(
         text=place.text,
         snippet=shown[0],
         highlights=shown[1],
-        score=round(min(1.0, max(0.0, score)), 6),
+        score=round(score, 6),
         ranks=best,
         parts=span.parts,
         also=place.also,

@@ -1,7 +1,7 @@
 """Merge the answers of several memories to one question. Pure.
 
-Scores of two memories can be compared if both searched in the same way, with the same embedding model: then the best
-score comes first. Otherwise only the ranks say which hits are better. Hits of one memory never change their order.
+Scores are probabilities, whichever embedding model found the hits, so the best score comes first. Hits of one memory
+never change their order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -38,19 +37,6 @@ class Answered(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-class _Way(NamedTuple):
-    """How a memory found its hits. Scores can be compared between equal ways; a listing is in the order of dates."""
-
-    is_listing: bool
-    mode: Mode
-    model: str
-
-    @property
-    def text(self) -> str:
-        """The way in a few words."""
-        return self.model.split("|")[1] if self.model.count("|") else self.model or "words alone"
-
-
 def merged(
     query: Query, answers: Sequence[Answered], tokens: int | None = None, count_tokens: CountTokens = lambda texts: ()
 ) -> SearchResult:
@@ -60,15 +46,15 @@ def merged(
     """
     results = {answer.name: answer.result for answer in answers if answer.result is not None}
     lists = _lists(query, results)
-    ways = {name: _way(results[name]) for name, listed in lists.items() if listed}
-    ordered = _in_order(lists, ways)
+    is_listing = any(map(_is_listing, (results[name] for name, listed in lists.items() if listed)))
+    ordered = by_date(list(lists.values())) if is_listing else by_score(list(lists.values()))
     best = (_different(ordered) if query.text else ordered)[: query.limit]
     hits = best if tokens is None else within(best, tokens, count_tokens)
     shown = Counter(hit.root for hit in hits)
     statuses = tuple(_status(answer, shown[answer.name]) for answer in answers)
-    warnings = [*_about_ways(ways), *_of_memories(answers, is_empty=not best)]
+    warnings = _of_memories(answers, is_empty=not best)
     warnings += why_empty((), best, tokens) if best and not hits else ()
-    models = {way.model for way in ways.values()}
+    models = {results[name].model for name, listed in lists.items() if listed and not is_listing}
     explain = Explanation(query.filters, query.times, {status.name: status.milliseconds for status in statuses})
     return SearchResult(
         tuple(hits),
@@ -97,7 +83,7 @@ def _lists(query: Query, results: Mapping[str, SearchResult]) -> dict[str, list[
     A question that only names a time ("what happened yesterday") is answered with the entries dated then. If one memory
     has such entries, the others, which searched instead, add none.
     """
-    listings = {name for name, result in results.items() if result.hits and _way(result).is_listing}
+    listings = {name for name, result in results.items() if _is_listing(result)}
     counted = listings if query.text and listings else results.keys()
     return {
         name: [_named(hit, name) for hit in result.hits] if name in counted else [] for name, result in results.items()
@@ -117,21 +103,13 @@ def _different(hits: Iterable[Hit]) -> list[Hit]:
     return list(by_text.values())
 
 
-def _way(result: SearchResult) -> _Way:
-    is_listing = not any(hit.ranks for hit in result.hits)
-    return _Way(True, Mode.HYBRID, "") if is_listing else _Way(False, result.mode, result.model)
-
-
-def _in_order(lists: Mapping[str, Sequence[Hit]], ways: Mapping[str, _Way]) -> list[Hit]:
-    """Return the hits of all memories, best first: by score within a way of searching, by rank between the ways."""
-    groups: dict[_Way, list[Sequence[Hit]]] = {}
-    for name, way in ways.items():
-        groups.setdefault(way, []).append(lists[name])
-    return by_rank([by_date(group) if way.is_listing else by_score(group) for way, group in groups.items()])
+def _is_listing(result: SearchResult) -> bool:
+    """Tell whether hits are in the order of dates, found by neither retriever."""
+    return bool(result.hits) and not any(hit.ranks for hit in result.hits)
 
 
 def by_score(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Merge lists whose scores can be compared: the best score first; of equal ones, the hit of the earlier list."""
+    """Merge lists: the best score first; of equal ones, the hit of the earlier list."""
     return list(heapq.merge(*lists, key=lambda hit: hit.score, reverse=True))
 
 
@@ -140,23 +118,7 @@ def by_date(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
     return list(heapq.merge(*lists, key=lambda hit: hit.date, reverse=True))
 
 
-def by_rank(lists: Sequence[Sequence[Hit]]) -> list[Hit]:
-    """Merge lists whose scores cannot be compared: by reciprocal rank; of equal ranks, the hit of the earlier list."""
-    return [hit for hit in chain.from_iterable(zip_longest(*lists)) if hit is not None]
-
-
 # ------------------------------------------------------------------------------------------------- warnings
-
-
-def _about_ways(ways: Mapping[str, _Way]) -> list[str]:
-    """Return a warning if the scores of the hits cannot be compared."""
-    if len(set(ways.values())) < 2:
-        return []
-    are_clear = len({way.text for way in ways.values()}) == len(set(ways.values()))
-    used = "; ".join(
-        f"{name} used {way.text if are_clear else f'{way.mode} {way.model}'}" for name, way in ways.items()
-    )
-    return [f"scores cannot be compared, so hits are merged by rank: {used}"]
 
 
 def _of_memories(answers: Sequence[Answered], *, is_empty: bool) -> list[str]:

@@ -122,7 +122,7 @@ def test_hits_are_those_that_each_memory_gives_alone(memories: Memories) -> None
     assert together == alone
 
 
-def test_two_models_are_merged_by_rank_with_a_warning(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_models_are_merged_by_score(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each embeds the question itself."""
     register("work")
     register("home")
@@ -133,9 +133,8 @@ def test_two_models_are_merged_by_rank_with_a_warning(register: Register, monkey
     with Memories.open() as memories:
         result = memories.search("heron")
     assert sorted(CountingEmbedder.questions) == [("fake", "heron"), ("other", "heron")]
-    (warning,) = result.warnings
-    assert "merged by rank: work used fake; home used fake; third used other" in warning
-    assert {hit.root for hit in result.hits[:2]} >= {"third"}
+    assert not result.warnings and {hit.root for hit in result.hits} >= {"third", "home"}
+    assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
 
 
 def settings_with_models(root: RegisteredRoot) -> Settings:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memsync.model.answer import Freshness, Hit, Rank, SearchResult
 from memsync.model.query import Query, TimeHint
 from memsync.model.vocabulary import Kind, Mode, NotePath, Tier, WatcherState
-from memsync.search.several import Answered, by_rank, by_score, merged
+from memsync.search.several import Answered, by_score, merged
 
 MINILM = "minilm|all-MiniLM|1|384|unit"
 BGE = "fastembed|bge-base|1|768|unit"
@@ -63,50 +63,31 @@ def test_merge_keeps_each_order_and_loses_none(lists: list[list[float]], limit: 
     assert [status.hits for status in result.roots] == [
         sum(found.root == status.name for found in result.hits) for status in result.roots
     ]
-    used = {model for values, model in zip(lists, models, strict=True) if values}
-    if len(used) < 2:
-        assert [found.score for found in result.hits] == sorted((found.score for found in result.hits), reverse=True)
-        assert not result.warnings
-    assert any("merged by rank" in warning for warning in result.warnings) == (len(used) > 1)
+    assert [found.score for found in result.hits] == sorted((found.score for found in result.hits), reverse=True)
+    assert not result.warnings
 
 
 @given(st.lists(scores, min_size=1, max_size=4))
 def test_equal_answers_give_an_equal_merge(lists: list[list[float]]) -> None:
-    """Of equal scores and of equal ranks, the earlier memory comes first."""
+    """Of equal scores, the earlier memory comes first."""
     hits = [[hit(f"{at}/{number}.md", score) for number, score in enumerate(own)] for at, own in enumerate(lists)]
     order = {found.path: at for at, own in enumerate(hits) for found in own}
     merged_hits = by_score(hits)
     for first, second in itertools.pairwise(merged_hits):
         assert (-first.score, order[first.path]) <= (-second.score, order[second.path])
-    ranks = [int(found.path.split("/")[1].removesuffix(".md")) for found in by_rank(hits)]
-    assert ranks == sorted(ranks)
 
 
-def test_scores_decide_within_a_model_and_ranks_between_models() -> None:
-    """Two memories of one model share its ranks: weak hits of one do not displace good hits of the other."""
+def test_scores_decide_between_models_too() -> None:
+    """A score is a probability, whichever model it is from: no weak hit displaces a good one."""
     answers = [
         answered("a", [hit("1.md", 0.9), hit("2.md", 0.2)]),
-        answered("b", [hit("1.md", 0.8), hit("2.md", 0.7)]),
+        answered("b", [hit("1.md", 0.8), hit("2.md", 0.7)], "", Mode.KEYWORD),
         answered("c", [hit("1.md", 0.3), hit("2.md", 0.1)], BGE),
     ]
     result = merged(QUERY, answers)
-    assert citations(result) == ["a:1.md:1", "c:1.md:1", "b:1.md:1", "c:2.md:1", "b:2.md:1", "a:2.md:1"]
-    expected = "scores cannot be compared, so hits are merged by rank: a used all-MiniLM; b used all-MiniLM; "
-    assert result.warnings == (f"{expected}c used bge-base",)
-    assert result.model == ""
-
-
-def test_a_memory_that_searched_by_words_alone_is_merged_by_rank() -> None:
-    """Its scores are of another kind; a memory without hits has none to compare."""
-    answers = [
-        answered("a", [hit("1.md", 0.9)]),
-        answered("b", [hit("1.md", 1.0)], "", Mode.KEYWORD),
-        answered("c", [], BGE),
-    ]
-    result = merged(QUERY, answers)
-    assert citations(result) == ["a:1.md:1", "b:1.md:1"]
-    assert "b used words alone" in result.warnings[0] and "c used" not in result.warnings[0]
-    assert (merged(QUERY, [answers[0], answers[2]]).model, result.mode) == (MINILM, Mode.HYBRID)
+    assert citations(result) == ["a:1.md:1", "b:1.md:1", "b:2.md:1", "c:1.md:1", "a:2.md:1", "c:2.md:1"]
+    assert (result.warnings, result.model, result.mode) == ((), "", Mode.HYBRID)
+    assert merged(QUERY, [answers[0], answered("c", [], BGE)]).model == MINILM
 
 
 def test_a_listing_is_merged_by_date() -> None:

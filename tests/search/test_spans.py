@@ -16,7 +16,7 @@ from memsync.model.query import Candidate, IndexedChunk, TimeHint
 from memsync.model.vocabulary import Form, NotePath, Trait
 from memsync.notes.entry_text import stem_number
 from memsync.search.budget import CITATION_TOKENS
-from memsync.search.confidence import probability
+from memsync.search.confidence import certainty
 from memsync.search.rank import (
     DATED_THEN,
     NOTE_BONUS,
@@ -28,11 +28,13 @@ from memsync.search.rank import (
     Scored,
     Weights,
     age_in_days,
+    by_words,
     in_order,
     rank,
 )
 from memsync.search.snippet import MAX_SNIPPET_CHARS, make_snippet, mark, stems_of
 from memsync.search.spans import Span, form_spans
+from memsync.search.wording import Wording
 from memsync.settings.load import load_settings
 from tests.conftest import FakeEmbedder
 
@@ -89,6 +91,11 @@ def scores_of(found: list[Scored]) -> dict[int, float]:
 
 def ranked(of: Pool, question: QuestionWords = QUESTION) -> list[Scored]:
     return rank(of, question, WEIGHTS, lambda chunk: 0.0)
+
+
+def read(of: Pool) -> list[Scored]:
+    """Return the entries in their order after their texts were looked at, which are gone."""
+    return by_words(ranked(of), of, Wording("", {}), lambda scored: None, 1.0)
 
 
 def spans(*scored: tuple[IndexedChunk, float]) -> list[Span]:
@@ -236,13 +243,13 @@ def test_a_bare_heading_comes_after_every_text_that_has_its_words() -> None:
     bare = chunk(1, [entry(0)], "a.md", form=Form.HEADING)
     chunks = [bare, *(chunk(number, [entry(0)], f"{number}.md") for number in (2, 3, 4))]
     near = candidates((4, 0.3), (2, 0.2), (3, 0.1))
-    assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0), (2, 1.2), (3, 1.1)), near))] == [
+    assert [one.chunk.chunk_id for one in read(pool(chunks, candidates((1, 2.0), (2, 1.2), (3, 1.1)), near))] == [
         2,
         3,
         1,
         4,
     ]
-    assert [one.chunk.chunk_id for one in ranked(pool(chunks, candidates((1, 2.0)), near))][:2] == [1, 4]
+    assert [one.chunk.chunk_id for one in read(pool(chunks, candidates((1, 2.0)), near))][:2] == [1, 4]
 
 
 def test_items_of_a_group_have_the_meaning_of_all_and_their_own_words() -> None:
@@ -281,8 +288,9 @@ def test_an_answer_by_the_one_who_was_asked_about_is_surer_than_one_by_another()
     question = QuestionWords.of("what did anna say", {})
     sure = ranked(pool(conversation("anna", "ben"), near=candidates((1, 0.8), (9, 0.7), (2, 0.4))), question)
     unsure = ranked(pool(conversation("ben", "anna"), near=candidates((1, 0.8), (9, 0.7), (2, 0.4))), question)
-    assert 0.0 < probability(unsure, question) < probability(sure, question) < 1.0
-    assert probability([], question) == 0.0
+    chances = [certainty(ranked, question)(ranked[0].score) for ranked in (unsure, sure)]
+    assert 0.0 < chances[0] < chances[1] < 1.0
+    assert certainty([], question)(1.0) == 0.0
 
 
 def test_neighbouring_entries_become_one_span() -> None:

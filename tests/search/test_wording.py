@@ -1,0 +1,148 @@
+"""What was typed as it stands in a note comes first, and so does the note whose name was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memsync.index.fields import name_word
+from memsync.memory import Memory
+from memsync.model.vocabulary import Mode
+from memsync.search.wording import COVERED, ONE_LINE, SIDE_BY_SIDE, Wording, asks_for_answer
+
+Write = Callable[[str, str], Path]
+
+IDFS = {"goto": 8.0, "recipe": 4.0, "boat": 6.0}
+LITERAL = [Mode.HYBRID, Mode.KEYWORD]
+
+
+def first(memory: Memory, typed: str, mode: Mode) -> str:
+    """Return the citation of the first hit."""
+    return memory.search(typed, mode=mode, min_score=0).hits[0].citation
+
+
+@pytest.mark.parametrize("mode", LITERAL)
+def test_a_long_text_with_both_words_precedes_short_ones_with_one(memory: Memory, write: Write, mode: Mode) -> None:
+    """A list of links has hundreds of items with the rarer word alone, each with a higher keyword score."""
+    links = "".join(f"- [goto {number}](https://{number}.example/) - Other.\n" for number in range(300))
+    write("links.md", f"# Links\n\n{links}")
+    padding = " ".join(f"word{number}" for number in range(150))
+    write("cooking.md", f"# Evenings\n\nMy goto is always the same {padding} and one recipe.\n")
+    memory.sync()
+    assert first(memory, "goto recipe", mode).startswith("cooking.md")
+
+
+@pytest.mark.parametrize("mode", LITERAL)
+def test_words_in_the_order_in_which_they_were_typed_come_first(memory: Memory, write: Write, mode: Mode) -> None:
+    """All notes have all of the words."""
+    write("a.md", "# A\n\nBoat old painted the was red and by Ben.\n")
+    write("b.md", "# B\n\nThen the old boat was painted red by somebody.\n")
+    write("c.md", "# C\n\nRed boat, red old boat, painted boat: painted red, old boat.\n")
+    memory.sync()
+    assert first(memory, "the old boat was painted red", mode).startswith("b.md")
+
+
+@pytest.mark.parametrize("mode", LITERAL)
+def test_words_in_one_line_precede_the_same_words_in_several(memory: Memory, write: Write, mode: Mode) -> None:
+    """Who types two words has seen them together."""
+    write("a.md", "# A\n\nThe lighthouse stood.\nLighthouse keepers slept.\nA lighthouse.\nThere was a piano.\n")
+    write("b.md", f"# B\n\n{' '.join(f'word{n}' for n in range(60))} lighthouse beside a piano.\n")
+    memory.sync()
+    assert first(memory, "lighthouse piano", mode).startswith("b.md")
+
+
+@pytest.mark.parametrize("typed", ["zoe", "Zoë", "ZOE", "zoe barnes", "Barnes, Zoe", "zo"])
+@pytest.mark.parametrize("mode", LITERAL)
+def test_the_note_of_that_name_precedes_notes_that_mention_it(
+    memory: Memory, write: Write, typed: str, mode: Mode
+) -> None:
+    """By its title, its file name or an alias, in any case and with or without accents."""
+    write("people/zoe.md", "---\naliases: [zo]\n---\n# Zoë Barnes\n\nA friend from school who paints.\n")
+    for day in range(10, 28):
+        write(f"daily/2026-10-{day}.md", f"# 2026-10-{day}\n\n- 10:02 zoe zo Barnes: zoe barnes, zo.\n")
+    memory.sync()
+    assert first(memory, typed, mode).startswith("people/zoe.md")
+
+
+def test_filters_hold_for_the_note_of_that_name(memory: Memory, write: Write) -> None:
+    """A name does not lead out of a filter, nor to an archived note."""
+    write("people/zoe.md", "# Zoe\n\nA friend.\n")
+    write("archive/people/old-zoe.md", "# Zoe\n\nA friend, too.\n")
+    write("daily/2026-10-10.md", "- 10:02 met zoe\n")
+    memory.sync()
+    assert [hit.path for hit in memory.search("zoe kind:daily", min_score=0).hits] == ["daily/2026-10-10.md"]
+    assert {hit.path for hit in memory.search("zoe", min_score=0).hits} == {"people/zoe.md", "daily/2026-10-10.md"}
+
+
+def test_names_without_a_word_have_no_word() -> None:
+    """They would all have the same."""
+    assert name_word("!!!") == name_word("") == ""
+    assert name_word("Foo-Bar") == name_word("bar, FOO") != name_word("foo")
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        ("My goto recipe for bread.", COVERED + ONE_LINE + SIDE_BY_SIDE),
+        ("A recipe. My goto in one line.", COVERED + ONE_LINE),
+        ("A recipe.\nMy goto in another.", COVERED),
+        ("Gotos and recipes.", 0.0),
+        ("My goto.", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_bonus_grows_with_how_literally_the_words_stand_there(text: str, least: float) -> None:
+    """Side by side, in one line, anywhere; a part of the words counts for nearly nothing."""
+    wording = Wording("goto recipe", IDFS)
+    bonus = wording.bonus(text, [])
+    assert least <= bonus <= least + (COVERED if "recipes" in text else 0.01)
+
+
+def test_a_heading_lends_its_words() -> None:
+    """They are about the text under it."""
+    assert Wording("boat recipe", IDFS).bonus("One recipe.", ["Boat"]) >= COVERED
+    assert Wording("boat recipe", IDFS).bonus("Something.", ["Boat recipe"]) >= COVERED + SIDE_BY_SIDE
+
+
+def test_a_question_gets_nothing_for_words_that_are_not_side_by_side() -> None:
+    """Its answer need not have its words, and other texts may."""
+    for asked in ("where is the goto recipe", "goto recipe boat?", "wo ist goto recipe"):
+        assert Wording(asked, IDFS).bonus("Recipe of the boat where it is, goto wo ist.", []) < 0.01
+    assert Wording("where is the goto recipe", IDFS).bonus("Where is the goto recipe?", []) > 0.9 * SIDE_BY_SIDE
+
+
+def test_words_without_any_word_get_nothing() -> None:
+    """There is nothing to compare."""
+    assert Wording("- [ ] !", {}).bonus("- [ ] !", []) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("what did you suggest for the boat", True),
+        ("which approach did you recommend", True),
+        ("what was your advice", True),
+        ("you said something about boats", True),
+        ("was hast du vorgeschlagen", True),
+        ("what would you suggest for my boat", False),
+        ("how old is my boat", False),
+        ("did Young say so", False),
+    ],
+)
+def test_questions_about_an_answer_are_known(question: str, expected: bool) -> None:
+    """Only these want what the assistant said before what the user said."""
+    assert asks_for_answer(question) == expected
+
+
+def test_what_the_user_said_precedes_what_was_answered(memory: Memory, write: Write) -> None:
+    """Unless the question asks what was answered."""
+    write(
+        "threads/boat.md",
+        "## user @ 2026-11-01 10:00\n\nThe paint of my boat is green.\n\n"
+        "## assistant @ 2026-11-01 10:01\n\nGreen paint suits your boat: the paint of a boat should be green.\n",
+    )
+    memory.sync()
+    assert memory.search("which paint has my boat", min_score=0).hits[0].role == "user"
+    assert memory.search("which boat paint did you recommend", min_score=0).hits[0].role == "assistant"
