@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import (
+    assistant,
     backends,
     everyday,
     indexing,
@@ -34,6 +35,7 @@ from benchmarks import (
     search,
     served,
     start,
+    verbatim,
     writing,
 )
 from benchmarks.figures import Row
@@ -45,6 +47,8 @@ WITH_DATA: dict[str, Callable[[Path, Path], list[Row]]] = {
     "faq": quality.faq,
     "size": indexing.size_and_memory,
     "locomo": quality.locomo,
+    "assistant": assistant.conversations,
+    "verbatim": verbatim.known_items,
     "context": quality.context,
     "search": search.real,
     "large": search.large,

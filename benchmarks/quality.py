@@ -55,7 +55,7 @@ Hits = Sequence[Range]
 Measure = Callable[[Question, Hits, LineCost], float]
 
 
-def _line_costs(root: Path) -> LineCost:
+def line_costs(root: Path) -> LineCost:
     """Return what gives the tokens of a line of a memory root; it counts a file at a time."""
     counter = make_token_counter()
 
@@ -76,7 +76,7 @@ class _Answers:
         self.hopeless: list[float] = []
 
     def ask(self, root: Path, state: Path, questions: Iterable[Question], unanswerable: Iterable[Question]) -> None:
-        costs = _line_costs(root)
+        costs = line_costs(root)
         with opened(root, state, search_min_score="0") as memory:
             memory.sync()
             for question in questions:
@@ -221,7 +221,7 @@ def context(data: Path, state: Path) -> list[Row]:
         root = data / "locomo" / name
         with opened(root, state) as memory:
             memory.sync()
-            costs = _line_costs(root)
+            costs = line_costs(root)
             for question in (question for question in questions if question.root == name):
                 for budget in BUDGETS:
                     hits = _ranges(memory.search(question.text, limit=hits_for(budget)).hits)
