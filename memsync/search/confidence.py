@@ -22,12 +22,12 @@ FIRST = 3
 LETTERS_A_PIECE = 2.0
 """A word with at most this many letters for each of its tokens is not a word that the model knows."""
 _BASE, _BEST, _COMPARED, _NEAREST = 3.6, 1.8, -1.15, 8.1
-_SLOPE = 4.5
+_SLOPE = 2.0
 """How much the logit of an entry falls for each factor of e in its score under that of the first."""
 _MIN_SCORE = 0.02
 _FEW, _MANY = 30, 300
 """The number of entries compared counts as min(number, _MANY) + _FEW."""
-_NAMES_A_SPEAKER, _COMPARED_THEN, _BEST_THEN, _FIRST_FEW_THEN = 7.5, -1.4, 15.4, 11.7
+_NAMES_A_SPEAKER, _LOG_BEST_THEN, _COMPARED_THEN, _BEST_THEN, _FIRST_FEW_THEN = 7.5, 4.5, -1.4, 15.4, 11.7
 _BY_OTHERS, _BY_NAMED, _FIRST_BY_NAMED = -9.5, -20.1, 1.8
 
 
@@ -46,7 +46,7 @@ def certainty(ranked: Sequence[Scored], question: QuestionWords) -> Callable[[fl
         nearest = max(scored.cosine or 0.0 for scored in ranked)
         logit = _BASE + _BEST * best + _COMPARED * compared + _NEAREST * nearest
     else:
-        logit = _NAMES_A_SPEAKER + _SLOPE * best + _COMPARED_THEN * compared
+        logit = _NAMES_A_SPEAKER + _LOG_BEST_THEN * best + _COMPARED_THEN * compared
         by_named = max(scored.plain for scored in ranked if scored.entry.speaker in named)
         by_others = max(scored.plain for scored in ranked if scored.entry.speaker in others)
         logit += _BEST_THEN * first[0] + _FIRST_FEW_THEN * sum(first) / len(first)

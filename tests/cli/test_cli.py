@@ -329,7 +329,7 @@ def test_a_full_stdout_is_an_error_of_its_own(
 def test_a_budget_that_nothing_fits_says_so(run: Callable[..., subprocess.CompletedProcess[str]], write: Write) -> None:
     """And `-n` holds beside a budget."""
     write("a.md", "heron\n")
-    write("b.md", "heron\n")
+    write("b.md", "a heron\n")
     assert "none of 2 hits fits into 1 token" in run("search", "heron", "--tokens", "1").stderr
     assert run("search", "heron", "--tokens", "500", "-n", "1").stdout.count("heron") == 1
 

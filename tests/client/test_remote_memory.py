@@ -245,10 +245,11 @@ def test_question_over_a_megabyte_is_refused_before_it_is_sent(remote: RemoteMem
     assert remote.search("heron").hits
 
 
-def test_memory_connect_gives_the_daemons_memory(served: Served) -> None:
+def test_memory_connect_gives_the_daemons_memory(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """The public way in; without a daemon it says so."""
     from memsync import Memory
 
+    monkeypatch.setenv("MEMSYNC_SEARCH_DEADLINE_MS", str(served.settings["search.deadline_ms"]))
     with Memory.connect(served.settings.root) as remote:
         assert remote.search("heron").hits[0].path == "birds.md"
         remote.shutdown()
