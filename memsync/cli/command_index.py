@@ -1,7 +1,8 @@
-"""`memsync index`: the tables of the PostgreSQL index, who writes a memory, and who may read it."""
+"""`memsync index`: the indexes on this machine; the tables of PostgreSQL, who writes a memory and who may read it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.output import say_answer
+from memsync.cli.output import say_answer, say_json, say_table
 from memsync.errors import ConfigError, NoMemoryRoot, UsageError
 from memsync.model.text import count, printable
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def index() -> None:
-    """Manage the index in PostgreSQL (docs/postgres.md).
+    """List and remove indexes on this machine, and manage an index in PostgreSQL (docs/postgres.md).
 
     \b
+    memsync index list                     the indexes in your state folder
+    memsync index remove --gone            delete those whose folder of notes is gone
     memsync index migrate                  make its tables, or bring them up to date
     memsync index status                   what the database holds
     memsync index claim --take-over        write this memory from this machine
@@ -180,3 +183,47 @@ def revoke(context: click.Context, role: str, as_json: bool) -> None:
     outcome = "may not read it any more" if could_read else "could not read it"
     line = f"{printable(database.name)}: {printable(role)} {outcome}"
     say_answer({"memory": database.name, "role": role, "revoked": could_read}, [line], as_json=as_json)
+
+
+@index.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the indexes in your state folder: the folder of notes, the size, when it was written, whether it is gone."""
+    from memsync.sync.stored_indexes import stored_indexes
+
+    found = stored_indexes()
+    if as_json:
+        say_json({"indexes": [{**each._asdict(), "kept": each.kept} for each in found]})
+        return
+    rows = [
+        (each.root or each.folder, f"{each.bytes / 1e6:.1f} MB", each.last_written[:10], "gone" if each.gone else "")
+        for each in found
+    ]
+    say_table(rows, "there is no index in your state folder")
+
+
+@index.command()
+@click.argument("path", required=False)
+@click.option("--gone", "is_gone", is_flag=True, help="Delete each index whose folder of notes is gone.")
+@json_option
+def remove(path: str | None, is_gone: bool, as_json: bool) -> None:
+    """Delete the index of the folder of notes at PATH, or with --gone of each folder that is gone.
+
+    Notes are never deleted. The journal and the copies of `forget` stay, too, and the command prints where they are. If
+    you moved a folder of notes, run memsync there first: it takes its index along, and without it finds no journal.
+    """
+    from memsync.sync.stored_indexes import remove as remove_index
+    from memsync.sync.stored_indexes import stored_indexes
+
+    if (path is None) != is_gone:
+        raise UsageError("name a PATH or --gone", hint="See: memsync index list")
+    named = os.path.realpath(path) if path else ""
+    chosen = [each for each in stored_indexes() if (each.gone if is_gone else named in (each.root, each.folder))]
+    if path and not chosen:
+        raise UsageError(f"your state folder has no index of {printable(path)}", hint="See: memsync index list")
+    for each in chosen:
+        remove_index(each)
+    removed = [each.root or each.folder for each in chosen]
+    left = [each.kept for each in chosen if os.path.isdir(each.kept)]
+    lines = [f"removed  {printable(path)}" for path in removed] + [f"left     {printable(path)}" for path in left]
+    say_answer({"removed": removed, "left": left}, lines or ["no folder of notes is gone"], as_json=as_json)

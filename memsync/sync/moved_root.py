@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
-from memsync.settings.paths import default_index_dir, keep_dir
+from memsync.settings.paths import PATH_FILE, default_index_dir, keep_dir, keep_identity
 from memsync.system.user_folders import own_folder, state_folder, write_own_file
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ class _Move:
             for old, new in folders:
                 own_folder(old)
                 _rename(old, new, self._displaced)
+            keep_identity(self._root, self._identity)
             return MovedRoot(self._before, was_served) if folders else None
 
     def _busy(self, holder: str = "another process") -> MemsyncError:
@@ -233,6 +234,14 @@ def _remember(root: str) -> None:
         if known == root or (known and not _former_path(root)):
             return
         write_own_file(place, os.fsencode(root))
+
+
+def recorded_roots() -> set[str]:
+    """Return the paths of all memory roots that this user has or had, as far as they are stored."""
+    from pathlib import Path
+
+    top = Path(state_folder())
+    return {_recorded(str(place)) for place in (*top.glob("roots/*/*"), *top.glob(f"kept/*/{PATH_FILE}"))} - {""}
 
 
 def _recorded(place: str) -> str:
