@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memsync.cli.common import json_option, load
-from memsync.cli.output import say_answer, say_json, say_table
+from memsync.cli.output import say_answer
 from memsync.errors import ConfigError, NoMemoryRoot, UsageError
 from memsync.model.text import count, printable
 
@@ -188,18 +188,13 @@ def revoke(context: click.Context, role: str, as_json: bool) -> None:
 @index.command("list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the indexes in your state folder: the folder of notes, the size, when it was written, whether it is gone."""
+    """List the indexes in your state folder: folder of notes, size, last write, and whether the folder is gone."""
     from memsync.sync.stored_indexes import stored_indexes
 
     found = stored_indexes()
-    if as_json:
-        say_json({"indexes": [{**each._asdict(), "kept": each.kept} for each in found]})
-        return
-    rows = [
-        (each.root or each.folder, f"{each.bytes / 1e6:.1f} MB", each.last_written[:10], "gone" if each.gone else "")
-        for each in found
-    ]
-    say_table(rows, "there is no index in your state folder")
+    rows = [(f"{each.bytes / 1e6:.1f} MB", each.last_written[:10], "gone" if each.gone else "there") for each in found]
+    lines = [f"{'  '.join(row)}  {printable(each.root or each.folder)}" for row, each in zip(rows, found, strict=True)]
+    say_answer({"indexes": [each._asdict() for each in found]}, lines, as_json=as_json)
 
 
 @index.command()
@@ -212,18 +207,13 @@ def remove(path: str | None, is_gone: bool, as_json: bool) -> None:
     Notes are never deleted. The journal and the copies of `forget` stay, too, and the command prints where they are. If
     you moved a folder of notes, run memsync there first: it takes its index along, and without it finds no journal.
     """
-    from memsync.sync.stored_indexes import remove as remove_index
-    from memsync.sync.stored_indexes import stored_indexes
+    from memsync.sync import stored_indexes as stored
 
-    if (path is None) != is_gone:
-        raise UsageError("name a PATH or --gone", hint="See: memsync index list")
-    named = os.path.realpath(path) if path else ""
-    chosen = [each for each in stored_indexes() if (each.gone if is_gone else named in (each.root, each.folder))]
-    if path and not chosen:
-        raise UsageError(f"your state folder has no index of {printable(path)}", hint="See: memsync index list")
+    named = os.path.realpath(path or "")
+    chosen = [each for each in stored.stored_indexes() if (each.gone if is_gone else named in each[:2])]
+    if (path is None) != is_gone or (path and not chosen):
+        raise UsageError("name --gone, or one folder that has an index here", hint="See: memsync index list")
     for each in chosen:
-        remove_index(each)
-    removed = [each.root or each.folder for each in chosen]
-    left = [each.kept for each in chosen if os.path.isdir(each.kept)]
-    lines = [f"removed  {printable(path)}" for path in removed] + [f"left     {printable(path)}" for path in left]
-    say_answer({"removed": removed, "left": left}, lines or ["no folder of notes is gone"], as_json=as_json)
+        stored.remove(each)
+    lines = [printable(f"removed the index of {each.root or each.folder}; {each.kept} stays") for each in chosen]
+    say_answer({"removed": [each._asdict() for each in chosen]}, lines, as_json=as_json)

@@ -13,8 +13,6 @@ from memsync.model.text import quoted
 from memsync.settings.config_file import ConfigFile
 from memsync.system.user_folders import digest_of, state_folder, write_own_file
 
-PATH_FILE = "path"
-"""The file of `keep_dir` with the root's path: the folder's own name has only a digest of it."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -107,9 +105,12 @@ def kept_identity(root: str) -> str:
 
 
 def keep_identity(root: str, identity: str) -> None:
-    """Remember which folder is the memory root at this path, even without its index. Raises OSError."""
+    """Remember which folder is the memory root at this path, and the path itself, even without its index.
+
+    Raises OSError.
+    """
     write_own_file(_identity_file(root), identity.encode())
-    write_own_file(os.path.join(keep_dir(root), PATH_FILE), os.fsencode(root))
+    write_own_file(os.path.join(keep_dir(root), "path"), os.fsencode(root))
 
 
 def _identity_file(root: str) -> str:

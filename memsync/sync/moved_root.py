@@ -21,7 +21,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
-from memsync.settings.paths import PATH_FILE, default_index_dir, keep_dir, keep_identity
+from memsync.settings.paths import default_index_dir, keep_dir
 from memsync.system.user_folders import own_folder, state_folder, write_own_file
 
 if TYPE_CHECKING:
@@ -152,7 +152,6 @@ class _Move:
             for old, new in folders:
                 own_folder(old)
                 _rename(old, new, self._displaced)
-            keep_identity(self._root, self._identity)
             return MovedRoot(self._before, was_served) if folders else None
 
     def _busy(self, holder: str = "another process") -> MemsyncError:
@@ -241,7 +240,7 @@ def recorded_roots() -> set[str]:
     from pathlib import Path
 
     top = Path(state_folder())
-    return {_recorded(str(place)) for place in (*top.glob("roots/*/*"), *top.glob(f"kept/*/{PATH_FILE}"))} - {""}
+    return {_recorded(str(place)) for place in (*top.glob("roots/*/*"), *top.glob("kept/*/path"))} - {""}
 
 
 def _recorded(place: str) -> str:
