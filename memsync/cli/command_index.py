@@ -1,7 +1,8 @@
-"""`memsync index`: the tables of the PostgreSQL index, who writes a memory, and who may read it."""
+"""`memsync index`: the indexes on this machine; the tables of PostgreSQL, who writes a memory and who may read it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def index() -> None:
-    """Manage the index in PostgreSQL (docs/postgres.md).
+    """List and remove indexes on this machine, and manage an index in PostgreSQL (docs/postgres.md).
 
     \b
+    memsync index list                     the indexes in your state folder
+    memsync index remove --gone            delete those whose folder of notes is gone
     memsync index migrate                  make its tables, or bring them up to date
     memsync index status                   what the database holds
     memsync index claim --take-over        write this memory from this machine
@@ -180,3 +183,37 @@ def revoke(context: click.Context, role: str, as_json: bool) -> None:
     outcome = "may not read it any more" if could_read else "could not read it"
     line = f"{printable(database.name)}: {printable(role)} {outcome}"
     say_answer({"memory": database.name, "role": role, "revoked": could_read}, [line], as_json=as_json)
+
+
+@index.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the indexes in your state folder: folder of notes, size, last write, and whether the folder is gone."""
+    from memsync.sync.stored_indexes import stored_indexes
+
+    found = stored_indexes()
+    rows = [(f"{each.bytes / 1e6:.1f} MB", each.last_written[:10], "gone" if each.gone else "there") for each in found]
+    lines = [f"{'  '.join(row)}  {printable(each.root or each.folder)}" for row, each in zip(rows, found, strict=True)]
+    say_answer({"indexes": [each._asdict() for each in found]}, lines, as_json=as_json)
+
+
+@index.command()
+@click.argument("path", required=False)
+@click.option("--gone", "is_gone", is_flag=True, help="Delete each index whose folder of notes is gone.")
+@json_option
+def remove(path: str | None, is_gone: bool, as_json: bool) -> None:
+    """Delete the index of the folder of notes at PATH, or with --gone of each folder that is gone.
+
+    Notes are never deleted. The journal and the copies of `forget` stay, too, and the command prints where they are. If
+    you moved a folder of notes, run memsync there first: it takes its index along, and without it finds no journal.
+    """
+    from memsync.sync import stored_indexes as stored
+
+    named = os.path.realpath(path or "")
+    chosen = [each for each in stored.stored_indexes() if (each.gone if is_gone else named in each[:2])]
+    if (path is None) != is_gone or (path and not chosen):
+        raise UsageError("name --gone, or one folder that has an index here", hint="See: memsync index list")
+    for each in chosen:
+        stored.remove(each)
+    lines = [printable(f"removed the index of {each.root or each.folder}; {each.kept} stays") for each in chosen]
+    say_answer({"removed": [each._asdict() for each in chosen]}, lines, as_json=as_json)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
@@ -18,7 +21,7 @@ from memsync.cli.common import here, json_option, load, long_output, opened, set
 from memsync.cli.covered import in_question, roots_options
 from memsync.cli.here import Here
 from memsync.cli.output import NO_EXIT_CODE, has_colour, is_terminal, remark, say, say_as_it_is, say_json
-from memsync.errors import ConfigError, NoteError
+from memsync.errors import ConfigError, MemsyncError, NoteError
 from memsync.features.search import search as operation
 from memsync.model.answer import Hit, SearchResult
 from memsync.model.conversation import Neighbours, ThreadMessage
@@ -27,6 +30,7 @@ from memsync.model.json import to_json
 from memsync.model.query import TimeHint
 from memsync.model.text import count, printable, visible
 from memsync.model.vocabulary import in_root
+from memsync.system.user_folders import state_folder, write_own_file
 
 if TYPE_CHECKING:
     from memsync.memory import MemoryApi
@@ -42,6 +46,7 @@ EDITORS = {
 }
 """The names that `cli.open_with` may have -> the URL that opens a line of a file in that editor."""
 _STYLES = {"cyan": "\x1b[36m", "green": "\x1b[32m", "dim": "\x1b[2m", "match": "\x1b[1;33m"}
+_LAST_HITS = "last_search/hits.json"
 _RESET = "\x1b[0m"
 _SPOKEN_DATE = r"(?:\d+|an?|one) \w+ ago|last \w+"
 (_OFFERED,) = operation.commands
@@ -216,6 +221,8 @@ def _search(
     with memories or opened(context) as memory:
         result = run_on(memory, operation, arguments)
         around = [_around(memory, hit, neighbour_count) for hit in result.hits] if neighbour_count else []
+    if is_terminal():
+        keep_hits(result, _folders(context, memories))
     if as_json:
         say_json(_document(result, around, explain=explain))
     elif line_format == "grep":
@@ -282,6 +289,20 @@ def _requoted(word: str, *, alone: bool) -> str:
 # --------------------------------------------------------------------------------------------------- links
 
 
+def keep_hits(result: SearchResult, folders: Mapping[str, str]) -> None:
+    """Keep where the hits of a search are, without their text, for `memsync open`. The answer does not depend on it."""
+    places = [(folders.get(hit.root, ""), hit.path, hit.start_line) for hit in result.hits]
+    with suppress(OSError, MemsyncError):
+        write_own_file(os.path.join(state_folder(), _LAST_HITS), json.dumps(places).encode())
+
+
+def kept_hits() -> list[tuple[str, str, int]]:
+    """Return (memory root, path, line) of each hit of the last search; none if there was no search."""
+    with suppress(OSError, ValueError):
+        return list(json.loads(Path(state_folder(), _LAST_HITS).read_bytes()))
+    return []
+
+
 def _link_templates(context: click.Context, memories: Memories | None) -> dict[str, str]:
     """Return the URL of a place in a note of each memory, with {path} and {line}; none where no links are printed."""
     if not (is_terminal() and has_colour()):
@@ -315,6 +336,10 @@ def linked(text: str, template: str, path: str, line: int) -> str:
     """Return text as a link to a line of a file, which terminals open with a click (OSC 8); unchanged without one."""
     if not template:
         return text
+    return f"\x1b]8;;{url_of(template, path, line)}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def url_of(template: str, path: str, line: int) -> str:
+    """Return the URL of a place in a file."""
     quoted = quote(path.encode("utf-8", "surrogateescape"), safe="/")
-    url = template.replace("{path}", quoted).replace("{line}", str(line))
-    return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\"
+    return template.replace("{path}", quoted).replace("{line}", str(line))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 HAND_WRITTEN = {
     "search": "memsync.cli.command_search:search",
     "get": "memsync.cli.command_get:get",
+    "open": "memsync.cli.command_open:open_",
     "context": "memsync.cli.command_context:context",
     "prune": "memsync.cli.command_composed:prune",
     "forget": "memsync.cli.command_forget:forget",
@@ -59,7 +60,7 @@ HAND_WRITTEN = {
 """Commands that do not follow from one operation, and where they are written."""
 SECTIONS = {
     "Begin": ("init", "import"),
-    "Search": ("search", "get", "context"),
+    "Search": ("search", "get", "open", "context"),
     "Write": ("log", "remember", "note", "pref", "pattern", "recover"),
     "Conversations": ("thread", "sessions", "costs", "agents", "routes", "handoff", "export"),
     "Upkeep": ("prune", "forget", "duplicates", "stale", "collections", "stats", "eval"),

@@ -10,6 +10,7 @@ from memsync.errors import UsageError
 from memsync.model.vocabulary import Kind, NotePath
 from memsync.notes.files import NoteFiles, Places
 from memsync.notes.rules import PathRules
+from memsync.settings.load import DATED_NAME
 
 USUAL_FOLDER = "daily/"
 USUAL_NAME = "%Y-%m-%d"
@@ -63,6 +64,8 @@ def _path_like_the_others(day: date, files: NoteFiles, folder: str) -> NotePath:
 
 def daily_folder(rules: PathRules) -> str:
     """Return the folder of daily logs with a final slash; empty for the root. The last match in [kinds] wins."""
+    # The default rule for dated names holds in every folder, so it names none.
+    rules = PathRules({glob: kind for glob, kind in rules.kinds.items() if glob != DATED_NAME}, rules.tiers)
     for glob in reversed([glob for glob, kind in rules.kinds.items() if kind == Kind.DAILY]):
         *folders, name = glob.strip().removeprefix("/").split("/")
         if name and not re.search(r"[*?\[]", name) and "." not in name:

@@ -148,7 +148,9 @@ class _Given(NamedTuple):
 
 _DEFAULTS = {setting.name: _Given(setting.default, "default") for setting in SETTINGS}
 
+DATED_NAME = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].md"
 DEFAULT_KINDS: Mapping[str, str] = {
+    DATED_NAME: "daily",
     "/SOUL.md": "soul",
     "/MEMORY.md": "memory",
     "/daily/": "daily",

@@ -105,8 +105,12 @@ def kept_identity(root: str) -> str:
 
 
 def keep_identity(root: str, identity: str) -> None:
-    """Remember which folder is the memory root at this path, even without its index. Raises OSError."""
+    """Remember which folder is the memory root at this path, and the path itself, even without its index.
+
+    Raises OSError.
+    """
     write_own_file(_identity_file(root), identity.encode())
+    write_own_file(os.path.join(keep_dir(root), "path"), os.fsencode(root))
 
 
 def _identity_file(root: str) -> str:

@@ -235,6 +235,14 @@ def _remember(root: str) -> None:
         write_own_file(place, os.fsencode(root))
 
 
+def recorded_roots() -> set[str]:
+    """Return the paths of all memory roots that this user has or had, as far as they are stored."""
+    from pathlib import Path
+
+    top = Path(state_folder())
+    return {_recorded(str(place)) for place in (*top.glob("roots/*/*"), *top.glob("kept/*/path"))} - {""}
+
+
 def _recorded(place: str) -> str:
     """Return the path stored in a file; empty if there is none or other users can write the file."""
     try:

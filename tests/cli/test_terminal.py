@@ -15,12 +15,16 @@ import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from memsync.cli.command_search import linked, template_of
+from memsync.cli.command_search import kept_hits, linked, template_of
+from memsync.cli.main import run_command
 from memsync.cli.output import KEPT, Kept, local_time, say_table
 from memsync.errors import ConfigError
+from memsync.memory import Memory
+from memsync.system.user_folders import state_folder
 from tests.support.daemon_process import Cli, until
 
 Write = Callable[[str, str], Path]
@@ -236,3 +240,63 @@ def test_completion_works_in_the_real_shell(shell: str, cli: Cli, tmp_path: Path
     assert "duplicates" in done.stdout, done.stderr
     if shell == "zsh":
         assert "_memsync_completion" in done.stdout
+
+
+NEVER = {"MEMSYNC_DAEMON_AUTOSTART": "never"}
+
+
+@pytest.fixture
+def editor(tmp_path: Path) -> Path:
+    """Return a program that stands in for an editor: it stores its arguments, each ended by a NUL."""
+    (tmp_path / "bin").mkdir()
+    for name in ("an editor", "xdg-open"):
+        program = tmp_path / "bin" / name
+        program.write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" > "{tmp_path}/called"\nexit 3\n')
+        program.chmod(0o755)
+    return tmp_path / "called"
+
+
+@pytest.mark.parametrize("name", ["plain.md", "-rf x.md", "two\nlines.md", "esc\x1b]0;x.md", "$(touch x);.md"])
+def test_open_gives_the_editor_a_hit_of_the_last_search_as_one_argument(
+    cli: Cli, write: Write, editor: Path, name: str
+) -> None:
+    """The place is kept when a terminal shows it; no shell reads the path, and it begins with a slash."""
+    path = write(name, "# A\n\nNothing.\n\n# B\n\nThe heron nests.\n")
+    typed(cli, "search", "heron", "--mode", "keyword", **NEVER)
+    cli("search", "nothing", "--mode", "keyword")  # not at a terminal
+    done = cli("open", environ={"VISUAL": "", "EDITOR": f"'{editor.parent}/bin/an editor' --wait"})
+    assert (done.returncode, editor.read_text().split("\0")) == (3, ["--wait", "+5", str(path), ""])
+    environ = {"MEMSYNC_CLI_OPEN_WITH": "zed", "PATH": f"{editor.parent}/bin:{os.environ['PATH']}"}
+    assert cli("open", "1", environ=environ).returncode == 3
+    url, end = editor.read_text().split("\0")
+    assert (url, end) == (f"zed://file{quote(str(path))}:5", "")
+    (kept,) = Path(state_folder(), "last_search").glob("*.json")
+    assert "nests" not in kept.read_text() and kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_open_without_such_a_hit_says_what_to_do(cli: Cli, write: Write, editor: Path, tmp_path: Path) -> None:
+    """Nothing was searched, there are fewer hits, the note is gone, or a link leads out of the root."""
+    environ = {"VISUAL": f"'{editor.parent}/bin/an editor'"}
+    none = cli("open", environ=environ)
+    assert none.returncode == 2 and "no hit 1" in none.stderr and "Search again" in none.stderr
+    path = write("inner/a.md", "The heron nests.\n")
+    typed(cli, "search", "heron", "--mode", "keyword", **NEVER)
+    assert "no hit 2" in cli("open", "2", environ=environ).stderr
+    assert cli("open", "0", environ=environ).returncode == 2
+    path.rename(tmp_path / "a.md")
+    gone = cli("open", environ=environ)
+    assert gone.returncode == 10 and "inner/a.md cannot be opened" in gone.stderr
+    path.parent.rmdir()
+    path.parent.symlink_to(tmp_path)
+    assert cli("open", environ=environ).returncode == 5
+    assert not editor.exists()
+
+
+def test_hits_of_a_served_search_are_kept_too(memory: Memory, write: Write) -> None:
+    """The daemon belongs to the same user, and knows whether its client has a terminal."""
+    path = write("a.md", "The heron nests.\n")
+    command = {"arguments": ["search", "heron", "--mode", "keyword"], "folder": "/"}
+    run_command(memory, command)
+    assert kept_hits() == []
+    run_command(memory, {**command, "is_terminal": True})
+    assert list(map(tuple, kept_hits())) == [(str(path.parent), "a.md", 1)]

@@ -55,6 +55,13 @@ def test_log_is_appended_to_the_day_with_its_time(own: MemoryApi, root: Path) ->
     assert hit.path == second.path
 
 
+def test_log_goes_to_the_folder_of_logs_although_dated_notes_are_logs_anywhere(own: MemoryApi, root: Path) -> None:
+    """A journal at the top is the owner's; the default rule for its name does not lead `log` there."""
+    (root / f"{TODAY}.md").write_text("- 10:02 the heron nests\n")
+    assert own.log("another").path == f"daily/{TODAY}.md"
+    assert own.search("heron", mode="keyword", kind=("daily",)).hits[0].date == f"{TODAY}T10:02"
+
+
 def test_log_is_of_today_and_now_unless_told_otherwise(own: MemoryApi, root: Path) -> None:
     """An earlier day without a time has none."""
     written = own.log("The heron nests.")

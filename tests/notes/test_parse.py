@@ -7,6 +7,8 @@ import pytest
 from memsync.model.note import Block, Note
 from memsync.model.vocabulary import NotePath
 from memsync.notes.parse import NoteReader
+from memsync.notes.rules import PathRules
+from memsync.settings.load import DEFAULT_KINDS
 from tests.conftest import Parse
 
 
@@ -55,13 +57,25 @@ def test_title_is_the_heads_else_the_first_heading_else_the_file_name(text: str,
         ("prompts/one.md", "prompt", "personal"),
         ("recipes/bread.md", "note", "project"),
         ("recipes/SOUL.md", "note", "project"),
-        ("work/daily/2026-11-21.md", "note", "project"),
+        ("2026-11-21.md", "daily", "project"),
+        ("work/Daily/2026-11-21.md", "daily", "project"),
+        ("work/daily/plan.md", "note", "project"),
+        ("work/2026-11-21 plan.md", "note", "project"),
+        ("threads/2026-11-21.md", "thread", "task"),
+        ("prompts/2026-11-21.md", "prompt", "personal"),
     ],
 )
 def test_kind_and_tier_follow_the_path(path: str, kind: str, tier: str, parse: Parse) -> None:
-    """The default rules hold at the root only."""
+    """The default rules hold at the root only, except that a date as the whole name makes a log of the usual tier."""
     note = parse("text\n", path)
     assert (note.kind, note.tier) == (kind, tier)
+
+
+def test_line_of_kinds_wins_over_a_date_as_the_name() -> None:
+    """The default rule for dated names comes before all others, so the user's lines are later ones."""
+    rules = PathRules({**DEFAULT_KINDS, "/journal/": "note", "/drafts/*.md": "prompt"}, {})
+    paths = ("journal/2026-11-21.md", "drafts/2026-11-21.md", "other/2026-11-21.md")
+    assert [rules.kind(NotePath(path)) for path in paths] == ["note", "prompt", "daily"]
 
 
 def test_front_matter_wins_over_the_path(parse: Parse) -> None:

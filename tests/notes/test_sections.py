@@ -101,7 +101,7 @@ def test_what_is_no_time_of_day_is_text(item: str, parse: Parse) -> None:
     assert (times(note.blocks[0]), note.sections[0].time) == ([], "2026-11-21")
 
 
-@pytest.mark.parametrize("path", ["note.md", "daily/notes.md", "daily/2026-02-30.md", "2026-11-21.md"])
+@pytest.mark.parametrize("path", ["note.md", "daily/notes.md", "daily/2026-02-30.md", "2026-11-21 plan.md"])
 def test_time_without_a_date_means_nothing(path: str, parse: Parse) -> None:
     """Only a daily log with a real date in its name dates its entries, nested ones too."""
     note = parse("- 10:02 called\n  - 10:03 again\n\n## 10:04 Title\n", path)

@@ -52,7 +52,7 @@ def test_kind_and_tier_are_those_of_the_layout(path: str, kind: str, tier: str, 
 
 def test_layout_has_every_kind() -> None:
     """A kind that is not on the page is one that nobody knows of."""
-    assert [row[1] for row in ROWS] == ["soul", "memory", "note", "daily", "thread", "prompt", "note"]
+    assert [row[1] for row in ROWS] == ["soul", "memory", "note", "daily", "thread", "prompt", "daily", "note"]
 
 
 # --------------------------------------------------------------------------------------- front matter
