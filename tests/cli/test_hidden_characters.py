@@ -51,7 +51,7 @@ def texts_in(value: Any) -> list[str]:
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """Make a root whose name, files, titles, headings, tags, roles and texts hold all that cannot be seen."""
-    root = tmp_path / f"notes\x1b[31m\u202e{chr(0xE0041)}"
+    root = tmp_path / f"notes[31m\u202e{chr(0xE0041)}"  # no control character: such a root is refused
     root.mkdir()
     text = f"heron {ALL.replace(chr(13), '')} nests"
     (root / "threads").mkdir()
