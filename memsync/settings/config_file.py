@@ -99,22 +99,22 @@ def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile]
     Skips files of other programs, even if they are not TOML. Also skips links and files that another user can write;
     `ignored` gets a sentence about each of these. Files in `parsed`, by their path, are not read again.
     """
-    folder = start
-    while True:
-        for name in NAMES:
-            path = os.path.join(folder, name)
-            if parsed is not None and path in parsed:
-                yield parsed[path]
-                continue
-            content, fault = _read_found(path)
-            if fault:
-                ignored.append(f"{path} is ignored: {fault}")
-            elif content:
-                yield _parse(path, content)
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
+    for path in _paths_above(start):
+        if parsed is not None and path in parsed:
+            yield parsed[path]
+            continue
+        content, fault = _read_found(path)
+        if fault:
+            ignored.append(f"{path} is ignored: {fault}")
+        elif content:
+            yield _parse(path, content)
+
+
+def _paths_above(folder: str) -> Iterator[str]:
+    """Yield where a config file may be: in a folder and in those above it, nearest first."""
+    yield from (os.path.join(folder, name) for name in NAMES)
+    if (above := os.path.dirname(folder)) != folder:
+        yield from _paths_above(above)
 
 
 def _read_found(path: str) -> tuple[bytes, str]:
@@ -176,11 +176,8 @@ def stamp_of(path: str) -> Stamp:
 
 def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:
     """Return the stamps of all config files that may count: named, the user's own, or in or above a folder."""
-    paths = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
-    while paths[-1] != f"/{NAME}":
-        paths += (os.path.join(folder, name) for name in NAMES)
-        folder = os.path.dirname(folder)
-    return {path: stamp_of(path) for path in paths}
+    own = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
+    return {path: stamp_of(path) for path in (*own, *_paths_above(folder))}
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
