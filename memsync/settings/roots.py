@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, RootError, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
-from memsync.settings.paths import expanded
+from memsync.settings.paths import expanded, folder_identity, keep_identity, kept_identity
 from memsync.system.user_folders import config_folder, open_private, other_writer, state_folder
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ def _add(added: RegisteredRoot) -> None:
             if other.identity == added.identity:
                 hint = f"Use that name, or run first: memsync roots remove {other.name}"
                 raise UsageError(f"{added.place} is registered already, as {other.name}", hint=hint)
+        if not added.dsn and not kept_identity(added.path):  # so that a link in its place is not followed
+            keep_identity(added.path, folder_identity(added.path))
         _write({**roots, added.name: added}, default)
 
 
@@ -263,11 +265,7 @@ def settings_of(root: RegisteredRoot) -> Settings:
         reason = "is not a folder" if os.path.exists(root.path) else "does not exist"
         hint = f"Bring it back or mount it; or take it off the list with: memsync roots remove {root.name}"
         raise RootError(f"the memory root {root.path} {reason}", hint=hint)
-    settings = settings_of_root(root.path)[0]
-    if settings.root_name != os.path.normpath(root.path):
-        hint = f"If that is right, run: memsync roots remove {root.name}; then: memsync roots add {root.name} PATH"
-        raise RootError(f"a link leads from {root.path} to {settings.root_name}, which is not registered", hint=hint)
-    return settings
+    return settings_of_root(root.path)[0]
 
 
 def fault_of(root: RegisteredRoot) -> str:
