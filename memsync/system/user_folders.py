@@ -84,6 +84,11 @@ def write_own_file(path: str, content: bytes, *, sync: bool = False) -> None:
     With `sync`, the content is on disk before it replaces the old one. Raises OSError, FilesystemError.
     """
     own_folder(os.path.dirname(path))
+    replace_file(path, content, sync=sync)
+
+
+def replace_file(path: str, content: bytes, *, sync: bool = False) -> None:
+    """Do what `write_own_file` does, in a folder that exists and need not be memsync's. Raises OSError."""
     aside = f"{path}.{os.getpid()}"
     try:
         with open(aside, "wb", opener=open_private) as stream:
