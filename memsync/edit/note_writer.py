@@ -76,13 +76,9 @@ class NoteWriter:
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
 
-    def publishes(self, source: NotePath, target: NotePath) -> bool:
-        """Tell whether `source` is the path of a local-only note, and `target` is not."""
-        return self._rules.is_local_only(source) and not self._rules.is_local_only(target)
-
     def refuse_to_publish(self, source: NotePath, target: NotePath) -> None:
         """Raise WriteRefused if a note that would have the name `source` would no longer be local-only as `target`."""
-        if self.publishes(source, target):
+        if self._rules.is_local_only(source) and not self._rules.is_local_only(target):
             hint = f"Add a pattern that matches {target} to [privacy] local_only."
             raise WriteRefused(f"{source} is local-only, and {target} would not be", hint=hint)
 
