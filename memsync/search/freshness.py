@@ -185,9 +185,7 @@ class FreshSearch:
     ) -> SearchResult:
         started = time.perf_counter()
         warnings = [*query.warnings]
-        by_meaning = query.mode is not Mode.KEYWORD and bool(
-            query.words
-        )  # the nearest texts to `?!` are arbitrary ones
+        by_meaning = query.mode is not Mode.KEYWORD and bool(query.words)  # the texts nearest to `?!` are arbitrary
         await_near = self._ask_model(query, warnings, embedded) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
