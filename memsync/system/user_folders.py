@@ -103,6 +103,15 @@ def replace_file(path: str, content: bytes, *, sync: bool = False) -> None:
         raise
 
 
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Wait until a folder's names are on disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def open_private(path: str, flags: int) -> int:
     """Open a file that only this user may read: an `opener` for `open`. Raises OSError for a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
