@@ -71,11 +71,11 @@ class MemoryOpener:
     """Opens a memory for each call, since its daemon and its config.toml may change meanwhile.
 
     It is the daemon's memory if one serves this root now, otherwise one in this process, which answers one call at a
-    time. `load` returns the current settings.
+    time. `settings` returns the memory's settings as they are now; it raises ConfigError, RootError.
     """
 
-    def __init__(self, load: Callable[[], Settings]) -> None:
-        self._load = load
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self.settings = settings
         self._lock = threading.Lock()
         self._here: Memory | None = None
         self._settings = ""
@@ -101,10 +101,6 @@ class MemoryOpener:
                 return
         with self._lock:
             yield self._opened(settings)
-
-    def settings(self) -> Settings:
-        """Return the memory's settings as they are now. Raises ConfigError, RootError."""
-        return self._load()
 
     def model(self) -> str:
         """Return the model that the memory's settings name. Raises ConfigError, RootError."""

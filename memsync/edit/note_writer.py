@@ -42,11 +42,7 @@ class NoteWriter:
     """
 
     def __init__(
-        self,
-        root: Path,
-        keep: Path,
-        rules: PathRules | None = None,
-        check_root: Callable[[], None] = lambda: None,
+        self, root: Path, keep: Path, rules: PathRules | None = None, check_root: Callable[[], None] = lambda: None
     ) -> None:
         self._check_root = check_root
         self._rules = rules or PathRules({}, {})
@@ -166,8 +162,7 @@ class NoteWriter:
 
     def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> tuple[Done, str, str]:
         """Replace the note by its new version; return the result, the old and the new text. Raises Replaced."""
-        name = path.rpartition("/")[2]
-        with note_file.opened(folder, path, name) as descriptor:
+        with note_file.opened(folder, path, path.rpartition("/")[2]) as descriptor:
             status = os.fstat(descriptor)
             check_writable(path, status)
             content = note_file.read(descriptor, path)
@@ -177,7 +172,7 @@ class NoteWriter:
         if new == old:
             return Done(path, 1), old, new
         keep = partial(self.held.keep, path, len(content))
-        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status, keep):
+        if not note_file.swap(folder, path, content, new.encode("utf-8", "surrogateescape"), status, keep):
             raise Replaced
         shorter = min(len(old), len(new))
         changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)

@@ -33,10 +33,8 @@ class ConfigFile(NamedTuple):
         """Return one table, empty if the file lacks it. Raises ConfigError if the name is not a table."""
         value = self.tables.get(name, {})
         if not isinstance(value, dict):
-            raise ConfigError(
-                f"{self.where(name)}: {quoted(name)} must be a table",
-                hint="Write its name in brackets, and its settings below.",
-            )
+            hint = "Write its name in brackets, and its settings below."
+            raise ConfigError(f"{self.where(name)}: {quoted(name)} must be a table", hint=hint)
         return value
 
     def settings(self, known: Sequence[str], free_tables: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -44,9 +42,8 @@ class ConfigFile(NamedTuple):
         tables = {name.split(".")[0] for name in known} | set(free_tables)
         for table in self.tables:
             if table not in tables:
-                raise ConfigError(
-                    f"{self.where(table)}: unknown table {quoted(table)}", hint=nearest(table, sorted(tables))
-                )
+                hint = nearest(table, sorted(tables))
+                raise ConfigError(f"{self.where(table)}: unknown table {quoted(table)}", hint=hint)
             if table in free_tables:
                 continue
             for key, value in self.table(table).items():

@@ -27,9 +27,8 @@ def expanded(text: str, where: str) -> str:
 def require_clean(path: str, where: str) -> str:
     """Return a path. Raises ConfigError if it has a control character, which could begin a line of a service file."""
     if _CONTROL.search(path):
-        raise ConfigError(
-            f"{where}: {quoted(path, 200)} is not a path: it has a control character", hint="Rename or move the folder."
-        )
+        reason = f"{where}: {quoted(path, 200)} is not a path: it has a control character"
+        raise ConfigError(reason, hint="Rename or move the folder.")
     return path
 
 
