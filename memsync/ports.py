@@ -381,3 +381,9 @@ class Live(Protocol):
 
     def notice(self) -> None:
         """Start background work: a comparison found more changes than the search could index itself."""
+
+
+def active_space(index: Index) -> EmbeddingSpace | None:
+    """Return the space that searches of an index use, None if there is none yet."""
+    with index.reading() as reader:
+        return reader.active_space()

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from memsync import features
 from memsync.client.wire import settings_digest
-from memsync.errors import DaemonNotRunning, DaemonUnavailable, MemsyncError, NoSuchNote, RootError, UsageError
+from memsync.errors import DaemonNotRunning, DaemonUnavailable, MemsyncError, NoSuchNote, UsageError
 from memsync.model.answer import EmbeddedQuestion, Excerpt, SearchResult
 from memsync.model.conversation import Neighbours
 from memsync.model.filters import FILTERS, Filters
@@ -71,15 +71,14 @@ class MemoryOpener:
     """Opens a memory for each call, since its daemon and its config.toml may change meanwhile.
 
     It is the daemon's memory if one serves this root now, otherwise one in this process, which answers one call at a
-    time. `load` returns the current settings.
+    time. `settings` returns the memory's settings as they are now; it raises ConfigError, RootError.
     """
 
-    def __init__(self, load: Callable[[], Settings]) -> None:
-        self._load = load
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self.settings = settings
         self._lock = threading.Lock()
         self._here: Memory | None = None
         self._settings = ""
-        self._root = ""
 
     @contextmanager
     def memory(self, notice: Callable[[str], None] = lambda text: None) -> Iterator[MemoryApi]:
@@ -102,15 +101,6 @@ class MemoryOpener:
                 return
         with self._lock:
             yield self._opened(settings)
-
-    def settings(self) -> Settings:
-        """Return the memory's settings as they are now. Raises ConfigError, RootError."""
-        settings = self._load()
-        self._root = self._root or settings.root_name
-        if settings.root_name != self._root:
-            hint = "If that is right, restart this program."
-            raise RootError(f"the memory root was {self._root} and is now {settings.root_name}", hint=hint)
-        return settings
 
     def model(self) -> str:
         """Return the model that the memory's settings name. Raises ConfigError, RootError."""

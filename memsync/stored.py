@@ -34,6 +34,7 @@ from memsync.notes.naming import titled
 from memsync.notes.parse import NoteReader
 from memsync.notes.rules import PathRules
 from memsync.operation import Operation
+from memsync.ports import active_space
 from memsync.search.freshness import checked_vector
 from memsync.search.query_syntax import parse_query
 from memsync.search.searcher import Near, Ranking, Searcher
@@ -267,8 +268,7 @@ class StoredMemory(MemoryApi):
 
     def _space(self) -> EmbeddingSpace:
         """Return the space that searches use. Raises EmbedderError unless the user's own model has it."""
-        with self._index.reading() as reader:
-            space = reader.active_space()
+        space = active_space(self._index)
         if space is None:
             raise EmbedderError("no vectors yet", hint="Run memsync sync where the files are.")
         if space != self._embedder.space:

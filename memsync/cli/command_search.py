@@ -93,9 +93,8 @@ def _show_remarks(result: SearchResult, fresh: str) -> None:
 def _show_lines(result: SearchResult, folders: Mapping[str, str], place: Here, fresh: str) -> None:
     """Print one line a hit, as grep does: the path from the current folder, the number and text of its best line."""
     for hit in result.hits:
-        path = (
-            place.opened_by(f"{folders[hit.root]}/{hit.path}") if folders.get(hit.root) else in_root(hit.root, hit.path)
-        )
+        folder = folders.get(hit.root)
+        path = place.opened_by(f"{folder}/{hit.path}") if folder else in_root(hit.root, hit.path)
         lines = hit.text.split("\n")
         start = hit.highlights[0][0] if hit.highlights else 0
         best = hit.snippet[hit.snippet.rfind("\n", 0, start) + 1 :].partition("\n")[0].strip("… ")
@@ -142,10 +141,8 @@ def _hit(hit: Hit, layout: _Layout) -> None:
         ranks = ", ".join(f"{name} #{rank.rank} ({rank.score:.3f})" for name, rank in hit.ranks.items())
         parts = ", ".join(f"{reason} {amount:+.3f}" for reason, amount in hit.parts.items())
         order = f"; ordered by {sum(hit.parts.values()):.3f}: {parts}" if parts else ""
-        score = (
-            f"score {hit.score:.3f}: {ranks or 'next to a match'}{order}" if hit.score else "no score: listed by date"
-        )
-        say_as_it_is(layout.styled(f"  {score}", "dim"))
+        score = f"score {hit.score:.3f}: {ranks or 'next to a match'}{order}"
+        say_as_it_is(layout.styled(f"  {score if hit.score else 'no score: listed by date'}", "dim"))
 
 
 def _marked(hit: Hit, layout: _Layout) -> str:

@@ -48,12 +48,7 @@ def _page(text: str) -> bool:
     command = os.environ.get("PAGER") or "less"
     if command == "cat" or shutil.which(command.split()[0], path=search_path()) is None:
         return False
-    environ = {
-        **os.environ,
-        "PATH": search_path(),
-        "LESS": os.environ.get("LESS", "FRX"),
-        "LV": os.environ.get("LV", "-c"),
-    }
+    environ = {"LESS": "FRX", "LV": "-c", **os.environ, "PATH": search_path()}
     try:
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)  # noqa: S602 (because the user's own $PAGER may have options)
     except OSError:

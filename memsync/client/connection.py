@@ -183,9 +183,8 @@ def _connected(path: str) -> socket.socket:
         connection.settimeout(CONNECT_SECONDS)
         connection.connect(path)
         if not wire.is_own_user(connection):  # in a folder that others may write, anybody can answer at this path
-            raise DaemonUnavailable(
-                f"the process at {path} is another user's", hint="Set index.dir to your own folder."
-            )
+            hint = "Set index.dir to your own folder."
+            raise DaemonUnavailable(f"the process at {path} is another user's", hint=hint)
     except BaseException as error:
         connection.close()
         if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):

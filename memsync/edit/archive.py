@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count as count_up
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from memsync.edit import commits
 from memsync.edit.journal import append_line, json_objects
-from memsync.edit.note_paths import cannot_write, check_writable, folder_of, numbered
+from memsync.edit.note_paths import cannot_write, check_writable, folder_of
 from memsync.edit.note_writer import NoteWriter
 from memsync.edit.open_in_editor import refuse_open_in_editor
 from memsync.errors import MemsyncError, UsageError, WriteRefused
@@ -99,13 +100,13 @@ class Retiring:
         taken: set[str] = set()
         retirements = []
         for retirement in due:
-            source = retirement.path
+            # With a number in its name, a note might not match the patterns of local-only notes. All of them ignore any
+            # number of folders archive/ above it.
+            targets = (NotePath(f"{ARCHIVE_FOLDER * number}{retirement.target}") for number in count_up())
             target = next(
                 path
-                for path in _targets(retirement.target)
-                if path not in taken
-                and (not self._is_there(path) or is_half_moved(self._root, source, path))
-                and not self._writer.publishes(source, path)
+                for path in targets
+                if path not in taken and (not self._is_there(path) or is_half_moved(self._root, retirement.path, path))
             )
             taken.add(target)
             retirements.append(replace(retirement, target=target))
@@ -182,16 +183,6 @@ class Retiring:
             else:
                 runs[entry["done"]] = moves
         return runs
-
-
-def _targets(path: NotePath) -> Iterator[NotePath]:
-    """Yield paths for a note in archive/: with a number, or with more folders archive/, so that its former path stays.
-
-    A numbered name may lack what the patterns of local-only notes ask for. All of them ignore these folders.
-    """
-    for number, name in enumerate(numbered(path)):
-        yield name
-        yield NotePath(f"{ARCHIVE_FOLDER * number}{path}")
 
 
 def _moves_of(entry: Mapping[str, Any]) -> list[Move]:

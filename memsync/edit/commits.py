@@ -195,9 +195,8 @@ def _check_rules(git: Git, new: Sequence[str], paths: Sequence[str]) -> None:
     listed = _done(git, "check-attr", *_PATHS, *attributes, given="\0".join(paths), at_notes=True).split("\0")
     for path, name, value in zip(listed[0::3], listed[1::3], listed[2::3], strict=False):
         if value not in ("unspecified", "unset"):
-            raise GitUnusable(
-                f"{name}={quoted(value)} applies to {path}, but memsync runs no filters: commit it yourself"
-            )
+            rule = f"{name}={quoted(value)}"
+            raise GitUnusable(f"{rule} applies to {path}, but memsync runs no filters: commit it yourself")
 
 
 def _write_lock(copy: str, lock: str) -> None:

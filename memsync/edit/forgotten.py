@@ -31,7 +31,7 @@ from memsync.errors import FilesystemError, MemsyncError, UsageError, WriteRefus
 from memsync.model.status import Failure
 from memsync.model.text import count
 from memsync.model.vocabulary import NotePath
-from memsync.system.user_folders import open_private, own_folder
+from memsync.system.user_folders import open_private, own_folder, sync_folder
 
 _RECORD = "run.json"
 _STEPS = "steps.jsonl"
@@ -133,7 +133,7 @@ class Run:
         """Delete the run with its copies; its record goes first, so that half a run is never put back."""
         with suppress(FileNotFoundError):
             (self.folder / _RECORD).unlink()
-        _sync(self.folder)
+        sync_folder(self.folder)
         shutil.rmtree(self.folder)
 
     def _paths(self, step: str) -> set[str]:
@@ -238,10 +238,10 @@ class Forgotten:
                 files.append(_File(change.path, change.former, str(number), mode, before, after, change.parts))
             record = _Record(user, tuple(files))
             _write(folder / f"{_RECORD}.new", msgspec.json.encode(record))
-            _sync(folder)
+            sync_folder(folder)
             os.rename(folder / f"{_RECORD}.new", folder / _RECORD)
             for place in (folder, self._folder, self._folder.parent):
-                _sync(place)
+                sync_folder(place)
         except OSError as error:
             raise FilesystemError(f"{folder} cannot be written: {error.strerror}", hint="Free some space.") from error
         return Run(folder, record)
@@ -347,12 +347,3 @@ def _write(place: Path, content: bytes) -> None:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Wait until a folder's names are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

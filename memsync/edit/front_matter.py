@@ -35,8 +35,9 @@ def set_field(text: str, key: str, value: JsonValue) -> str:
     lines = split_lines(body)
     newline = "\r\n" if "\r\n" in body else "\n"
     before = read_head(lines)
-    if before.raw or before.warning or before.is_toml or (lines and head_is_open(lines)):
-        reason = before.warning or ("front matter is TOML" if before.is_toml else "front matter is not closed")
+    is_toml = before.line_count > 0 and lines[0].startswith("+")
+    if before.raw or before.warning or is_toml or (lines and head_is_open(lines)):
+        reason = before.warning or ("front matter is TOML" if is_toml else "front matter is not closed")
         raise WriteRefused(f"{key} cannot be set: {reason}", hint="Correct the front matter in an editor.")
     if before.line_count == 0:
         changed = f"---{newline}{_line(key, value)}{newline}---{newline}{newline if body else ''}{body}"

@@ -53,10 +53,6 @@ class HeldOpen:
                 self._save([*self._held(), _Held(path, name, size)])
                 os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
-    def is_needed(self) -> bool:
-        """Tell whether there are kept files."""
-        return bool(self._held())
-
     def collect(self, *, drops: bool = False) -> None:
         """Journal what was written to kept files, and delete those that no program has open; `drops` deletes all."""
         if held := self._held():
@@ -64,19 +60,23 @@ class HeldOpen:
 
     def _is_kept(self, file: _Held, *, drops: bool) -> bool:
         """Journal the new text of one file; delete it if there is none and nobody can write more."""
-        with suppress(MemsyncError, OSError), folder_of(self._root, file.path) as folder:
-            with note_file.opened(folder, file.path, file.name) as descriptor:
-                is_open = _is_open_elsewhere(descriptor)  # before reading: after that, somebody could write and close
-                late = os.pread(descriptor, MAX_LATE_BYTES, file.size)
-            text = whole_characters(late.decode("utf-8", "replace").replace("\r\n", "\n").strip("\n"))
-            if text:
-                self._journal.append(file.path, text)
-            file.size += len(late)
-            if drops or not (late or is_open):
-                os.unlink(file.name, dir_fd=folder)
-                return False
-            return True
-        return False
+        try:
+            with folder_of(self._root, file.path) as folder:
+                with note_file.opened(folder, file.path, file.name) as descriptor:
+                    is_open = _is_open_elsewhere(descriptor)  # first: after reading, somebody could write and close
+                    late = os.pread(descriptor, MAX_LATE_BYTES, file.size)
+                text = whole_characters(late.decode("utf-8", "replace").replace("\r\n", "\n").strip("\n"))
+                if text:
+                    self._journal.append(file.path, text)
+                file.size += len(late)
+                if drops or not (late or is_open):
+                    os.unlink(file.name, dir_fd=folder)
+                    return False
+        except FileNotFoundError:
+            return False
+        except (MemsyncError, OSError):  # a full disk, for example: the next look takes the text
+            pass
+        return True
 
     def _held(self) -> list[_Held]:
         with suppress(OSError, msgspec.DecodeError):

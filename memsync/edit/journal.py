@@ -164,6 +164,13 @@ class Journal:
         """Return the files, oldest first."""
         return sorted(self._folder.glob("????-??-??.jsonl"))
 
+    def by_path(self) -> dict[NotePath, list[Appended]]:
+        """Return all unsettled appends of each note, oldest first."""
+        appends: dict[NotePath, list[Appended]] = {}
+        for append in self.since(0.0):
+            appends.setdefault(append.path, []).append(append)
+        return appends
+
     def since(self, moment: float, path: NotePath | None = None) -> list[Appended]:
         """Return the unsettled appends since a Unix time, oldest first; with `path`, only those to one note."""
         appends: list[Appended] = []

@@ -106,13 +106,7 @@ def create(folder: int, name: str, content: bytes, *, sync: bool = True) -> None
 
 
 def swap(
-    folder: int,
-    path: NotePath,
-    name: str,
-    old: bytes,
-    new: bytes,
-    status: os.stat_result,
-    keep: Callable[[int, str], None],
+    folder: int, path: NotePath, old: bytes, new: bytes, status: os.stat_result, keep: Callable[[int, str], None]
 ) -> bool:
     """Replace a file's content `old` by `new`; return False if the file no longer has the content `old`.
 
@@ -120,6 +114,7 @@ def swap(
     names in one step. If the file changed just before that, the exchange is undone. `keep` may rename the old file,
     which is deleted otherwise; it gets the folder and the file's name. Raises FilesystemError.
     """
+    name = path.rpartition("/")[2]
     try:
         _clear_leftovers(folder)
         with _written_aside(folder, new, status) as aside:

@@ -42,11 +42,7 @@ class NoteWriter:
     """
 
     def __init__(
-        self,
-        root: Path,
-        keep: Path,
-        rules: PathRules | None = None,
-        check_root: Callable[[], None] = lambda: None,
+        self, root: Path, keep: Path, rules: PathRules | None = None, check_root: Callable[[], None] = lambda: None
     ) -> None:
         self._check_root = check_root
         self._rules = rules or PathRules({}, {})
@@ -76,13 +72,9 @@ class NoteWriter:
         if for_agent and self._rules.instructs(path):
             raise WriteRefused(f"{path} contains agent instructions", hint="Only a person may edit it, in an editor.")
 
-    def publishes(self, source: NotePath, target: NotePath) -> bool:
-        """Tell whether `source` is the path of a local-only note, and `target` is not."""
-        return self._rules.is_local_only(source) and not self._rules.is_local_only(target)
-
     def refuse_to_publish(self, source: NotePath, target: NotePath) -> None:
         """Raise WriteRefused if a note that would have the name `source` would no longer be local-only as `target`."""
-        if self.publishes(source, target):
+        if self._rules.is_local_only(source) and not self._rules.is_local_only(target):
             hint = f"Add a pattern that matches {target} to [privacy] local_only."
             raise WriteRefused(f"{source} is local-only, and {target} would not be", hint=hint)
 
@@ -170,8 +162,7 @@ class NoteWriter:
 
     def _rewrite(self, folder: int, path: NotePath, edit: Callable[[str], str]) -> tuple[Done, str, str]:
         """Replace the note by its new version; return the result, the old and the new text. Raises Replaced."""
-        name = path.rpartition("/")[2]
-        with note_file.opened(folder, path, name) as descriptor:
+        with note_file.opened(folder, path, path.rpartition("/")[2]) as descriptor:
             status = os.fstat(descriptor)
             check_writable(path, status)
             content = note_file.read(descriptor, path)
@@ -181,7 +172,7 @@ class NoteWriter:
         if new == old:
             return Done(path, 1), old, new
         keep = partial(self.held.keep, path, len(content))
-        if not note_file.swap(folder, path, name, content, new.encode("utf-8", "surrogateescape"), status, keep):
+        if not note_file.swap(folder, path, content, new.encode("utf-8", "surrogateescape"), status, keep):
             raise Replaced
         shorter = min(len(old), len(new))
         changed_at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), shorter)

@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from memsync.edit.addition import lines_with_ends
 from memsync.edit.forgotten import Change, Removed
-from memsync.edit.journal import Appended, missing
+from memsync.edit.journal import missing
 from memsync.edit.markdown import one_line
 from memsync.edit.note_end import read_end
 from memsync.errors import MemsyncError, NoteError, UsageError, WriteRefused
@@ -139,11 +139,8 @@ def _settle(memory: Workspace, owner: _Owner) -> None:
     """Let no `recover` offer the user's appends again that are gone, also those that an editor overwrote before."""
     removed = [part for run in memory.forgotten.runs(owner.name) for part in run.removed()]
     traces = _Traces(memory, owner, removed)
-    by_path: dict[NotePath, list[Appended]] = {}
-    for entry in memory.writer.journal.since(0.0):
-        by_path.setdefault(entry.path, []).append(entry)
     gone = []
-    for path, entries in by_path.items():
+    for path, entries in memory.writer.journal.by_path().items():
         theirs = {entry.id for entry in entries if traces.has_append(path, entry.text)}
         if theirs:
             note = memory.editor.read(path)
@@ -301,7 +298,14 @@ class _Planner:
 
 def _is_whole(note: Note, owner: _Owner) -> bool:
     """Tell whether a note is a thread of the user, by its front matter as YAML reads it or as it is written."""
-    return note.kind is Kind.THREAD and (owner.owns(note.front_matter.get("user")) or owner.owns(_as_written(note)))
+    if note.kind is not Kind.THREAD or _is_damaged(note):
+        return False
+    return owner.owns(note.front_matter.get("user")) or owner.owns(_as_written(note))
+
+
+def _is_damaged(note: Note) -> bool:
+    """Tell whether keys of the front matter were read one by one: it may name a second user."""
+    return any(warning.startswith("front matter cannot be read") for warning in note.warnings)
 
 
 def _as_written(note: Note) -> str | None:
@@ -419,8 +423,8 @@ def _warnings(note: Note, owner: _Owner, *, is_large: bool) -> tuple[str, ...]:
         warnings.append("its front matter names the user, but it is no thread and stays")
     if owner.nearly_owns(user):
         warnings.append(f"{user!r} is another user, because of the case of its letters")
-    is_unread = note.kind is Kind.THREAD and not note.front_matter and any(map(_names_user, note.lines[:100]))
-    if is_unread and any(warning.startswith("front matter") for warning in note.warnings):
+    is_unread = (not note.front_matter or _is_damaged(note)) and any(map(_names_user, note.lines[:100]))
+    if note.kind is Kind.THREAD and is_unread and any(warning.startswith("front matter") for warning in note.warnings):
         warnings.append("its front matter cannot be read: see for yourself whose thread it is")
     if is_large and note.kind is not Kind.THREAD:
         warnings.append("it is too large to be parsed: its sections and list items are not looked at")
@@ -448,8 +452,8 @@ class _Traces:
         self._text = " ".join(" ".join(line.casefold().split()) for part in removed for line in part.lines)
         self._told = {" ".join(line.casefold().split()) for part in removed for line in part.lines}
         self._words = _words_of(self._text)
-        self._said = set(map(_words_said, chain.from_iterable(self._lines.values())))
-        self._words_of_lines = {path: list(map(_words_said, lines)) for path, lines in self._lines.items()}
+        self._words_of_lines = {path: set(map(_words_said, lines)) for path, lines in self._lines.items()}
+        self._said = set(chain.from_iterable(self._words_of_lines.values())) - {frozenset()}
         self._read = cache(memory.editor.read)
         self._index = memory.index
         self._remaining: dict[str, bool] = {}
@@ -461,17 +465,14 @@ class _Traces:
         lines = {line.strip() for line in text.splitlines()} - {""}
         if lines and lines <= self._lines.get(path, set()):
             return True
-        if any(map(self._was_marked_later, lines)) or self._was_edited(path, lines):
+        # A removed line, in whichever note, from before somebody added the name; or with other changes, in this note.
+        if not self._said.isdisjoint(map(_words_said, lines)) or self._was_edited(path, lines):
             return True
         if "user" not in text.lower():
             return False
         with suppress(MemsyncError):
             return any(_parts(self._parse(path, text.encode("utf-8", "surrogateescape")), self._owner))
         return False
-
-    def _was_marked_later(self, line: str) -> bool:
-        """Tell whether a line is a removed one without the name that somebody added to it, in whichever note."""
-        return bool(said := _words_said(line)) and said in self._said
 
     def _was_edited(self, path: NotePath, lines: set[str]) -> bool:
         """Tell whether a note no longer has a line, and most of its words were in one removed line, or the reverse.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memsync.errors import WriteRefused
 from memsync.model.query import IndexedNote
-from memsync.model.text import count, not_shared
+from memsync.model.text import count, not_shared, quoted
 from memsync.model.upkeep import Pruning, Retirement
 from memsync.model.vocabulary import NotePath, Tier
 from memsync.notes.dates import begun, days_since, expires_at, here_since, is_kept_for_good, last_active
@@ -103,7 +103,8 @@ def due(notes: Iterable[IndexedNote], now: datetime, task_days: int) -> tuple[li
         else:
             moment = expires_at(expires, begun(note)) if isinstance(expires, str) else None
             if moment is None:
-                warnings.append(f"{note.path} is kept: cannot parse expires {expires!r}: write 2026-11-21 or 30d")
+                unclear = quoted(str(expires))
+                warnings.append(f"{note.path} is kept: cannot parse expires {unclear}: write 2026-11-21 or 30d")
             reason = f"expired {moment:%Y-%m-%d}" if moment is not None and moment <= now else ""
         if reason:
             target = NotePath(f"{ARCHIVE_FOLDER}{note.path}")

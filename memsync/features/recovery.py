@@ -59,17 +59,12 @@ def dismiss(memory: Workspace, ids: Ids) -> int:
 
 def _lost(memory: Workspace, days: int) -> list[tuple[Appended, Overwritten]]:
     """Return the entries of the last days that are not in their notes, in the order they were appended."""
-    memory.syncer.check_root()  # otherwise all entries are missing
-    if memory.writer.held.is_needed():
-        with memory.writer.lock():
-            memory.writer.held.collect()
+    with memory.writer.lock():  # raises RootError for another folder, in which all entries are missing
+        memory.writer.held.collect()
     since = (datetime.now(UTC) - timedelta(days=days)).timestamp()
-    by_path: dict[NotePath, list[Appended]] = {}
-    for entry in memory.writer.journal.since(0.0):
-        by_path.setdefault(entry.path, []).append(entry)
     pairs = []
     branch = checked_out(memory.files.root)
-    for path, entries in by_path.items():
+    for path, entries in memory.writer.journal.by_path().items():
         if all(entry.at < since for entry in entries):
             continue
         text = _text_of(memory, path)

@@ -81,7 +81,7 @@ def name_word(name: str) -> str:
 
 
 def name_words(note: Note) -> str:
-    """Return the words that stand for the note's title, file name and aliases: whoever types one wants this note."""
+    """Return the words that stand for the note's title, file name and aliases. People who type one want this note."""
     return " ".join(dict.fromkeys(map(name_word, (note.title, PurePosixPath(note.path).stem, *note.aliases))))
 
 

@@ -162,7 +162,8 @@ class _Chunker:
         is_after_gap = False
         for unit in units:
             lines = self._readable[unit.start - 1 : unit.end]
-            if any(any(map(str.isalnum, line)) and not _FENCE.match(line) for line in lines):
+            is_heading = bool(section.heading_path) and unit is units[0]
+            if is_heading or any(any(map(str.isalnum, line)) and not _FENCE.match(line) for line in lines):
                 kept.append(replace(unit, is_after_gap=is_after_gap))
                 is_after_gap = False
             else:

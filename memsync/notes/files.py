@@ -163,7 +163,7 @@ class NoteFiles:
     def _require_no_link(self) -> None:
         """Raise RootError if a link now leads from the root's path, or from a folder above, to another folder."""
         if (now := os.path.realpath(self.root)) != self._resolved:
-            hint = "If that is right, begin again with that folder."
+            hint = "If you made the link, restart memsync with that folder."
             raise RootError(f"{self.root} is not the folder that was opened: a link leads to {now}", hint=hint)
 
     def scan(self, places: Places | None = None) -> FileScan:

@@ -15,9 +15,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import yaml
@@ -52,7 +52,7 @@ class Head:
     """The front matter of a note: `line_count` lines including both `---` or `+++`, 0 if there is none.
 
     `raw` is true if it must also be indexed as text, because not all of it could be parsed. `local_only` is true if it
-    says `local-only: true`, also if it could not be parsed; see `_says_local_only`. `is_toml`: it is between `+++`.
+    says `local-only: true`, also if it could not be parsed; see `_says_local_only`.
     """
 
     line_count: int = 0
@@ -60,7 +60,6 @@ class Head:
     raw: bool = False
     warning: str = ""
     local_only: bool = False
-    is_toml: bool = False
 
 
 class _HeadError(yaml.YAMLError):
@@ -129,7 +128,7 @@ def read_head(lines: Sequence[str]) -> Head:
     """
     if not lines or not _OPENING.fullmatch(lines[0]):
         return Head(local_only=_says_local_only_below_blank_lines(lines))
-    closing, is_toml = _end_of_head(lines), lines[0].startswith("+")
+    closing = _end_of_head(lines)
     if closing is None:
         unclosed = len(lines) > 1 and _KEY_LINE.match(lines[1])
         warning = "front matter is not closed: add a line with --- after it" if unclosed else ""
@@ -138,8 +137,8 @@ def read_head(lines: Sequence[str]) -> Head:
     count = closing + 1
     if len(text.encode("utf-8", "replace")) > MAX_HEAD_BYTES:
         warning = f"front matter is over {MAX_HEAD_BYTES // 1000} kB: indexed as text"
-        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text), is_toml=is_toml)
-    return replace(_parse(text, count, _load_toml if is_toml else _BoundedYAMLHandler().load), is_toml=is_toml)
+        return Head(count, raw=True, warning=warning, local_only=_says_local_only(text))
+    return _parse(text, count, _load_toml if lines[0].startswith("+") else _BoundedYAMLHandler().load)
 
 
 def is_clear(value: JsonValue) -> bool:
@@ -223,12 +222,11 @@ def _marks_local_only(values: Mapping[str, JsonValue]) -> bool:
 def _read_alone(lines: Sequence[str], load: Callable[[str], Any]) -> dict[str, JsonValue]:
     """Return the top-level keys that can be read one by one, with their lines; of a repeated key, the first one.
 
-    A table of TOML is read as a whole, with its keys.
+    Of TOML, only those before the first table: the lines of a table mean nothing alone.
     """
-    is_toml = load is _load_toml
-    table = next((number for number, line in enumerate(lines) if is_toml and line.startswith("[")), len(lines))
-    starts = [number for number, line in enumerate(lines) if line.startswith("[") or number < table]
-    starts = [number for number in starts if lines[number][:1].strip(" \t#-]}") and (is_toml or ":" in lines[number])]
+    if load is _load_toml:
+        lines = list(takewhile(lambda line: not line.startswith("["), lines))
+    starts = [number for number, line in enumerate(lines) if line[:1].strip(" \t#-]}")]
     values: dict[str, JsonValue] = {}
     for first, end in pairwise([*starts, len(lines)] if len(starts) <= MAX_KEYS_ALONE else ()):
         with suppress(Exception):  # as in `_parse`
@@ -242,14 +240,14 @@ def _key(key: object) -> str:
     return _TEXTLESS.sub("�", str(key))
 
 
-def _plain(value: object, depth: int = 1) -> JsonValue:
+def _plain(value: object, depth: int = 0) -> JsonValue:
     """Return a value as a JSON value: dates become ISO text, sets become lists, unknown types become text.
 
     Raises ValueError for a number with more digits than Python converts to text, and for a value that is nested deeper
     than MAX_DEPTH.
     """
-    if isinstance(value, str):
-        return _TEXTLESS.sub("�", value)
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -261,18 +259,12 @@ def _plain(value: object, depth: int = 1) -> JsonValue:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item, _below(depth)) for key, item in value.items()}
+        return {_key(key): _plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item, _below(depth)) for item in value]
+        return [_plain(item, depth + 1) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted(_key(item) for item in value)
     return _key(value)
-
-
-def _below(depth: int) -> int:
-    if depth >= MAX_DEPTH:
-        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-    return depth + 1
 
 
 def _one_line(error: Exception) -> str:

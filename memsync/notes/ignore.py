@@ -51,7 +51,7 @@ class _Lines:
         self._names: dict[bytes, int] = {}
         self._paths: dict[bytes, int] = {}
         self._suffixes: dict[bytes, int] = {}
-        self._others: list[tuple[int, IgnorePattern]] = []
+        self.tried: list[tuple[int, IgnorePattern]] = []
         for line, pattern in enumerate(patterns):
             if (name := pattern.literal_name) is not None:
                 self._names[name] = line
@@ -60,18 +60,13 @@ class _Lines:
             elif (suffix := pattern.suffix) is not None:
                 self._suffixes[suffix] = line
             else:
-                self._others.append((line, pattern))
-        self._others.reverse()
+                self.tried.append((line, pattern))
+        self.tried.reverse()
         self._lengths = sorted({len(suffix) for suffix in self._suffixes})
         self._verdicts: dict[str, bool | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._ignores)
-
-    @property
-    def tried(self) -> int:
-        """How many patterns have to be tried one by one."""
-        return len(self._others)
 
     def verdict(self, path: str) -> bool | None:
         """Tell whether the last line that matches a path ignores it; None if no line matches."""
@@ -87,7 +82,7 @@ class _Lines:
         for length in self._lengths:
             if length <= len(name):
                 last_line = max(last_line, self._suffixes.get(name[len(name) - length :], -1))
-        for line, pattern in self._others:
+        for line, pattern in self.tried:
             if line < last_line:
                 break
             if pattern.matches(path):
@@ -155,11 +150,9 @@ class IgnoreRules:
 
 def check_cost(rules: Sequence[IgnoreFile]) -> None:
     """Raise OSError if the rules of a folder have more than MAX_IGNORE_PATTERNS patterns to try one by one."""
-    if sum(rule.for_folders.tried for rule in rules) > MAX_IGNORE_PATTERNS:
-        reason = (
-            f"its .gitignore has over {MAX_IGNORE_PATTERNS} patterns with *, ? or [] (with those of the folders above)"
-        )
-        raise OSError(errno.EFBIG, f"{reason}: shorten it")
+    if sum(len(rule.for_folders.tried) for rule in rules) > MAX_IGNORE_PATTERNS:
+        with_above = f"over {MAX_IGNORE_PATTERNS} patterns with *, ? or [] (with those of the folders above)"
+        raise OSError(errno.EFBIG, f"its .gitignore has {with_above}: shorten it")
 
 
 def ignores(rules: Sequence[IgnoreFile], path: str, *, is_folder: bool) -> bool:

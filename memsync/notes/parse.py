@@ -18,6 +18,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from memsync.model.note import Block, Chunk, Note, Section, Tag
+from memsync.model.text import quoted
 from memsync.model.vocabulary import JsonValue, Kind, NotePath, Tier
 from memsync.notes.blocks import BlockTree, Heading, paragraphs, parse_blocks, thread_parser
 from memsync.notes.chunk import ChunkLimits, CountTokens, chunk_note
@@ -245,7 +246,7 @@ def _choice(values: Mapping[str, JsonValue], key: str, by_path: _Choice, warning
     if value in list(choices):
         return choices(str(value))
     if value is not None:
-        warnings.append(f"{key} {value!r} is not one of {', '.join(choices)}")
+        warnings.append(f"{key} {quoted(str(value))} is not one of {', '.join(choices)}")
     return by_path
 
 
@@ -289,7 +290,7 @@ def _moment(values: Mapping[str, JsonValue], key: str, warnings: list[str]) -> s
         return ""
     moment = parse_moment(value) if isinstance(value, str) else None
     if moment is None:
-        warnings.append(f"{key} {value!r} is not a date: write 2026-11-21 or 2026-11-21 10:02")
+        warnings.append(f"{key} {quoted(str(value))} is not a date: write 2026-11-21 or 2026-11-21 10:02")
     return moment or ""
 
 
@@ -297,23 +298,23 @@ def _check_values(values: Mapping[str, JsonValue], kind: Kind, warnings: list[st
     """Warn of values that are not clear: `local-only`, `expires`, and `priority` and `active` of prompts."""
     for key, value in values.items():
         if names_local_only(key) and not is_clear(value):
-            warnings.append(f"{key} {value!r} is not true or false: the note counts as local-only")
+            warnings.append(f"{key} {quoted(str(value))} is not true or false: the note counts as local-only")
     expires = values.get("expires")
     if expires is not None and not (isinstance(expires, str) and expires_at(expires, "2026-01-01")):
-        warnings.append(f"expires {expires!r} is not a date or a number of days: write 2026-11-21 or 30d")
+        warnings.append(f"expires {quoted(str(expires))} is not a date or a number of days: write 2026-11-21 or 30d")
     if kind is Kind.PROMPT:
         priority, active = values.get("priority", 100), values.get("active", True)
         if not _is_number(priority):
-            warnings.append(f"priority {priority!r} is not a number: using 100")
+            warnings.append(f"priority {quoted(str(priority))} is not a number: using 100")
         if not isinstance(active, bool):
-            warnings.append(f"active {active!r} is not true or false: using true")
+            warnings.append(f"active {quoted(str(active))} is not true or false: using true")
 
 
 def _importance(values: Mapping[str, JsonValue], warnings: list[str]) -> float:
     value = values.get("importance", 0.5)
     if _is_number(value) and 0 <= value <= 1:
         return float(value)
-    warnings.append(f"importance {value!r} is not a number from 0 to 1")
+    warnings.append(f"importance {quoted(str(value))} is not a number from 0 to 1")
     return 0.5
 
 

@@ -29,7 +29,7 @@ from memsync.model.status import Failure
 from memsync.model.text import count, not_shared, still_indexing
 from memsync.model.vocabulary import Fresh, Mode, NotePath, WatcherState
 from memsync.notes.naming import existing_folder, folder_path, titled
-from memsync.ports import Clock, Index, IndexReader, Live
+from memsync.ports import Clock, Index, IndexReader, Live, active_space
 from memsync.search.reranking import Relevance, Reranking, warning_of
 from memsync.search.retrievals import UsageCounter
 from memsync.search.searcher import IndexChanged, Near, Searcher
@@ -185,9 +185,7 @@ class FreshSearch:
     ) -> SearchResult:
         started = time.perf_counter()
         warnings = [*query.warnings]
-        by_meaning = query.mode is not Mode.KEYWORD and bool(
-            query.words
-        )  # the nearest texts to `?!` are arbitrary ones
+        by_meaning = query.mode is not Mode.KEYWORD and bool(query.words)  # the texts nearest to `?!` are arbitrary
         await_near = self._ask_model(query, warnings, embedded) if by_meaning else None
         report = self._freshen(fresh, query.words)
         if by_meaning and self.live is None:
@@ -378,8 +376,7 @@ class FreshSearch:
     def _near(self, query: Query, embedded: EmbeddedQuestion | None) -> Near | None:
         """Embed a question and return the nearest chunks; None if there is no active space yet."""
         if embedded is not None:
-            with self._index.reading() as reader:
-                space = reader.active_space()
+            space = active_space(self._index)
             if space is not None and space.name == embedded.space:
                 return self._searcher.near(query, checked_vector(embedded, space), space)
         found = self._embedded(query)
@@ -387,8 +384,7 @@ class FreshSearch:
 
     def _embedded(self, query: Query) -> tuple[Vector, EmbeddingSpace] | None:
         """Embed a question; return its vector and space, None if there is no active space yet."""
-        with self._index.reading() as reader:
-            space = reader.active_space()
+        space = active_space(self._index)
         if space is None:
             return None
         self._models.note_use()

@@ -33,10 +33,8 @@ class ConfigFile(NamedTuple):
         """Return one table, empty if the file lacks it. Raises ConfigError if the name is not a table."""
         value = self.tables.get(name, {})
         if not isinstance(value, dict):
-            raise ConfigError(
-                f"{self.where(name)}: {quoted(name)} must be a table",
-                hint="Write its name in brackets, and its settings below.",
-            )
+            hint = "Write its name in brackets, and its settings below."
+            raise ConfigError(f"{self.where(name)}: {quoted(name)} must be a table", hint=hint)
         return value
 
     def settings(self, known: Sequence[str], free_tables: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -44,9 +42,8 @@ class ConfigFile(NamedTuple):
         tables = {name.split(".")[0] for name in known} | set(free_tables)
         for table in self.tables:
             if table not in tables:
-                raise ConfigError(
-                    f"{self.where(table)}: unknown table {quoted(table)}", hint=nearest(table, sorted(tables))
-                )
+                hint = nearest(table, sorted(tables))
+                raise ConfigError(f"{self.where(table)}: unknown table {quoted(table)}", hint=hint)
             if table in free_tables:
                 continue
             for key, value in self.table(table).items():
@@ -99,22 +96,22 @@ def found_above(start: str, ignored: list[str], parsed: Mapping[str, ConfigFile]
     Skips files of other programs, even if they are not TOML. Also skips links and files that another user can write;
     `ignored` gets a sentence about each of these. Files in `parsed`, by their path, are not read again.
     """
-    folder = start
-    while True:
-        for name in NAMES:
-            path = os.path.join(folder, name)
-            if parsed is not None and path in parsed:
-                yield parsed[path]
-                continue
-            content, fault = _read_found(path)
-            if fault:
-                ignored.append(f"{path} is ignored: {fault}")
-            elif content:
-                yield _parse(path, content)
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
+    for path in _paths_above(start):
+        if parsed is not None and path in parsed:
+            yield parsed[path]
+            continue
+        content, fault = _read_found(path)
+        if fault:
+            ignored.append(f"{path} is ignored: {fault}")
+        elif content:
+            yield _parse(path, content)
+
+
+def _paths_above(folder: str) -> Iterator[str]:
+    """Yield where a config file may be: in a folder and in those above it, nearest first."""
+    yield from (os.path.join(folder, name) for name in NAMES)
+    if (above := os.path.dirname(folder)) != folder:
+        yield from _paths_above(above)
 
 
 def _read_found(path: str) -> tuple[bytes, str]:
@@ -176,11 +173,8 @@ def stamp_of(path: str) -> Stamp:
 
 def stamps_of(named: str | os.PathLike[str], folder: str) -> dict[str, Stamp]:
     """Return the stamps of all config files that may count: named, the user's own, or in or above a folder."""
-    paths = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
-    while paths[-1] != f"/{NAME}":
-        paths += (os.path.join(folder, name) for name in NAMES)
-        folder = os.path.dirname(folder)
-    return {path: stamp_of(path) for path in paths}
+    own = [os.path.abspath(os.path.expanduser(named)) if named else "", os.path.join(config_folder(), NAME)]
+    return {path: stamp_of(path) for path in (*own, *_paths_above(folder))}
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

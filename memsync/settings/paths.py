@@ -27,9 +27,8 @@ def expanded(text: str, where: str) -> str:
 def require_clean(path: str, where: str) -> str:
     """Return a path. Raises ConfigError if it has a control character, which could begin a line of a service file."""
     if _CONTROL.search(path):
-        raise ConfigError(
-            f"{where}: {quoted(path, 200)} is not a path: it has a control character", hint="Rename or move the folder."
-        )
+        reason = f"{where}: {quoted(path, 200)} is not a path: it has a control character"
+        raise ConfigError(reason, hint="Rename or move the folder.")
     return path
 
 
@@ -49,15 +48,16 @@ def resolve_root(named: str, where: str, base: str) -> str:
 
     `where` is the setting's source, for messages. Raises RootError if the root is not a folder.
     """
-    written = os.path.normpath(os.path.join(base, expanded(named, where)))
+    written = os.path.join(base, expanded(named, where))
     root = require_clean(os.path.realpath(written), where)
-    if root != written and kept_identity(written) not in ("", folder_identity(root)):
-        reason = f"{where}: {written} was a memory root, and now a link leads from there to {root}"
-        raise RootError(reason, hint="If you made the link, name the folder that it leads to.")
     if not os.path.exists(root):
         raise RootError.absent(root, where)
     if not os.path.isdir(root):
         raise RootError(f"{where}: the memory root {root} is not a folder", hint="Name the folder of your notes.")
+    place = os.path.normpath(written)  # unless there are links before `..`: that path was never a root's real one
+    if ".." not in written.split("/") and place != root and kept_identity(place) not in ("", folder_identity(root)):
+        reason = f"{where}: {place} was a memory root, and now a link leads from there to {root}"
+        raise RootError(reason, hint="If you made the link, name the folder that it leads to.")
     return root
 
 

@@ -7,7 +7,7 @@
     dsn = "postgresql://reader:password@host/memories"
     memory = "team-notes"
 
-`default = "work"` above these tables names the memory that commands use outside of every memory root.
+`default = true` marks the folder that commands use outside of every memory root.
 
 Only the user's commands change this list. Nothing in a memory root can: the file is read from the config folder alone.
 """
@@ -17,14 +17,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memsync.errors import ConfigError, FilesystemError, IndexBusy, MemsyncError, RootError, UsageError
 from memsync.settings.config_file import parse_config
 from memsync.settings.connection_string import server_in
-from memsync.settings.paths import expanded
-from memsync.system.user_folders import config_folder, open_private, other_writer, state_folder
+from memsync.settings.paths import expanded, folder_identity, keep_identity, kept_identity
+from memsync.system.user_folders import config_folder, other_writer, replace_file, state_folder
 
 if TYPE_CHECKING:
     from memsync.settings.load import Settings
@@ -34,7 +34,6 @@ MAX_NAME_CHARS = 64
 LOCK_SECONDS = 5.0
 LOCK_POLL_SECONDS = 0.02
 _TABLE = "roots"
-_DEFAULT = "default"
 _NAME = re.compile(rf"[a-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _HOW_TO_NAME = f"Use lower-case letters, digits, - and _, at most {MAX_NAME_CHARS} characters."
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\"}
@@ -51,6 +50,7 @@ class RegisteredRoot(NamedTuple):
     path: str = ""
     dsn: str = ""
     memory: str = ""
+    default: bool = False
 
     @property
     def place(self) -> str:
@@ -91,13 +91,28 @@ def registered_roots() -> dict[str, RegisteredRoot]:
 
     Raises ConfigError if the file is not valid, or if another user can change it.
     """
-    return _read()[0]
+    path = roots_path()
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
+    if writer := other_writer(status, path):
+        raise ConfigError(f"{path}: {writer} can change it", hint="Give it to yourself alone (chown, chmod go-w).")
+    tables = parse_config(path).tables
+    for table in tables:
+        if table != _TABLE:
+            raise ConfigError(f"{path}: unknown table or key {table!r}", hint=f"Write [{_TABLE}.NAME] for each memory.")
+    entries = tables.get(_TABLE, {})
+    if not isinstance(entries, dict):
+        raise ConfigError(f"{path}: {_TABLE} must be a table", hint=f"Write [{_TABLE}.NAME] for each memory.")
+    return {name: _entry(path, name, entry) for name, entry in entries.items()}
 
 
 def default_root() -> RegisteredRoot | None:
     """Return the memory that commands use outside of every memory root; None without one. Raises ConfigError."""
-    roots, default = _read()
-    return roots.get(default)
+    return next((root for root in registered_roots().values() if root.default), None)
 
 
 def folder_named(name: str) -> str:
@@ -114,31 +129,6 @@ def _with_folder(root: RegisteredRoot) -> RegisteredRoot:
     return root
 
 
-def _read() -> tuple[dict[str, RegisteredRoot], str]:
-    """Return the registered memories by name, and the name of the default one or an empty string."""
-    path = roots_path()
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}, ""
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint="Check its permissions.") from error
-    if writer := other_writer(status, path):
-        raise ConfigError(f"{path}: {writer} can change it", hint="Give it to yourself alone (chown, chmod go-w).")
-    tables = parse_config(path).tables
-    for table in tables:
-        if table not in (_TABLE, _DEFAULT):
-            raise ConfigError(f"{path}: unknown table or key {table!r}", hint=f"Write [{_TABLE}.NAME] for each memory.")
-    entries = tables.get(_TABLE, {})
-    if not isinstance(entries, dict):
-        raise ConfigError(f"{path}: {_TABLE} must be a table", hint=f"Write [{_TABLE}.NAME] for each memory.")
-    roots = {name: _entry(path, name, entry) for name, entry in entries.items()}
-    default = tables.get(_DEFAULT, "")
-    if default != "" and default not in list(roots):
-        raise ConfigError(f"{path}: no memory here has the name in {_DEFAULT}", hint="Run: memsync roots default NAME")
-    return roots, default
-
-
 def _entry(file: str, name: str, entry: Any) -> RegisteredRoot:
     """Return an entry of the list. Raises ConfigError for a wrong name, an unknown key and a wrong value."""
     if not is_root_name(name):
@@ -150,16 +140,17 @@ def _entry(file: str, name: str, entry: Any) -> RegisteredRoot:
         if key not in _KEYS:
             raise ConfigError(f"{where}: unknown key {key[:100]!r}", hint=f"Known keys: {', '.join(_KEYS)}.")
     for key, value in entry.items():
-        if not isinstance(value, str):
-            raise ConfigError(f"{where}: {key} must be text", hint='Write it in quotes: path = "/the/folder"')
+        if type(value) is not type(RegisteredRoot._field_defaults[key]):
+            wanted = "true or false" if key == "default" else "text"
+            raise ConfigError(f"{where}: {key} must be {wanted}", hint='Write text in quotes: path = "/the/folder"')
     if entry.get("dsn"):
-        if "path" in entry:
-            raise ConfigError(f"{where} has both path and dsn", hint="Keep one of them.")
+        if "path" in entry or "default" in entry:
+            raise ConfigError(f"{where} has dsn and path or default", hint="Keep the dsn, or the others.")
         return RegisteredRoot(name, "", entry["dsn"], entry.get("memory", ""))
     path = expanded(entry.get("path", ""), where)
     if not os.path.isabs(path) or "memory" in entry:
         raise ConfigError(f"{where}: path must be an absolute path", hint="Write the path of the memory's folder.")
-    return RegisteredRoot(name, path)
+    return RegisteredRoot(name, path, default=entry.get("default", False))
 
 
 def chosen_roots(names: tuple[str, ...] = ()) -> dict[str, RegisteredRoot]:
@@ -213,7 +204,7 @@ def _add(added: RegisteredRoot) -> None:
     """Write an entry after all others. Raises UsageError if its name is taken, or its memory has another name."""
     check_name(added.name)
     with _locked():
-        roots, default = _read()
+        roots = registered_roots()
         if added.name in roots:
             hint = f"Choose another name, or run first: memsync roots remove {added.name}"
             raise UsageError(f"{added.name} is registered already, for {roots[added.name].place}", hint=hint)
@@ -221,7 +212,9 @@ def _add(added: RegisteredRoot) -> None:
             if other.identity == added.identity:
                 hint = f"Use that name, or run first: memsync roots remove {other.name}"
                 raise UsageError(f"{added.place} is registered already, as {other.name}", hint=hint)
-        _write({**roots, added.name: added}, default)
+        if not added.dsn and not kept_identity(added.path):  # so that a link in its place is not followed
+            keep_identity(added.path, folder_identity(added.path))
+        _write({**roots, added.name: added})
 
 
 def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:
@@ -238,11 +231,11 @@ def add_database(name: str, dsn: str, memory: str) -> RegisteredRoot:
 def remove_root(name: str) -> RegisteredRoot:
     """Take a memory off the list and return its entry; its files and its index stay. Raises UsageError, ConfigError."""
     with _locked():
-        roots, default = _read()
+        roots = registered_roots()
         if name not in roots:
             raise unknown_root(name, roots)
         removed = roots.pop(name)
-        _write(roots, default if default != name else "")
+        _write(roots)
     return removed
 
 
@@ -252,7 +245,8 @@ def set_default(name: str) -> None:
         roots = registered_roots()
         if name and name not in roots:
             raise unknown_root(name, roots)
-        _write(roots, _with_folder(roots[name]).name if name else "")
+        default = _with_folder(roots[name]) if name else None
+        _write({key: root._replace(default=root is default) for key, root in roots.items()})
 
 
 def settings_of(root: RegisteredRoot) -> Settings:
@@ -263,11 +257,7 @@ def settings_of(root: RegisteredRoot) -> Settings:
         reason = "is not a folder" if os.path.exists(root.path) else "does not exist"
         hint = f"Bring it back or mount it; or take it off the list with: memsync roots remove {root.name}"
         raise RootError(f"the memory root {root.path} {reason}", hint=hint)
-    settings = settings_of_root(root.path)[0]
-    if settings.root_name != os.path.normpath(root.path):
-        hint = f"If that is right, run: memsync roots remove {root.name}; then: memsync roots add {root.name} PATH"
-        raise RootError(f"a link leads from {root.path} to {settings.root_name}, which is not registered", hint=hint)
-    return settings
+    return settings_of_root(root.path)[0]
 
 
 def fault_of(root: RegisteredRoot) -> str:
@@ -317,29 +307,20 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _write(roots: Mapping[str, RegisteredRoot], default: str) -> None:
+def _write(roots: Mapping[str, RegisteredRoot]) -> None:
     """Replace the list in one step; only the user may read it. If the file is a link, the link stays."""
     path = os.path.realpath(roots_path())
-    aside = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):  # a process with the same number was killed while it wrote
-            os.unlink(aside)
-        with open(aside, "wb", opener=lambda name, flags: open_private(name, flags | os.O_EXCL)) as stream:
-            head = [f"{_DEFAULT} = {_toml_text(default)}\n"] if default else []
-            stream.write("\n".join([*head, *map(_table, roots.values())]).encode())
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(aside, path)
+        replace_file(path, "\n".join(map(_table, roots.values())).encode(), sync=True)
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(aside)
         raise FilesystemError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
 
 
 def _table(root: RegisteredRoot) -> str:
     """Return an entry as TOML, with the keys that it has."""
-    lines = [f"{key} = {_toml_text(value)}\n" for key in _KEYS if (value := getattr(root, key))]
+    values = {key: value for key in _KEYS if (value := getattr(root, key))}
+    lines = [f"{key} = {'true' if value is True else _toml_text(value)}\n" for key, value in values.items()]
     return "".join([f"[{_TABLE}.{root.name}]\n", *lines])
 
 

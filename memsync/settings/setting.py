@@ -32,13 +32,11 @@ def checked(setting: Setting, value: Any, where: str) -> Any:
     required = type(setting.default)
     if required is float and type(value) is int:
         value = float(value)
-    if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
-        names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
-        raise ConfigError(
-            f"{where}: {setting.name} must be {names[required]}, not {quoted(str(value))}", hint=setting.explanation
-        )
+    names = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list of texts"}
     expected = ""
-    if setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
+    if type(value) is not required or (required is list and not all(isinstance(item, str) for item in value)):
+        expected = names[required]
+    elif setting.bounds is not None and not setting.bounds[0] <= value <= setting.bounds[1]:
         expected = f"from {setting.bounds[0]:g} to {setting.bounds[1]:g}"
     elif setting.choices and value not in setting.choices:
         expected = f"{', '.join(setting.choices[:-1])} or {setting.choices[-1]}"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memsync.errors import FilesystemError
 from memsync.settings.paths import default_index_dir, keep_dir
-from memsync.system.user_folders import own_folder, state_folder, write_own_file
+from memsync.system.user_folders import own_folder, state_folder, sync_folder, write_own_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,11 +186,7 @@ def _rename(old: str, new: str, displaced: str) -> None:
                 aside = f"{new}.before-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
             os.rename(new, aside)
         os.rename(old, new)
-        descriptor = os.open(os.path.dirname(new), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(os.path.dirname(new))
     except OSError as error:
         raise FilesystemError(
             f"{old} cannot be renamed to {new}: {error.strerror}", hint="Check its folder."

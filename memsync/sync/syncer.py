@@ -18,7 +18,7 @@ from memsync.model.status import Difference, Failure, SyncReport
 from memsync.model.vocabulary import NotePath
 from memsync.notes.files import NoteFiles
 from memsync.notes.parse import NoteReader
-from memsync.ports import Clock, Index, IndexReader, Progress, VectorCache
+from memsync.ports import Clock, Index, IndexReader, Progress, VectorCache, active_space
 from memsync.sync.embedding import EmbeddingQueue, VectorReport
 from memsync.sync.embedding_models import EmbeddingModels
 from memsync.sync.gate import Gate
@@ -245,7 +245,7 @@ class Syncer:
         """Build a new index next to the old one; searches use the old one until the new one replaces it."""
         with self._alone(wait_seconds, on_wait):
             started = time.perf_counter()
-            self.check_root()  # also if the index fails
+            self.check_root()  # even if the index fails
             if not keep_vectors:  # check the model before the long work
                 self._models.configured().embed_query("Does the model answer?")
             with suppress(IndexFailure):  # a failing index may be the reason to rebuild; also raises for a wrong root
@@ -342,8 +342,7 @@ class Syncer:
 
     def _fill(self, other: Index, progress: Progress | None, *, recompute: bool) -> None:
         """Index all files in `other`. Its vectors were copied already; with `recompute` the model computes them."""
-        with self._index.reading() as reader:
-            space = reader.active_space()
+        space = active_space(self._index)
         self._indexer_of(other).refresh(accept_root=True, progress=progress)
         if space is not None and recompute:
             queue = self._queue(other, Sharing(other, self._cache, is_anew=True))

@@ -84,6 +84,11 @@ def write_own_file(path: str, content: bytes, *, sync: bool = False) -> None:
     With `sync`, the content is on disk before it replaces the old one. Raises OSError, FilesystemError.
     """
     own_folder(os.path.dirname(path))
+    replace_file(path, content, sync=sync)
+
+
+def replace_file(path: str, content: bytes, *, sync: bool = False) -> None:
+    """Do what `write_own_file` does, in a folder that exists and need not be memsync's. Raises OSError."""
     aside = f"{path}.{os.getpid()}"
     try:
         with open(aside, "wb", opener=open_private) as stream:
@@ -96,6 +101,15 @@ def write_own_file(path: str, content: bytes, *, sync: bool = False) -> None:
         with suppress(OSError):
             os.unlink(aside)
         raise
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Wait until a folder's names are on disk. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def open_private(path: str, flags: int) -> int:

@@ -424,8 +424,8 @@ def test_default_memory_is_one_of_the_list(memsync: Run) -> None:
     assert json.loads(memsync("roots", "default", "--json").stdout) == {"default": "home"}
     memsync("roots", "remove", "home")
     assert json.loads(memsync("roots", "default", "--json").stdout) == {"default": None}
-    Path(roots_path()).write_text('default = ["x"]\n')
-    assert "no memory here has the name in default" in memsync("roots", "list").stderr
+    Path(roots_path()).write_text('[roots.work]\npath = "/work"\ndefault = "yes"\n')
+    assert "default must be true or false" in memsync("roots", "list").stderr
 
 
 def test_without_a_memory_root_the_registered_memories_are_named(memsync: Run) -> None:

@@ -160,8 +160,8 @@ def test_a_link_in_the_roots_place_is_not_followed(
     gone = root if replaced == "the root" else root.parent
     gone.rename(tmp_path / "moved away")
     gone.symlink_to(outside, target_is_directory=True)
-    refuses_everything(running, outside, "a link leads to")
-    with pytest.raises(RootError, match="a link leads to"):
+    refuses_everything(running, outside, "a link leads")
+    with pytest.raises(RootError, match="a link leads"):
         running.get("a.md")
     with pytest.raises(RootError, match="now a link leads"):
         load_settings(root=root)

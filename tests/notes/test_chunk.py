@@ -55,6 +55,13 @@ def test_block_that_fits_is_never_split(block: str) -> None:
     assert any(chunk.start_line <= 3 and chunk.end_line >= last for chunk in cut(text))
 
 
+def test_heading_without_a_letter_above_encoded_data_is_a_heading() -> None:
+    """The paragraph after it is then text, with a vector, and not taken for the heading."""
+    blob = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAx"
+    (chunk,) = cut(f"## 🦜\n\nThe heron nests.\n\n{blob}\n")
+    assert (chunk.form, chunk.start_line, chunk.end_line) == (Form.TEXT, 1, 3)
+
+
 def test_table_row_is_never_split() -> None:
     """A table too large for one chunk is cut between rows; its head line and delimiter stay together."""
     rows = [f"| {WORDS} | {number} |" for number in range(6)]

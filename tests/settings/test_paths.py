@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsync.errors import ConfigError
+from memsync.errors import ConfigError, RootError
 from memsync.settings.load import load_settings
 from memsync.settings.roots import add_root
 
@@ -47,3 +47,15 @@ def test_a_control_character_in_a_folder_above_is_refused(tmp_path: Path) -> Non
     for root in (folder, tmp_path / "link"):
         with pytest.raises(ConfigError, match="control character"):
             load_settings(root=root, environ={}, cwd=tmp_path)
+
+
+def test_a_link_to_a_missing_folder_is_a_missing_root(tmp_path: Path) -> None:
+    """The error names the setting and says what to do."""
+    (tmp_path / "link").symlink_to("gone")
+    with pytest.raises(RootError, match="does not exist"):
+        load_settings(root=tmp_path / "link", environ={}, cwd=tmp_path)
+
+
+def test_a_root_with_two_slashes_at_its_beginning_is_read(tmp_path: Path) -> None:
+    """POSIX keeps them: the search for config files upwards has to end at `//`, too."""
+    assert load_settings(root=f"/{tmp_path}", environ={}, cwd=tmp_path).root == tmp_path

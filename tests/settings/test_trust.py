@@ -163,6 +163,17 @@ def test_found_file_cannot_undo_what_the_user_decided(tmp_path: Path) -> None:
         found(tmp_path / "clone")
 
 
+def test_a_root_behind_a_link_is_the_folder_that_was_judged(tmp_path: Path) -> None:
+    """`..` after a link leads above the link's target, not above the link, which may be outside of the clone."""
+    (tmp_path / "clone" / "x" / "y").mkdir(parents=True)
+    (tmp_path / "clone" / "link").symlink_to("x/y")
+    config(tmp_path / "clone", root="link/..")
+    assert found(tmp_path / "clone").root == tmp_path / "clone" / "x"
+    config(tmp_path / "clone", root="link/../../..")
+    with pytest.raises(ConfigError, match="needs your trust"):
+        found(tmp_path / "clone")
+
+
 @pytest.mark.parametrize("root", ["..", "../private", "{tmp}/private", "link", "inner/../../private", "~"])
 def test_found_file_names_no_root_outside_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str

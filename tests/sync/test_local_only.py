@@ -385,7 +385,7 @@ def test_huge_front_matter_with_the_mark_counts(parse: Parse) -> None:
 def test_unclear_value_gives_a_warning(parse: Parse) -> None:
     """The note counts as private, and its warning says why."""
     note: Note = parse("---\nlocal-only: maybe\n---\nText.\n")
-    assert note.warnings == ("local-only 'maybe' is not true or false: the note counts as local-only",)
+    assert note.warnings == ('local-only "maybe" is not true or false: the note counts as local-only',)
     assert not parse("---\nlocal-only: 'True'\n---\nText.\n").warnings
 
 

@@ -199,17 +199,14 @@ def passages_of(note: Note, chunks: Sequence[Chunk]) -> list[Passage]:
     overlong line is several passages.
     """
     body = [chunk for chunk in chunks if chunk.form is not Form.WINDOW and chunk.start_line > note.head_lines]
-    filled = {path[:depth] for path in _text_headings(body) for depth in range(1, len(path) + 1)}
+    paths = {chunk.heading_path for chunk in body if chunk.form is not Form.HEADING}
+    filled = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
     shown = [chunk for chunk in body if chunk.form is not Form.HEADING or chunk.heading_path in filled]
     ordered = sorted(shown, key=lambda chunk: (chunk.start_line, chunk.start_column))
     return [
         Passage(note.path, chunk.start_line, chunk.end_line, _text(note, chunk), position, column=chunk.start_column)
         for position, chunk in enumerate(ordered)
     ]
-
-
-def _text_headings(chunks: Iterable[Chunk]) -> set[tuple[str, ...]]:
-    return {chunk.heading_path for chunk in chunks if chunk.form is not Form.HEADING}
 
 
 def _text(note: Note, chunk: Chunk) -> str:

@@ -23,7 +23,7 @@ from memsync.errors import MemsyncError, NoteError, UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable, shortened
 from memsync.features.conversations.read import read_conversations
 from memsync.model.note import Note
-from memsync.model.text import whole_characters
+from memsync.model.text import count, whole_characters
 from memsync.model.vocabulary import THREAD_STATUSES, JsonValue, NotePath, Tier
 from memsync.notes.decode import split_lines
 from memsync.notes.files import NoteFiles, Places
@@ -88,10 +88,12 @@ class Importer:
             sources = {**dict(sources_in_files(self._memory.files, set(sources.values()))), **sources}
         with self._memory.writer.lock(), ExitStack() as self._open:
             self._folders.clear()
+            is_wrong_file = True
             for conversation in conversations:
                 if isinstance(conversation, Skipped):
                     report.wrong.append(str(conversation))
                     continue
+                is_wrong_file = False
                 try:
                     self._write(conversation, sources, report)
                 except (MemsyncError, Unusable) as error:
@@ -99,6 +101,8 @@ class Importer:
                 else:
                     report.named.update(conversation.named)
             os.sync()
+        if is_wrong_file and (others := report.wrong[1:]):  # one sentence says it
+            report.wrong[:] = [f"{report.wrong[0]} (and {count(len(others), 'other part')} of the file, too)"]
         return report
 
     def _write(self, conversation: ConversationText, sources: dict[str, NotePath], report: ImportReport) -> None:

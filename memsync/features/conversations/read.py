@@ -21,7 +21,6 @@ from memsync.errors import UsageError
 from memsync.features.conversations import ConversationText, Skipped, Turn, Unusable
 from memsync.features.conversations.array import MAX_CONTAINERS, Elements
 from memsync.features.conversations.exports import NO_EXPORT, read_export
-from memsync.model.text import count
 from memsync.ports import Progress, no_progress
 
 MAX_EXPANDED_BYTES = 4_000_000_000
@@ -45,26 +44,6 @@ Read = Iterator[ConversationText | Skipped]
 
 def read_conversations(path: Path, progress: Progress = no_progress) -> Read:
     """Yield the conversations of a file, and what is left out of it. Raises UsageError for a file of another format.
-
-    Of a file without a conversation, it names only the first thing that is wrong: it is probably the wrong file.
-    """
-    skipped: list[Skipped] = []
-    parts = _parts(path, progress)
-    for part in parts:
-        if isinstance(part, Skipped):
-            skipped.append(part)
-            continue
-        yield from skipped
-        yield part
-        yield from parts
-        return
-    for first in skipped[:1]:
-        more = f" (and {count(len(skipped) - 1, 'other part')} of the file, too)" if len(skipped) > 1 else ""
-        yield Skipped(first.place, f"{first.reason}{more}")
-
-
-def _parts(path: Path, progress: Progress) -> Read:
-    """Yield what `read_conversations` yields, and everything that is left out.
 
     A `.zip` is an export as it was downloaded; otherwise the first character tells JSON from JSON Lines.
     """

@@ -31,7 +31,7 @@ from memsync.model.query import Query
 from memsync.model.vocabulary import Fresh, Mode, NotePath
 from memsync.notes.decode import BinaryFileError
 from memsync.notes.parse import parse_note
-from memsync.ports import Progress
+from memsync.ports import Progress, active_space
 from memsync.search.snippet import holds_all, stems_of
 from memsync.workspace import Workspace
 
@@ -209,8 +209,7 @@ class Evaluator:
             spaces = [self._memory.models.configured().space]
         except EmbedderError:
             return True
-        with self._memory.index.reading() as reader:
-            active = reader.active_space()
+        active = active_space(self._memory.index)
         return any(space.is_remote for space in [*spaces, *filter(None, [active])])
 
     def ask(self, questions: Sequence[Question], progress: Progress) -> list[Asked]:

@@ -59,11 +59,6 @@ class Totals(NamedTuple):
     words: int
 
 
-def row_of(chunk: int, item: int = 0) -> int:
-    """Return the number by which this module sorts rows."""
-    return chunk << 8 | item
-
-
 class WordIndex:
     """The word index of one memory, in one transaction."""
 
