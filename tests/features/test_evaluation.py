@@ -341,7 +341,7 @@ def test_a_wrong_line_is_an_error_and_prints_nothing(run: Callable[..., Any], wr
             3,
             "--set: unknown setting search.keyword_wait\n  Did you mean search.keyword_weight?",
         ),
-        ("search.keyword_weight=2", 3, "--set: search.keyword_weight must be from 0 to 1, not \"2.0\""),
+        ("search.keyword_weight=2", 3, '--set: search.keyword_weight must be from 0 to 1, not "2.0"'),
         ("search.keyword_weight", 2, "--set search.keyword_weight is not NAME=VALUE"),
         ("chunks.max_tokens=200", 2, "chunks.max_tokens cannot be compared: it does not decide the order of hits"),
         ("search.limit=3", 2, "search.limit cannot be compared: eval always looks at 10 hits"),

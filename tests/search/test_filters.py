@@ -18,7 +18,7 @@ MODES = ("keyword", "vector")
 
 def found(memory: Memory, query: str, mode: str) -> list[str]:
     """Return the citations of a search, by path and line."""
-    hits = memory.search(query, mode=mode, limit=50).hits
+    hits = memory.search(query, mode=mode, limit=50, min_score=0).hits
     return sorted(place for hit in hits for place in (hit.citation, *hit.also))
 
 
