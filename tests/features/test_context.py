@@ -43,7 +43,7 @@ def full(own: MemoryApi, write: Write) -> MemoryApi:
     """Put something into every part."""
     write("SOUL.md", "# Soul\n\nI am the archivist of zebras.\n")
     write("MEMORY.md", "# Memory\n\n## Zebras\n\n- Zebras are striped.\n- Zebras run.\n")
-    write("pinned.md", "---\npinned: true\n---\n# Pinned\n\nThe zebra house opens at nine.\n")
+    write("pinned.md", "---\npinned: true\n---\n# Pinned\n\nThe plan of the zebra house: it opens at nine.\n")
     write("prompts/late.md", "---\npriority: 200\n---\nSay goodbye.\n")
     write("prompts/first.md", "---\npriority: 1\n---\nSay hello.\n")
     write("prompts/usual.md", "Say how you are.\n")
